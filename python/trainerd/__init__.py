@@ -1,6 +1,8 @@
-"""trainerd in Python: submit jobs and wait for them, write data folders, take trained weights and predictions back (docs/python.md).
+"""trainerd in Python: submit jobs and wait for them, write data folders, read trained weights and predictions
+(docs/python.md).
 
-The client needs the standard library alone. What needs NumPy, PyTorch or a graph library is imported when it is first used.
+The client needs only the standard library. Modules that need NumPy, PyTorch or a graph library are imported at first
+use.
 """
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""python3 -m trainerd COMMAND: what needs no program of its own.
+"""python3 -m trainerd COMMAND: conversions of data sets, tables of predictions, comparisons with PyTorch Geometric.
 
     python3 -m trainerd convert pyg Planetoid:Cora data/cora     torch_geometric.datasets.<class>(root, name)
     python3 -m trainerd convert dgl RedditDataset data/reddit    dgl.data.<class>(raw_dir)
@@ -11,9 +11,9 @@
     python3 -m trainerd table runs/cora                          each node's id, class and probabilities as CSV
     python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
 
-convert writes a data set of another library as an npy folder; only the package that is named is imported. Where there are several
-splits, all are written: dataset.split chooses one. load-into-pyg builds a job's model of PyTorch Geometric's modules, loads its best
-weights, and compares its logits with those of the job.
+convert writes a data set of another library as an npy folder, and imports only the named package. All splits are
+written; dataset.split chooses one. load-into-pyg builds a job's model from PyTorch Geometric's modules, loads its
+best weights, and compares its logits with the job's.
 """
 from __future__ import annotations
 
@@ -50,7 +50,8 @@ def _class_of(module: ModuleType, name: str) -> Any:
 
 
 def _open(of: Any, downloads: str, **given: str | None) -> Any:
-    """Make a data set with those arguments that its class takes. Where it cannot be had, no empty folder is left below `downloads`."""
+    """Make a data set with the arguments that its class accepts. After a failure no empty folder stays below
+    `downloads`."""
     taken = inspect.signature(of).parameters
     if given["name"] is not None and "name" not in taken:
         raise UsageError(f"{of.__name__} takes no name, expected {of.__name__} alone")
@@ -136,24 +137,24 @@ def parser_make() -> argparse.ArgumentParser:
     one.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file, for csv EDGES:NODES, two files")
     one.add_argument("folder", help="npy folder to write")
     one.add_argument("--root", default="data/downloads", type=os.path.expanduser, help="where the package keeps its downloads (data/downloads)")
-    one.add_argument("--numbers", action="store_true", help="labels are numbers to be predicted, not classes")
+    one.add_argument("--numbers", action="store_true", help="regression: labels are numbers, not classes")
     one.add_argument("--draw", type=_shares, metavar="TRAIN,VALID,TEST", help="draw the splits: shares of the labelled nodes (0.6,0.2,0.2)")
-    one.add_argument("--seed", type=int, default=1, help="of what is drawn (1)")
-    one.add_argument("--classes-of", metavar="RUN", help="labels are the classes of this training's results, which is to predict for the graph")
+    one.add_argument("--seed", type=int, default=1, help="seed of the drawn splits (1)")
+    one.add_argument("--classes-of", metavar="RUN", help="use the classes of this training's results, for a graph that its model will predict for")
     one.add_argument("--predict-only", action="store_true", help="labels and training nodes may be missing")
-    one.add_argument("--overwrite", action="store_true", help="replace an older conversion")
+    one.add_argument("--overwrite", action="store_true", help="replace an older folder")
     for key, help in (("source", "of the edges (source)"), ("target", "of the edges (target)"), ("id", "of the nodes, their names (id)"),
                       ("split", "of the nodes: train, valid, test (split, where there is one)"), ("weight", "of the edges"),
                       ("relation", "of the edges")):
         one.add_argument(f"--{key}", metavar="COLUMN", help=f"csv: column {help}")
     one.add_argument("--label", type=_label, metavar="COLUMN", help="csv: column of the nodes (label); several, with commas: several labels")
     one.add_argument("--features", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes (all other columns of numbers)")
-    one.add_argument("--one-hot", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes whose values become a feature each")
-    one.add_argument("--separator", default=",", help="csv: between values (,)")
+    one.add_argument("--one-hot", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes; each of their values becomes a feature")
+    one.add_argument("--separator", default=",", help="csv: character between values (,)")
     one.set_defaults(run=convert)
     table_of = commands.add_parser("table", help="print a row for each node, by names: id, class, probabilities")
     table_of.add_argument("run_folder", metavar="run", help="a job's output folder")
-    table_of.add_argument("--data", help="the data folder, where it lies elsewhere than when the job ran")
+    table_of.add_argument("--data", help="the data folder, if it has moved since the job ran")
     table_of.set_defaults(run=table)
     two = commands.add_parser("load-into-pyg", help="load a job's weights into PyTorch Geometric's modules, and compare logits")
     two.add_argument("run_folder", metavar="run", help="a job's output folder")

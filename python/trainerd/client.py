@@ -1,8 +1,8 @@
-"""The daemon's client: submit, status, control, streams. Standard library alone.
+"""The daemon's client: submit, status, control, streams. Only the standard library.
 
-Each request has a connection of its own, so that a Client holds nothing open, and may be shared by threads and kept over restarts of
-the daemon. What may be asked twice is asked again where the daemon goes away before it answers: reading, and submitting, whose
-submission_id makes a second submission find the first one's job.
+Each request has its own connection. So a Client holds nothing open, and may be shared by threads and kept over
+restarts of the daemon. If the daemon goes away before it answers, requests that may be sent twice are repeated:
+reads, and submissions, which find the first one's job by their submission_id.
 """
 from __future__ import annotations
 
@@ -27,9 +27,10 @@ Settings = Mapping[str, Any] | Sequence[str] | None
 
 
 class SubmitOptions(TypedDict, total=False):
-    """name: of the job. group, tags: the experiment that it is of. priority: the higher runs first. time_limit: seconds of running, over
-    all attempts. max_restarts: after failures that another attempt may survive. submission_id: a text of your choice: a second submission
-    with the same text finds the first one's job and makes none."""
+    """name: of the job. group, tags: its experiment. priority: the higher runs first. time_limit: seconds of
+    running, over all attempts. max_restarts: most restarts after failures that another attempt may survive.
+    submission_id: a text of your choice; a second submission with the same text finds the first one's job and adds no
+    other."""
 
     name: str | None
     group: str | None
@@ -49,7 +50,7 @@ class Client:
     fingerprint  tcp: of the daemon's certificate, or "none": a connection without TLS; default $TRAINERD_FINGERPRINT, else that of
                  `trainctl login`
     timeout      seconds to wait for the daemon's answer to a request
-    patience     seconds for which a daemon that has gone away is waited for, as `trainctl submit --wait` does; 0: not at all
+    patience     seconds to wait for a daemon that has gone away, as in `trainctl submit --wait`; 0: do not wait
     """
 
     def __init__(self, address: str | None = None, secret_file: str | os.PathLike[str] | None = None, *, user: str | None = None,
@@ -70,13 +71,13 @@ class Client:
         return Connection(self.address, Login(self.secret_file, self.user, self.fingerprint), self.timeout)
 
     def ask(self, command: str, **fields: Any) -> dict[str, Any]:
-        """Any request of docs/protocol.md with one answer, which is returned. It is sent once."""
+        """Send any request of docs/protocol.md once, and return its one answer."""
         with self.connect() as connection:
             return connection.ask(command, **fields)
 
     def ask_again(self, command: str, *, began: bool = False, **fields: Any) -> dict[str, Any]:
-        """A request that may be sent twice: again where the daemon goes away before it answers, for `patience`. A daemon that was never
-        there is an error at once, unless `began` says that it was."""
+        """A request that may be sent twice: it is repeated for `patience` seconds if the daemon goes away before it
+        answers. A daemon that never answered is an error at once, unless `began` is set."""
         until = time.monotonic() + self.patience
         while True:
             try:
@@ -94,7 +95,7 @@ class Client:
         """Add a job to the queue. It runs in its turn, also when this program has ended.
 
         job      the path of a job file, the text of one (with a newline in it), or a dict: {"model": {"kind": "gcn"}, ...}
-        set      settings over it: {"train.epochs": 3} or ["train.epochs=3"]
+        set      settings that override it: {"train.epochs": 3} or ["train.epochs=3"]
         predict  use a trained model instead of training one: the folder of a training's results, or a file of weights in it
         folder   where relative paths of the job start; default: the current folder
         options  those of SubmitOptions
@@ -109,7 +110,7 @@ class Client:
 
     def submit_group(self, job: str | os.PathLike[str] | Mapping[str, Any], each: Sequence[Mapping[str, Any] | Sequence[str]], *,
                      set: Settings = None, folder: str | os.PathLike[str] | None = None, **options: Unpack[SubmitOptions]) -> list[Job]:
-        """Add several jobs, all or none: one for each of `each`, whose settings are over those of `set`.
+        """Add several jobs, all or none: one for each of `each`, whose settings override those of `set`.
 
             client.submit_group("cora.toml", [{"train.seed": seed} for seed in range(10)], group="seeds")
         """
@@ -153,7 +154,7 @@ class Client:
         return found
 
     def counts(self) -> dict[str, int]:
-        """How many jobs there are in each state."""
+        """The number of jobs in each state."""
         return cast(dict[str, int], self.ask_again("status", limit=1)["counts"])
 
     def status(self, job: int | str) -> JobFields:
@@ -173,7 +174,8 @@ class Client:
         return cast(list[Gpu], self.ask_again("gpus")["gpus"])
 
     def users(self) -> list[User]:
-        """Who has jobs that wait or run, and who has used the machine lately; of other users the numbers of jobs alone, but for administrators."""
+        """Users with waiting or running jobs, and recent usage. Only administrators see more of other users than job
+        numbers."""
         return cast(list[User], self.ask_again("users")["users"])
 
     def audit(self, limit: int = 100) -> list[AuditRow]:
@@ -231,13 +233,13 @@ class Client:
             yield str(event.get("text", ""))
 
     def watch(self, job: int | str, *, timeout: float | None = None) -> Iterator[Event]:
-        """A job's events until it has ended, also over restarts of the daemon: after one the job comes first again, and what happened
-        meanwhile does not come."""
+        """A job's events until it has ended, also over restarts of the daemon. After a restart the job comes first
+        again, and events in between are lost."""
         return self.lasting("watch", timeout, job=job)
 
     def lasting(self, command: str, timeout: float | None = None, *, began: bool = False, **fields: Any) -> Iterator[Event]:
-        """A stream that begins anew where the daemon goes away and comes back within `patience`, as jobs outlive it. A daemon that was
-        never there is an error at once, unless `began` says that it was."""
+        """A stream that starts again if the daemon goes away and comes back within `patience`, since jobs outlive
+        it. A daemon that never answered is an error at once, unless `began` is set."""
         until = None if timeout is None else time.monotonic() + timeout
         lost_at: float | None = None
         while True:
@@ -257,7 +259,7 @@ class Client:
 
 
 def _job_of(job: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
-    """What a job file is called in messages, and its text."""
+    """A job file's name for messages, and its text."""
     file = "job"
     if isinstance(job, Mapping):
         text = job_text(job)

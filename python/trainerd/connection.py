@@ -1,6 +1,6 @@
 """One connection to a daemon: addresses, lines of JSON, and over TCP TLS and the proof of the secret (docs/protocol.md).
 
-Knows nothing of what requests mean. Standard library alone.
+Independent of the meaning of requests. Only the standard library.
 """
 from __future__ import annotations
 
@@ -31,7 +31,7 @@ LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 class Lost(Unavailable):
-    """No daemon is there, or it went away before it answered: unlike a refusal, it may be otherwise in a moment."""
+    """No daemon answers, or it went away before it answered. Unlike a refusal, this may change in a moment."""
 
 
 class Address(NamedTuple):
@@ -60,7 +60,7 @@ def address_of(text: str) -> Address:
 
 
 def default_address() -> str:
-    """This user's daemon, as `trainerd --listen` and `trainctl` have it."""
+    """The address of this user's daemon, as for `trainctl`."""
     if os.geteuid() == 0:
         return f"unix:{SYSTEM_PATH}"
     runtime = os.environ.get("XDG_RUNTIME_DIR", "")
@@ -100,7 +100,7 @@ def fingerprint_of(text: str) -> str:
 
 
 class Login(NamedTuple):
-    """How a daemon on a TCP port is known, and who logs in; None: what `trainctl login` has written says it."""
+    """The identity of a daemon on a TCP port, and the user who logs in; None: as stored by `trainctl login`."""
 
     secret_file: str | None = None
     user: str | None = None
@@ -117,7 +117,7 @@ class Login(NamedTuple):
 
 
 def known_host(at: Address) -> dict[str, str]:
-    """What hosts.toml has of an address; nothing where it, or the file, is missing."""
+    """The entry of an address in hosts.toml; empty if it, or the file, is missing."""
     base = os.environ.get("XDG_CONFIG_HOME", "")
     path = os.path.join(base if base.startswith("/") else os.path.expanduser("~/.config"), "trainerd", "hosts.toml")
     if not os.path.exists(path):
@@ -174,7 +174,7 @@ class Connection:
             raise Lost(f"no daemon answers on {at.text}: {error.strerror or error}") from error
 
     def _encrypt(self, opened: socket.socket, at: Address) -> socket.socket:
-        """TLS with the daemon that is known by its certificate: no authority is asked, the fingerprint is compared."""
+        """TLS with the daemon, identified by its certificate's fingerprint, without a certificate authority."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
         context.minimum_version = ssl.TLSVersion.TLSv1_3
         context.check_hostname = False
@@ -226,7 +226,7 @@ class Connection:
         return opened
 
     def _authenticate(self) -> None:
-        """Both sides prove that they know the secret, each for the other's nonce, and which certificate and user they mean."""
+        """Both sides prove that they have the secret, for each other's nonce, and for the certificate and user."""
         mine = secrets.token_hex(32)
         hello = self.ask("hello")
         if hello.get("v") != PROTOCOL:
@@ -311,7 +311,7 @@ class Connection:
             try:
                 piece = self._socket.recv(1 << 18)
             except TimeoutError:
-                continue  # the time that is left says so
+                continue  # the remaining time shows it
             except OSError as error:
                 raise Lost(f"the daemon closed the connection: {error.strerror}") from error
             if not piece:

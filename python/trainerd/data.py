@@ -2,7 +2,8 @@
 
     from_pyg(data, "data/mine")          then: dataset.path = "data/mine"
 
-Each takes the options of `Options` and returns the folder's path. Only NumPy is imported here: objects are told by their attributes.
+Each takes the options of `Options` and returns the folder's path. Only NumPy is imported here: objects are
+recognised by their attributes.
 """
 from __future__ import annotations
 
@@ -32,7 +33,7 @@ def _mask(values: Any) -> Array:
 
 
 def _masks(store: Any, get: Any) -> dict[str, Array]:
-    """The masks of the splits; a warning names what looks like a split and is not read."""
+    """The masks of the splits; a warning names other attributes that look like splits."""
     found = {split: next((name for name in names if get(store, name) is not None), None) for split, names in MASKS.items()}
     keys = getattr(store, "keys", ())  # a method, of older PyG a list
     left = sorted(str(key) for key in (keys() if callable(keys) else keys)
@@ -48,7 +49,7 @@ Relations = dict[tuple[str, str, str], Array]
 
 
 def _typed_rows(relations: Relations, rows: list[Any]) -> Array | None:
-    """Features of edges, one relation's behind another's: of graphs in which all relations have them, as many columns each."""
+    """Features of edges, one relation after another, if all relations have them with the same number of columns."""
     found = [_given(of) for of in rows]
     widths = {None if of is None else of.shape[1:] for of in found}
     if len(widths) > 1:
@@ -59,7 +60,8 @@ def _typed_rows(relations: Relations, rows: list[Any]) -> Array | None:
 
 
 def _typed_weights(relations: Relations, weights: list[Any]) -> Array | None:
-    """Weights of edges, one relation's behind another's: 1 for those of relations without. None where no relation has any."""
+    """Weights of edges, one relation after another; 1 for relations without weights. None if no relation has
+    weights."""
     found = [_given(of) for of in weights]
     if all(of is None for of in found):
         return None
@@ -186,7 +188,7 @@ def dgl_graph(graph: Any) -> Graph:
 
 def from_pyg(data: Any, folder: Folder, **options: Unpack[Options]) -> Path:
     """torch_geometric.data.Data: x (also sparse), edge_index, edge_weight and edge_attr, or adj_t; edge_type, y, train_mask, val_mask or
-    valid_mask, test_mask (of several splits, a column each); or HeteroData."""
+    valid_mask, test_mask (with several splits a column for each); or HeteroData."""
     return write_graph(pyg_graph(data), folder, **options)
 
 
@@ -260,7 +262,8 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
     """Arrays or tensors: edges [2, E] or [E, 2], or a sparse matrix [N, N]; labels [N], also texts, or [N, C]; features [N, F] (also
     sparse), edge_attr [E, D] or [E]: features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
 
-    ids: the names of the nodes, whole numbers or texts, in the order of their rows: edges, train, valid and test have names, then.
+    ids: the names of the nodes, whole numbers or texts, in the order of their rows. Edges, train, valid and test
+    then use names.
     """
     names = None if ids is None else names_of(ids, "ids")
     ends, weights = _list_edges(edges, names)
@@ -304,7 +307,8 @@ def from_networkx(graph: Any, folder: Folder, *, labels: str | Mapping[Any, Any]
     """A networkx graph: its nodes are numbered in their order, and their names kept; an undirected graph's edges are written in both
     directions.
 
-    labels              a node attribute, or {node: label}; a node without one has none. Texts are classes in alphabetical order
+    labels              a node attribute, or {node: label}; other nodes are unlabelled. Texts are classes in
+                        alphabetical order
     features            a node attribute (numbers, or vectors of one length), or rows in the order of the nodes
     train, valid, test  nodes
     weight              an edge attribute; edges without it count 1

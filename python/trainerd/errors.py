@@ -1,13 +1,13 @@
 """What can go wrong, as exceptions: one class for each exit code of trainerd's programs.
 
-The text of an exception says what, where and what was expected, in the words of the daemon where it comes from there.
+The text of an exception says what, where and what was expected; errors of the daemon have its own words.
 """
 from __future__ import annotations
 
 
 class TrainerdError(Exception):
-    """Anything that trainerd refuses or that fails. `exit_code` is that of its programs, `reason` the sentence; `job` is the number of
-    the job that ended so, None where a request or an argument was refused."""
+    """Any refusal or failure. `exit_code` is that of trainerd's programs, `reason` the sentence. `job` is the number
+    of the failed job, None for a refused request or argument."""
 
     exit_code: int = 70
     job: int | None = None
@@ -20,7 +20,7 @@ class TrainerdError(Exception):
 
 
 class TrainingFailed(TrainerdError):
-    """Training began and failed, for example because the loss is no number."""
+    """Training began and failed, for example because the loss is not a number."""
 
     exit_code = 1
 
@@ -32,13 +32,13 @@ class UsageError(TrainerdError, ValueError):
 
 
 class DataError(TrainerdError, ValueError):
-    """A graph, a file or an array is not what it has to be."""
+    """A graph, a file or an array is invalid."""
 
     exit_code = 65
 
 
 class MissingInput(TrainerdError, LookupError):
-    """A file, a job or a package is not there."""
+    """A file, a job or a package is missing."""
 
     exit_code = 66
 
@@ -50,13 +50,13 @@ class Unavailable(TrainerdError, ConnectionError):
 
 
 class InternalError(TrainerdError):
-    """A mistake of trainerd."""
+    """A bug of trainerd."""
 
     exit_code = 70
 
 
 class OutOfMemory(TrainerdError, MemoryError):
-    """The job needs more memory than there is or than it may take."""
+    """The job needs more memory than the machine has, or than its limit."""
 
     exit_code = 71
 
@@ -93,5 +93,5 @@ _CLASSES: dict[int, type[TrainerdError]] = {
 
 
 def error_of(exit_code: int, reason: str) -> TrainerdError:
-    """The exception for an exit code; codes that have no class of their own are TrainerdError."""
+    """The exception for an exit code; codes without their own class are TrainerdError."""
     return _CLASSES.get(exit_code, TrainerdError)(reason, exit_code)

@@ -1,4 +1,4 @@
-"""The daemon's answers as types: dicts, as they came, with the fields that docs/protocol.md lists. Daemons may add further ones."""
+"""The daemon's answers as types: unchanged dicts with the fields of docs/protocol.md. Daemons may add more fields."""
 from __future__ import annotations
 
 from typing import Any, TypedDict
@@ -7,7 +7,7 @@ ENDED = frozenset(("SUCCEEDED", "FAILED", "CANCELLED"))
 
 
 class JobFields(TypedDict, total=False):
-    """A job in `status` and `show`; of other users' jobs id, name, uid, owner and state alone."""
+    """A job in `status` and `show`; jobs of other users have only id, name, uid, owner and state."""
 
     id: int
     name: str
@@ -59,7 +59,8 @@ class JobFields(TypedDict, total=False):
 
 
 class Epoch(TypedDict, total=False):
-    """A line of metrics.jsonl. What was not evaluated is None. With train.metrics also train_NAME, valid_NAME and test_NAME of each."""
+    """A line of metrics.jsonl. Values that were not evaluated are None. With train.metrics also train_NAME,
+    valid_NAME and test_NAME of each."""
 
     epoch: int
     metric: str
@@ -109,7 +110,7 @@ class Gpu(TypedDict, total=False):
 
 
 class User(TypedDict, total=False):
-    """A user; of other users uid, user, queued and running alone. A limit that is None is none."""
+    """A user; other users have only uid, user, queued and running. A limit of None means unlimited."""
 
     uid: int
     user: str

@@ -1,4 +1,4 @@
-"""A graph as arrays, and its npy folder (docs/data.md): checked, written aside, and only then given its name."""
+"""A graph as arrays, and its npy folder (docs/data.md): checked, written under a temporary name, then renamed."""
 from __future__ import annotations
 
 import json
@@ -31,7 +31,8 @@ class Graph:
     """Arrays of one graph. Several node types are numbered one after another.
 
     edges [2, E] · labels [N] or [N, C], None: none; texts are classes · features [N, F] · edge_attr [E, D] or [E]: features of
-    edges · type_features {type: rows of its nodes} · splits {"train": node numbers, or a mask [N] or [N, splits]} · nodes: N, where neither labels nor features say it
+    edges · type_features {type: rows of its nodes} · splits {"train": node numbers, or a mask [N] or [N, splits]} ·
+    nodes: N, if neither labels nor features have it
     node_names, relation_names, type_names: of nodes, relations and node types in the order of their numbers
     """
 
@@ -52,16 +53,17 @@ class Graph:
 
 
 class Options(TypedDict, total=False):
-    """Of every conversion.
+    """Options of every conversion.
 
     name          the data set's, in messages and results; default: the folder's
-    numbers       labels are numbers to be predicted (train.loss = "mse", "mae", "huber"), not classes
-    classes       names of the classes in the order of their numbers; default: labels that are texts, in alphabetical order. A graph that
-                  a trained model predicts for has the model's: `Result(run).class_names()`
-    draw          shares of the labelled nodes, (0.6, 0.2, 0.2), that are drawn for training, validation and test: of each class
-    seed          of what is drawn; default: 1
+    numbers       regression (train.loss = "mse", "mae", "huber"): labels are numbers, not classes
+    classes       names of the classes in the order of their numbers; default: labels that are texts, in alphabetical
+                  order. A graph for the predictions of a trained model needs the model's: `Result(run).class_names()`
+    draw          draw the splits: shares of the labelled nodes of each class, (0.6, 0.2, 0.2), for training,
+                  validation and test
+    seed          of the drawn splits; default: 1
     predict_only  labels and training nodes may be missing: the graph is for predictions
-    overwrite     replace a folder that has nothing but what conversions write
+    overwrite     replace an existing folder, if it has only files of conversions
     """
 
     name: str | None
@@ -74,7 +76,7 @@ class Options(TypedDict, total=False):
 
 
 def write_graph(graph: Graph, folder: str | os.PathLike[str], **options: Unpack[Options]) -> Path:
-    """Check the graph and write its folder: complete, or not there. Returns its path."""
+    """Check the graph and write its folder atomically. Returns its path."""
     unknown = sorted(options.keys() - Options.__annotations__.keys())
     if unknown:
         raise UsageError(f"'{unknown[0]}' is not an option, expected one of {', '.join(Options.__annotations__)}")
@@ -131,7 +133,8 @@ def _check_target(target: Path, overwrite: bool) -> None:
 
 
 def _rename(aside: Path, target: Path) -> None:
-    """An older folder is renamed first; without a name between the two renamings there is none, never half of one."""
+    """An older folder is renamed first. Between the two renamings the folder is missing, but it is never
+    incomplete."""
     old = None
     if target.exists():
         old = Path(tempfile.mkdtemp(prefix=f".{target.name}.old.", dir=target.parent))
@@ -141,7 +144,7 @@ def _rename(aside: Path, target: Path) -> None:
         shutil.rmtree(old, ignore_errors=True)
 
 
-# --- what is written ---
+# --- the files ---
 
 def _integers(values: Array, what: str) -> Array:
     if values.dtype.kind not in "iub":
@@ -172,7 +175,8 @@ _HINT = "numbers=True (--numbers) writes numbers to be predicted (train.loss = m
 
 
 def _labels(labels: Array, numbers: bool) -> Array:
-    """Classes as int32 [N], -1 for none; several columns as float32 rows; numbers to be predicted as float32."""
+    """Classes as int32 [N], -1 for unlabelled nodes; several columns as float32 rows; regression targets as
+    float32."""
     if labels.ndim not in (1, 2) or labels.dtype.kind not in "fiub":
         raise DataError(f"labels have shape {list(labels.shape)} and type {labels.dtype}, expected numbers [nodes] or [nodes, classes]")
     labels = labels[:, 0] if labels.ndim == 2 and labels.shape[1] == 1 else labels
@@ -231,7 +235,7 @@ def _node_count(graph: Graph) -> int:
 
 
 def _labels_of(graph: Graph, options: Options) -> tuple[Array | None, list[str] | None]:
-    """Labels as they are written, and the classes' names, which there are where the labels are texts or `classes` gives them."""
+    """Labels as they are written, and the classes' names, if the labels are texts or `classes` is given."""
     given = options.get("classes")
     if graph.labels is None:
         if not options.get("predict_only"):
@@ -246,7 +250,7 @@ def _labels_of(graph: Graph, options: Options) -> tuple[Array | None, list[str] 
 
 
 def _edge_arrays(graph: Graph, n_edge: int) -> dict[str, Array]:
-    """What edges have besides their ends."""
+    """Arrays of edges other than their ends."""
     arrays = {}
     if graph.edge_weight is not None:
         weights = graph.edge_weight
@@ -266,7 +270,7 @@ def _edge_arrays(graph: Graph, n_edge: int) -> dict[str, Array]:
 
 
 def _drawn(labels: Array | None, shares: Sequence[float], seed: int) -> dict[str, Array]:
-    """Splits of the nodes that have a label: of each class these shares, in an order that the seed draws."""
+    """Splits of the labelled nodes: these shares of each class, in a random order by the seed."""
     if len(shares) != len(SPLITS) or min(shares) < 0 or not 0 < shares[0] or sum(shares) > 1 + 1e-9:
         raise UsageError(f"draw is {tuple(shares)}, expected shares of training, validation and test nodes, at most 1 in all: (0.6, 0.2, 0.2)")
     if labels is None:

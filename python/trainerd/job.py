@@ -1,4 +1,4 @@
-"""A submitted job: wait for it, follow its epochs, take its result."""
+"""A submitted job: wait for it, follow its epochs, get its result."""
 from __future__ import annotations
 
 from collections.abc import Iterator
@@ -15,7 +15,7 @@ INTERRUPTED = 75  # the exit code for a job that was cancelled
 
 
 class Job:
-    """A job of a daemon, by its number. It runs on whatever becomes of this object."""
+    """A job of a daemon, by its number. It does not depend on the life of this object."""
 
     def __init__(self, client: Client, id: int, name: str) -> None:
         self.client = client
@@ -71,8 +71,8 @@ class Job:
         """Wait for its end, also over restarts of the daemon, and return its result.
 
         timeout  seconds, after which TimeoutError is raised; the job runs on
-        check    a job that failed raises the exception of its exit code, a cancelled one Interrupted. Without: None, where it left no
-                 result
+        check    a failed job raises the exception of its exit code, a cancelled one Interrupted. With check=False
+                 the result, or None if it has no result
         """
         fields: JobFields = {}
         try:

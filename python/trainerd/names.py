@@ -1,4 +1,4 @@
-"""Names of nodes and classes as numbers, and the files of a data folder that keep them (docs/data.md)."""
+"""Names of nodes and classes as numbers, and their files in a data folder (docs/data.md)."""
 from __future__ import annotations
 
 import json
@@ -34,7 +34,7 @@ def _is_whole(value: Any) -> bool:
 
 
 def _plain(values: Any, what: str) -> Array:
-    """Names as an array of whole numbers, or of texts where one of them is something else."""
+    """Names as an array of whole numbers, or of texts if one of them is no whole number."""
     array = array_of(values) if hasattr(values, "__array__") or hasattr(values, "numpy") else objects_of(values)
     if array.dtype.kind == "i":
         return array.astype(np.int64)
@@ -50,7 +50,7 @@ def _plain(values: Any, what: str) -> Array:
 
 
 def names_of(values: Any, what: str) -> Array:
-    """Names of nodes in the order of their numbers: int64, or texts where one is no whole number. Each is there once."""
+    """Names of nodes in the order of their numbers, without repeats: int64, or texts if one is no whole number."""
     names = _plain(values, what)
     if names.ndim != 1:
         raise DataError(f"{what} have shape {list(names.shape)}, expected one for each node")
@@ -78,7 +78,7 @@ def numbers_of(values: Any, names: Array, what: str) -> Array:
 
 
 def _numbers(labels: list[Any]) -> Array:
-    """Labels that are no texts as an array, NaN for none."""
+    """Labels other than texts as an array, NaN for unlabelled nodes."""
     try:
         return np.array([np.nan if is_missing(label) else label for label in labels], np.float64)
     except (TypeError, ValueError):
@@ -87,8 +87,8 @@ def _numbers(labels: list[Any]) -> Array:
 
 
 def classes_of(labels: Array, classes: Sequence[str] | None) -> tuple[Array, list[str] | None]:
-    """Labels that are texts as numbers of classes, -1 for none, with the classes' names: `classes`, or their alphabetical order. Labels
-    that are numbers as they are."""
+    """Text labels as numbers of classes, -1 for unlabelled nodes, with the classes' names: `classes`, or their
+    alphabetical order. Labels that are numbers stay as they are."""
     if labels.dtype.kind not in "OUS" or labels.ndim != 1:
         return labels, None if classes is None else list(classes)
     found: list[Any] = labels.astype(str).tolist() if labels.dtype.kind == "S" else labels.tolist()

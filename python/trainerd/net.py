@@ -1,7 +1,7 @@
 """The trained model of any job in PyTorch Geometric's modules, and its inputs from an npy folder.
 
-Net's state_dict has the names and shapes that trainerd writes. `pyg` has what loads and compares; this file may be copied into programs
-of your own. Types are not annotated: PyTorch's are Any to the checker.
+Net's state_dict has the names and shapes that trainerd writes. `pyg` loads weights and compares logits. You may copy
+this file into your own programs. It has no type annotations, since PyTorch's types are Any for the checker.
 """
 from __future__ import annotations
 
@@ -21,14 +21,15 @@ except ImportError as error:
     raise MissingInput(f"PyTorch and PyTorch Geometric cannot be imported ({error}): pip install torch torch_geometric") from error
 
 ATTENTIONS = {"gat": GATConv, "gatv2": GATv2Conv, "transformer": TransformerConv}
-WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers that take weights of edges
+WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers with edge weights
 WEIGHABLE = (*WEIGHTED, "sage", "gin")  # with dataset.edge_weights = "yes"
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "leaky_relu": torch.nn.functional.leaky_relu,
                "gelu": torch.nn.functional.gelu, "none": Identity()}
 
 
 class Weighted:
-    """Neighbours' rows count their edges' weights times, as in DGL's SAGEConv and GINConv; a mean divides by the number of edges."""
+    """Neighbours' rows are multiplied by their edges' weights, as in DGL's SAGEConv and GINConv; a mean divides by
+    the number of edges."""
 
     def forward(self, x, edge_index, edge_weight):
         self.edge_weight = edge_weight
@@ -47,7 +48,7 @@ class WeightedGINConv(Weighted, GINConv):
 
 
 def conv(model, loops, f_in, f_out, last, n_relation, weighted, edge_dim):
-    """One layer of the kind that the job's [model] section names; the last one averages its heads, others have them side by side."""
+    """One layer of the job's model.kind. The last layer averages its heads, the others concatenate them."""
     kind = model["kind"]
     if kind in ATTENTIONS:
         heads = model["out_heads" if last else "heads"]
@@ -69,7 +70,8 @@ def conv(model, loops, f_in, f_out, last, n_relation, weighted, edge_dim):
 
 
 class Embedding(Linear):
-    """Without a bias, also of sparse rows: a node without features is a 1 in a column of its own, and takes that column of the weight."""
+    """Without a bias, also for sparse rows: a node without features has a 1 in its own column, which selects that
+    column of the weight."""
 
     def __init__(self, f_in, f_out):
         super().__init__(f_in, f_out, bias=False)
@@ -79,13 +81,13 @@ class Embedding(Linear):
 
 
 class Net(torch.nn.Module):
-    """The trained model, as it evaluates (dropout has no weights and is left out)."""
+    """The trained model in evaluation (without dropout, which has no weights)."""
 
     def __init__(self, job, f_in, n_class, n_relation=0, typed=False, edge_dim=0):
         super().__init__()
         model = job["model"]
         weighted = job["dataset"]["edge_weights"] == "yes"
-        loops = job["dataset"]["self_loops"] != "no"  # what the definitions of gcn, sgc, appnp, agnn, gcnii add
+        loops = job["dataset"]["self_loops"] != "no"  # the definitions of gcn, sgc, appnp, agnn, gcnii add loops
         n_layer = 1 if model["kind"] == "sgc" else model["layers"]
         n_linear = n_layer if model["kind"] in ("appnp", "agnn") else model["linear_layers"]
         self.initial = model["kind"] == "gcnii"  # its layers read the first linear map's output; another map follows them
@@ -132,7 +134,7 @@ class Net(torch.nn.Module):
             self.propagate = APPNP(model["steps"], model["alpha"], add_self_loops=loops)
 
     def forward(self, x, edge_index, of_edge=None):
-        """of_edge: types of edges for rgcn, weights or features for the layers that take them."""
+        """of_edge: types of edges for rgcn, weights or features for layers that use them."""
         graph = (edge_index,) if of_edge is None else (edge_index, of_edge)
         lins = list(self.lins)
         x = self.embedding(x) if self.embedding else x
@@ -174,7 +176,8 @@ def read_rows(folder, prefix, n_column):
 
 
 def read_typed_features(folder, n_node, counts):
-    """Each type's features in columns of their own, as a sparse tensor; a type without any has one column per node."""
+    """Each type's features in their own columns, as a sparse tensor; a type without features has one column per
+    node."""
     there = os.path.exists(os.path.join(folder, "node_type.npy"))
     node_type = load(folder, "node_type.npy") if there else torch.zeros(n_node, dtype=torch.int64)
     places, values, first = [], [], 0
@@ -207,7 +210,7 @@ def read_features(folder, n_node):
 
 
 def read_typed_edges(folder, options):
-    """edge_index and edge_type; inverse relations behind the stored ones."""
+    """edge_index and edge_type; inverse relations after the stored ones."""
     edges = torch.unique(torch.cat([load(folder, "edges.npy"), load(folder, "edge_type.npy")[None]]), dim=1)
     if options["undirected"] == "yes":
         n_relation = int(edges[2].max()) + 1
@@ -218,7 +221,7 @@ def read_typed_edges(folder, options):
 
 
 def read_weighted_edges(folder, options, n_node):
-    """edge_index and edge_weight; the layers add the loops that are not there."""
+    """edge_index and edge_weight; the layers add missing loops."""
     edge_index, weight = coalesce(load(folder, "edges.npy"), load(folder, "edge_weight.npy", np.float32))
     if options["undirected"] == "yes":
         edge_index, weight = to_undirected(edge_index, weight)
@@ -228,7 +231,8 @@ def read_weighted_edges(folder, options, n_node):
 
 
 def read_featured_edges(folder, options, n_node):
-    """edge_index and edge_attr; repeats have equal rows. GATConv and GATv2Conv give the loops that they add the mean of the others."""
+    """edge_index and edge_attr; repeats have equal rows. Loops that GATConv and GATv2Conv add have the mean of the
+    other rows."""
     rows = load(folder, "edge_attr.npy", np.float32)
     edge_index, rows = coalesce(load(folder, "edges.npy"), rows[:, None] if rows.dim() == 1 else rows, reduce="max")
     if options["undirected"] == "yes":
@@ -252,7 +256,7 @@ def read_edges(folder, options, n_node):
 
 
 def training_nodes(folder, split):
-    """Their numbers: of train_idx.npy, or train_mask.npy where that is missing; of several splits this one."""
+    """Numbers of the training nodes, from train_idx.npy or else train_mask.npy; with several splits of this one."""
     path = os.path.join(folder, "train_idx.npy")
     if os.path.exists(path):
         nodes = np.load(path)
@@ -263,7 +267,7 @@ def training_nodes(folder, split):
 
 
 def known_labels(folder, split, shape):
-    """One column per class; rows that were not trained on are 0."""
+    """One column per class; rows of other nodes than training nodes are 0."""
     known = torch.zeros(shape)
     labels = torch.from_numpy(np.load(os.path.join(folder, "labels.npy")))
     train = training_nodes(folder, split)
@@ -284,7 +288,8 @@ def normalized(x):
 
 
 def made_features(word, edge_index, n_node):
-    """Features made of the graph (dataset.features): columns of degrees, without loops, or a column for each node."""
+    """Features made from the graph (dataset.features): columns of degrees, without loops, or a column for each
+    node."""
     if word != "degree":
         own = torch.arange(n_node)
         return torch.sparse_coo_tensor(torch.stack([own, own]), torch.ones(n_node), (n_node, n_node)).coalesce()
@@ -293,8 +298,8 @@ def made_features(word, edge_index, n_node):
 
 
 def read_inputs(folder, job, shape):
-    """x, edge_index and types, weights or features of edges (or None), as the job's Net takes them. shape: of its logits. x is sparse where nodes
-    without features have embeddings."""
+    """x, edge_index and types, weights or features of edges (or None), the inputs of the job's Net. shape: of its
+    logits. x is sparse if nodes without features have embeddings."""
     edge_index, of_edge = read_graph(folder, job, shape[0])
     word = job["dataset"].get("features")
     x = made_features(word, edge_index, shape[0]) if isinstance(word, str) else read_features(folder, shape[0])
@@ -304,13 +309,13 @@ def read_inputs(folder, job, shape):
         known = known_labels(folder, job["dataset"]["split"], shape)
         x = torch.cat([x, known.to_sparse() if x.is_sparse else known], 1)
     has_embedding = word == "learned" or job["model"]["kind"] == "rgcn" and job["model"].get("embedding", True) and word != "one_hot"
-    if x.is_sparse and not has_embedding:  # layers take dense rows, or RGCNConv(num_nodes, ...) nothing for each node's own
+    if x.is_sparse and not has_embedding:  # layers read dense rows; RGCNConv(num_nodes, ...) reads no x
         x = None if job["model"]["kind"] == "rgcn" and not job["model"]["residual"] else x.to_dense()
     return x, edge_index, of_edge
 
 
 def read_graph(folder, job, n_node):
-    """edge_index and types, weights or features of edges (or None), as the job's Net takes them."""
+    """edge_index and types, weights or features of edges (or None): the inputs of the job's Net."""
     if job["model"]["kind"] == "rgcn":
         edge_index, of_edge = read_typed_edges(folder, job["dataset"])
     elif (job["model"]["kind"] in ATTENTIONS and job["dataset"].get("edge_features", "no") != "no"

@@ -1,4 +1,4 @@
-"""What a model says of each node, by the names that the data folder keeps: a column of ids, classes, probabilities."""
+"""A model's predictions as columns, with the names of the data folder: ids, classes, probabilities."""
 from __future__ import annotations
 
 import os
@@ -21,7 +21,7 @@ def _types_of(folder: str, n: int) -> dict[str, Array]:
 
 
 def _probabilities(logits: Array, several: bool) -> Array:
-    """Of several labels each one's, else of classes, whose sum is 1."""
+    """With several labels one for each, else for classes, with the sum 1."""
     x = logits.astype(np.float64)
     powers = np.exp(np.minimum(x, 0)) if several else np.exp(x - x.max(1, keepdims=True))
     probabilities: Array = powers / (1 + np.exp(-np.abs(x)) if several else powers.sum(1, keepdims=True))
@@ -29,7 +29,8 @@ def _probabilities(logits: Array, several: bool) -> Array:
 
 
 def node_columns(logits: Array, dataset: dict[str, Any], folder: str | None) -> dict[str, Array]:
-    """Columns with a value for each node: see `Result.table`. dataset: of result.json; folder: the data, None: not there."""
+    """Columns with a value for each node: see `Result.table`. dataset: of result.json; folder: the data folder,
+    None: missing."""
     n, n_class = logits.shape
     names = dataset.get("class_names") or [str(k) for k in range(n_class)]
     ids = None if folder is None else load_node_names(folder, n)

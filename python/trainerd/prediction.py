@@ -14,7 +14,7 @@ from .errors import MissingInput, UsageError, error_of
 from .results import Result
 from .toml_text import job_text, settings_of
 
-DONE = "results in "  # how the last line of a job ends
+DONE = "results in "  # the end of a job's last line
 
 
 def predict(run: str | os.PathLike[str], data: Any, *, client: Client | None = None, name: str | None = None,
@@ -22,11 +22,11 @@ def predict(run: str | os.PathLike[str], data: Any, *, client: Client | None = N
             program: str | os.PathLike[str] | None = None, timeout: float | None = None) -> Result:
     """Predict, wait, and return the result: `.predictions()`, `.logits()`, `.embeddings()`, `.json["metrics"]`.
 
-    run         the folder of a training's results, whose best weights are taken, or a file of weights in it
+    run         the folder of a training's results, whose best weights are used, or a file of weights in it
     data        a data folder's path, a graph of PyTorch Geometric or DGL, or a dict: the [dataset] section of a job file
-    client      the daemon that does it; default: `trainerd --predict` on this machine
+    client      the daemon that runs it; default: `trainerd --predict` on this machine
     name        of the job; default: the training's
-    embeddings  a layer whose output is wanted for each node, by the name of its weights ("convs.0")
+    embeddings  a layer, by the name of its weights ("convs.0"): also write its output for each node
     output      the folder to write; default: runs/<name>-predict-<time> or, under a daemon, -<job>
     set         further settings of the job: {"workers.count": 2, "partition.parts": 4}
     program     of the program trainerd; default: the one on PATH

@@ -5,7 +5,7 @@
     model = pyg_model("runs/cora")                       or: the model that the job trained
     logits = model(*pyg_inputs("runs/cora", "data/cora"))
 
-Nodes without features have embeddings: their rows of x are a sparse tensor, so that nothing of nodes × nodes is made.
+Nodes without features have embeddings: x is a sparse tensor, so that no dense matrix of nodes × nodes is made.
 """
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ Module = TypeVar("Module")
 
 
 def _names(names: list[str], known: list[str]) -> str:
-    """Some names, each with the nearest of the other side."""
+    """Some names, each with the nearest name of the other side."""
     shown = []
     for name in names[:SHOWN_MOST]:
         near = difflib.get_close_matches(name, known, 1, 0.5)
@@ -59,8 +59,8 @@ def _fitted(module: Any, weights: dict[str, Array], path: str) -> dict[str, Any]
 def load_into_pyg(module: Module, run: Folder | Result, weights: str = "best.safetensors") -> Module:
     """Load a run's weights into a torch.nn.Module, by name, and return it.
 
-    Names and shapes must agree; those of an `nn.Embedding` are transposed: trainerd has a column for each node. `weights`:
-    "model.safetensors" has those of the last epoch.
+    Names and shapes must agree. An `nn.Embedding` is transposed, since trainerd has a column for each node.
+    `weights`: "model.safetensors" has those of the last epoch.
     """
     result = run if isinstance(run, Result) else Result(run)
     state = _fitted(module, result.weights(weights), str(result.folder / weights))
@@ -79,7 +79,8 @@ def pyg_model(run: Folder | Result, weights: str = "best.safetensors") -> Any:
 
 
 def pyg_inputs(run: Folder | Result, data: Folder) -> tuple[Any, Any, Any]:
-    """What `pyg_model(run)` takes, from an npy folder with edges.npy: x, edge_index, and types, weights or features of edges, or None."""
+    """The inputs of `pyg_model(run)`, from an npy folder with edges.npy: x, edge_index, and types, weights or
+    features of edges, or None."""
     result = run if isinstance(run, Result) else Result(run)
     data = os.path.expanduser(data)
     if not os.path.exists(os.path.join(data, "edges.npy")):
@@ -90,7 +91,8 @@ def pyg_inputs(run: Folder | Result, data: Folder) -> tuple[Any, Any, Any]:
 
 
 def logits_difference(run: Folder | Result, data: Folder) -> tuple[int, float]:
-    """How many tensors the model has, and how far its logits are from the job's own, as a share of the largest."""
+    """The number of the model's tensors, and the largest difference of its logits from the job's, relative to the
+    largest logit."""
     result = run if isinstance(run, Result) else Result(run)
     expected = torch.from_numpy(result.logits())
     model = pyg_model(result)

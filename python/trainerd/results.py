@@ -1,6 +1,6 @@
-"""What a job left behind: result.json, metrics.jsonl, arrays and weights of its folder.
+"""A job's results: result.json, metrics.jsonl, arrays and weights of its folder.
 
-JSON needs the standard library alone; arrays need NumPy, tables pandas.
+JSON needs only the standard library, arrays need NumPy, tables pandas.
 """
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 
 def table_of(epochs: list[Epoch]) -> Any:
-    """Epochs as a pandas.DataFrame with a row for each, or as they are where pandas is missing."""
+    """Epochs as a pandas.DataFrame with a row for each; unchanged if pandas is missing."""
     try:
         import pandas
     except ImportError:
@@ -29,7 +29,7 @@ class Result:
     """A job's results. `json` is result.json as a dict, `folder` where the other files are."""
 
     def __init__(self, folder: str | os.PathLike[str], json: dict[str, Any] | None = None) -> None:
-        """Read `folder`/result.json, or take its contents as they are given (as for a job that ran on another machine)."""
+        """Read `folder`/result.json, or use the given contents (for a job that ran on another machine)."""
         self.folder = Path(folder).expanduser()
         self.json = _object_of(self.folder / "result.json") if json is None else json
 
@@ -45,8 +45,8 @@ class Result:
 
     @property
     def best(self) -> Epoch:
-        """The epoch whose weights are in best.safetensors: epoch, loss, valid_loss, train_metric, valid_metric, test_metric; with
-        train.metrics each by its name, too: valid_roc_auc."""
+        """The epoch whose weights are in best.safetensors: epoch, loss, valid_loss, train_metric, valid_metric,
+        test_metric; with train.metrics also each by its name: valid_roc_auc."""
         return cast(Epoch, self.json.get("best") or {})
 
     @property
@@ -55,13 +55,14 @@ class Result:
 
     @property
     def test_metric(self) -> float | None:
-        """Of the best weights; of a prediction, of the graph's test nodes. None: there are no test nodes."""
+        """The test metric of the best weights; for a prediction that of the graph's test nodes. None: without test
+        nodes."""
         of_prediction = cast("dict[str, Any]", self.json.get("metrics") or {})
         return self.best.get("test_metric") if self.best else of_prediction.get("test")
 
     @property
     def job_text(self) -> str:
-        """The job file that runs the same again."""
+        """A job file for the same job."""
         return str(self.json.get("job_text", ""))
 
     def epochs(self) -> list[Epoch]:
@@ -90,11 +91,12 @@ class Result:
         return self.array("logits.npy")
 
     def predictions(self) -> Array:
-        """Of a prediction: each node's class, int64 [N]; of several labels uint8 [N, C]; numbers float32."""
+        """For a prediction: each node's class, int64 [N]; with several labels uint8 [N, C]; for regression
+        float32."""
         return self.array("predictions.npy")
 
     def class_names(self) -> list[str] | None:
-        """The classes' names in the order of their numbers, where the data of the training has them."""
+        """The classes' names in the order of their numbers, if the training's data has names."""
         return cast("list[str] | None", self.json.get("dataset", {}).get("class_names"))
 
     def columns(self, data: str | os.PathLike[str] | None = None) -> dict[str, Array]:
@@ -107,11 +109,11 @@ class Result:
         return node_columns(self.logits(), dataset, folder if folder is not None and os.path.isdir(folder) else None)
 
     def table(self, data: str | os.PathLike[str] | None = None) -> Any:
-        """A pandas.DataFrame with a row for each node: id, class, probability, and p_<class> of each class; of several labels <label>,
-        which is there or not, and p_<label>; of numbers value.
+        """A pandas.DataFrame with a row for each node: id, class, probability, and p_<class> of each class. With
+        several labels: <label> (0 or 1) and p_<label>; for regression: value.
 
-        id is the node's name where the data folder has names, else its number, of several node types the number in its `type`.
-        data: the data folder, where it lies elsewhere than when the job ran.
+        id is the node's name if the data folder has names, else its number; with several node types the number
+        within its `type`. data: the data folder, if it has moved since the job ran.
         """
         try:
             import pandas
@@ -120,7 +122,7 @@ class Result:
         return pandas.DataFrame(self.columns(data))
 
     def embeddings(self) -> Array:
-        """float32 [N, columns], where output.embeddings named a layer."""
+        """float32 [N, columns], if output.embeddings names a layer."""
         return self.array("embeddings.npy")
 
     def weights(self, name: str = "best.safetensors") -> dict[str, Array]:

@@ -2,7 +2,7 @@
 
     from_pandas(edges, nodes, "data/mine", label="club", draw=(0.6, 0.2, 0.2))
 
-Nodes have the numbers of their rows. pandas is not imported: a table is anything that has columns by their names.
+Nodes are numbered by their rows. pandas is not imported: a table is any object with named columns.
 """
 from __future__ import annotations
 
@@ -27,15 +27,16 @@ SPLIT_OF = {"train": "train", "valid": "valid", "val": "valid", "validation": "v
 
 
 class Columns(TypedDict, total=False):
-    """What the columns are.
+    """The names of the columns.
 
     source, target  of the edges: the nodes' names ("source", "target")
     id              of the nodes: whole numbers or texts ("id")
-    label           of the nodes: classes, as numbers or texts, or numbers to be predicted ("label"); a list of columns: several labels.
-                    A node without one has none
+    label           of the nodes: classes, as numbers or texts, or regression targets ("label"); a list of columns:
+                    several labels. An empty value marks an unlabelled node
     features        of the nodes: a list; default: all other columns that are numbers
-    one_hot         of the nodes: a list of columns, whose values become a feature each: texts, or the id, where nodes have nothing else
-    split           of the nodes: 'train', 'valid', 'test' or nothing (default: "split", where there is such a column)
+    one_hot         of the nodes: a list of columns; each of their values becomes a feature (texts, or the id for
+                    nodes without other features)
+    split           of the nodes: 'train', 'valid', 'test' or nothing (default: "split", if that column exists)
     weight          of the edges
     relation        of the edges: its texts or numbers are relations in their order, for model.kind = "rgcn"
     """
@@ -73,12 +74,12 @@ def _is_number(value: Any) -> bool:
 
 
 def _are_numbers(column: Array) -> bool:
-    """Numbers or missing; times are none."""
+    """Are all values numbers or missing? Times are no numbers."""
     return column.dtype.kind in "iufb" or (column.dtype.kind not in "mM" and all(map(_is_number, column.tolist())))
 
 
 def _numbers(column: Array, name: str, what: str, *, missing: bool = False) -> Array:
-    """A column of numbers as float64; where they may be `missing`, NaN stands for those."""
+    """A column of numbers as float64; NaN for `missing` values, if allowed."""
     if column.dtype.kind in "iub":
         return column.astype(np.float64)
     values = column.astype(object)
@@ -91,7 +92,7 @@ def _numbers(column: Array, name: str, what: str, *, missing: bool = False) -> A
 
 
 def _dense_of(nodes: Any, given: Sequence[str] | None, others: set[str]) -> Array:
-    """Columns of numbers, side by side; without a list all but the others."""
+    """Columns of numbers, side by side; by default all columns without another purpose."""
     names = list(given) if given is not None else [name for name in _columns(nodes) if name not in others]
     columns = {name: _column(nodes, name, "nodes", "features") for name in names}
     left_out = [name for name, column in columns.items() if given is None and not _are_numbers(column)]
@@ -103,7 +104,7 @@ def _dense_of(nodes: Any, given: Sequence[str] | None, others: set[str]) -> Arra
 
 
 def _features_of(nodes: Any, columns: Columns, others: set[str]) -> Array | Rows | None:
-    """Numbers, and behind them a feature of each value of the columns that are one-hot; None: no features."""
+    """Numbers, then a feature for each value of the one-hot columns; None: no features."""
     one_hot = list(columns.get("one_hot", []))
     dense = _dense_of(nodes, columns.get("features"), others | set(one_hot))
     if not one_hot:
@@ -166,8 +167,10 @@ def _graph_of(edges: Any, nodes: Any, columns: Columns, options: Options) -> Gra
 
 
 def from_pandas(edges: Any, nodes: Any, folder: Folder, **options: Unpack[TableOptions]) -> Path:
-    """Two DataFrames: a row for each edge, a row for each node; the options say which columns they have (`Columns`, `Options`). Edges are
-    directed: with dataset.undirected = "yes" a job adds the reverse ones.
+    """Two DataFrames: a row for each edge, a row for each node. Options are those of
+    `trainerd.tables.Columns` (source, target, id, label, features, one_hot, split, weight, relation) and of
+    `trainerd.graph.Options` (draw, seed, overwrite, numbers, classes, predict_only, name). Edges are directed: with
+    dataset.undirected = "yes" a job adds the reverse ones.
 
         trainerd.from_pandas(payments, accounts, "data/payments", source="from", target="to", id="account", label="fraud",
                              draw=(0.6, 0.2, 0.2))
@@ -186,7 +189,7 @@ def from_pandas(edges: Any, nodes: Any, folder: Folder, **options: Unpack[TableO
 # --- CSV ---
 
 def _whole(texts: list[str]) -> Array | None:
-    """Whole numbers, as Python writes them; None where a text is another."""
+    """Whole numbers, as Python writes them; None for other texts."""
     try:
         whole = [int(text) for text in texts]
     except ValueError:
@@ -209,7 +212,7 @@ def _values_of(texts: list[str], are_names: bool) -> Array:
 
 
 def _rows_of(path: Folder, separator: str) -> Iterable[tuple[int, list[str]]]:
-    """Rows of a CSV file with their lines, headings first; empty lines are left out."""
+    """Rows of a CSV file with their line numbers, headings first, without empty lines."""
     name = os.path.expanduser(path)
     opened = gzip.open if os.fspath(name).endswith(".gz") else open
     try:
@@ -240,7 +243,7 @@ def _table_of(path: Folder, separator: str, names: set[str]) -> dict[str, Array]
 
 
 def from_csv(edges: Folder, nodes: Folder, folder: Folder, *, separator: str = ",", **options: Unpack[TableOptions]) -> Path:
-    """Two CSV files (also .gz) with a line of headings: a line for each edge, a line for each node; options as of `from_pandas`. An empty
-    value is none."""
+    """Two CSV files (also .gz) with a line of headings: a line for each edge, a line for each node; options as of
+    `from_pandas`. An empty value is missing."""
     ends = {options.get("source", "source"), options.get("target", "target")}
     return from_pandas(_table_of(edges, separator, ends), _table_of(nodes, separator, {options.get("id", "id")}), folder, **options)

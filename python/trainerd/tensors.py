@@ -1,6 +1,6 @@
 """Tensors and sparse matrices of PyTorch, torch_sparse, SciPy and DGL as NumPy arrays.
 
-Objects are told by what they can do, so that none of these packages is imported here.
+Objects are recognised by their attributes, so that these packages need not be imported here.
 """
 from __future__ import annotations
 
@@ -44,7 +44,7 @@ def is_sparse(value: Any) -> bool:
 
 
 def entries_of(value: Any) -> Entries:
-    """The entries of a sparse matrix, as `is_sparse` knows them."""
+    """The entries of a sparse matrix of any kind that `is_sparse` accepts."""
     if hasattr(value, "sparse_sizes"):
         rows, columns, values = value.coo()
         shape = value.sparse_sizes()
@@ -62,7 +62,7 @@ def entries_of(value: Any) -> Entries:
 
 
 def rows_of(entries: Entries) -> Rows:
-    """Entries sorted into rows; those at the same place are added up."""
+    """Entries sorted into rows; entries at the same place are added."""
     n, f = entries.shape
     values = np.ones(len(entries.rows), np.float32) if entries.values is None else entries.values
     if values.ndim != 1:
@@ -80,7 +80,7 @@ def rows_of(entries: Entries) -> Rows:
 
 
 def features_of(value: Any) -> Array | Rows:
-    """Features as a dense array, or as rows of non-zeros where they are sparse."""
+    """Features as a dense array, or as rows of non-zeros if they are sparse."""
     return rows_of(entries_of(value)) if is_sparse(value) else array_of(value)
 
 

@@ -1,6 +1,6 @@
 """A job as Python dicts, written as the TOML text that `trainerd --check` reads.
 
-Strict: what TOML or a job file cannot say is refused with the key's name.
+Strict: values that TOML or a job file cannot express are refused with the key's name.
 """
 from __future__ import annotations
 
@@ -78,7 +78,7 @@ def job_text(job: Mapping[str, Any]) -> str:
 
 
 def settings_of(settings: Mapping[str, Any] | Sequence[str] | None) -> list[str]:
-    """Settings over a job file as `--set` takes them: ["train.epochs=3"] as it is, or {"train.epochs": 3}."""
+    """Settings for `--set`: ["train.epochs=3"] as it is, or {"train.epochs": 3}."""
     if settings is None:
         return []
     if isinstance(settings, Mapping):
