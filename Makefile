@@ -195,7 +195,7 @@ $(SYSTEM_TESTS) $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROG
 # The cuda device is a shared object that workers open at run time (models/cuda/module.h), made by nvcc, or emulated by the C++ compiler. It
 # contains CUDA's run time, and takes from the worker what module.exports says.
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(lastword $(NVCC)) 2>/dev/null)))
-# CUDA_PTX=1 leaves the last step to the driver, in a third of the time and a folder of its own.
+# CUDA_PTX=1 leaves the last step to the driver, in a third of the time and a folder of its own: quickstart, check.
 CUDA_PTX ?=
 CUDA_BUILD := $(BUILD)/$(if $(CUDA_PTX),cuda-ptx,cuda)
 NVCC_CODE := $(if $(CUDA_PTX),-gencode arch=compute_80$(comma)code=compute_80,-gencode arch=compute_80$(comma)code=sm_80 \
@@ -319,7 +319,7 @@ bench: $(BENCHES) ## run every benchmark
 
 quickstart: ## install missing packages, build, train on a generated graph
 	$(Q)scripts/install-deps
-	$(call variant,release) BUILD=$(BUILD) all
+	$(call variant,release) BUILD=$(BUILD) CUDA_PTX=1 all
 	$(Q)$(BUILD)/bin/trainerd --config configs/quickstart.toml
 
 docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## generate configs/README.md, configs/daemon/trainerd.toml and docs/protocol.md
