@@ -2,9 +2,8 @@
  *
  * A program is lowered once, into one list per phase. A step is one op (or one of its passes) over all own parts; an
  * operand says which array it touches, in which role and how. Liveness, the memory plan, the spill's pins, `--plan
- * --steps`, the trainer and the tests' executor read these lists and nothing else of an op. A list depends only on
- * the program: it is the same on every worker, and its length does not depend on the number of parts. Independent of
- * memory and devices.
+ * --steps` and the trainer read these lists and nothing else of an op. A list depends only on the program: it is the
+ * same on every worker, and its length does not depend on the number of parts. Independent of memory and devices.
  */
 #ifndef MODELS_STEP_H
 #define MODELS_STEP_H

@@ -27,19 +27,19 @@ TestSuite(golden_job, .init = make_all, .fini = folder_remove, .timeout = 900);
 struct layout {
     const char *method;
     int parts, workers;
-    const char *prune;
+    const char *prune, *device;
 };
 
 #ifdef CUDA_EMULATED
-#define DEVICE "cuda-emulated"
-static const struct layout layouts[] = {
-    {"random", 1, 1, "auto"}, {"random", 5, 2, "never"}, {"metis", 4, 4, "always"}};
+static const struct layout layouts[] = {{"random", 1, 1, "auto", "cuda-emulated"},
+                                        {"random", 5, 2, "never", "cuda-emulated"},
+                                        {"metis", 4, 4, "always", "cuda-emulated"}};
 #else
-#define DEVICE "auto"
 static const struct layout layouts[] = {
-    {"random", 1, 1, "auto"},  {"random", 2, 2, "never"}, {"random", 3, 1, "auto"},   {"random", 5, 2, "auto"},
-    {"random", 8, 3, "never"}, {"metis", 3, 2, "never"},  {"block", 3, 3, "always"},  {"file", 3, 2, "never"},
-    {"metis", 1, 1, "always"}, {"metis", 2, 2, "always"}, {"random", 5, 3, "always"}, {"random", 8, 2, "always"}};
+    {"random", 1, 1, "auto", "cpu"},        {"random", 2, 2, "never", "cpu"},  {"random", 3, 1, "auto", "reference"},
+    {"random", 5, 2, "auto", "cpu"},        {"random", 8, 3, "never", "cpu"},  {"metis", 3, 2, "never", "cpu"},
+    {"block", 3, 3, "always", "cpu"},       {"file", 3, 2, "never", "cpu"},    {"metis", 1, 1, "always", "cpu"},
+    {"metis", 2, 2, "always", "reference"}, {"random", 5, 3, "always", "cpu"}, {"random", 8, 2, "always", "auto"}};
 #endif
 
 struct trial {
@@ -77,9 +77,10 @@ static void job_run(const struct trial *trial, const char *train)
     fprintf(
         file,
         "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\nprune = \"%s\"\n%s\n[workers]\ncount = %d\nthreads = "
-        "1\ndevice = \"" DEVICE "\"\n"
+        "1\ndevice = \"%s\"\n"
         "[output]\ndir = \"%s/out\"\n",
-        trial->golden->folder, trial->model, trial->layout->prune, train, trial->layout->workers, folder);
+        trial->golden->folder, trial->model, trial->layout->prune, train, trial->layout->workers,
+        trial->layout->device, folder);
     fclose(file);
     snprintf(command, sizeof command, "'%s' --config %s/job.toml 2>%s/log", program_path, folder, folder);
     cr_assert_eq(system(command), 0, "%s: %s", trial->where, command);

@@ -31,8 +31,8 @@ static void check(const char *what, const struct objective *objective)
     job.model.hidden = 6;
     test_graph_random(N_NODE, 0.2, 8, DATASET_LOOPS_STORED, &graph);
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
-    gradient_check(&(struct gradient_case){
-        .what = what, .program = &program, .graph = &graph, .training = true, .objective = objective});
+    gradient_check(
+        &(struct gradient_case){.what = what, .program = &program, .graph = &graph, .objective = objective});
     program_release(&program);
     test_graph_release(&graph);
 }

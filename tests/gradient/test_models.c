@@ -33,8 +33,7 @@ static void check_input(const char *what, bool sparse, const struct program_inpu
                                 .program = &program,
                                 .graph = &graph,
                                 .zeros = sparse,
-                                .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0,
-                                .training = true};
+                                .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0};
     gradient_check(&one);
     program_release(&program);
 }
@@ -80,8 +79,7 @@ static void check_stored(const char *what, int64_t n_feature, bool sparse)
                                       .program = &program,
                                       .graph = &graph,
                                       .zeros = sparse,
-                                      .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0,
-                                      .training = true};
+                                      .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0};
     gradient_check(&one);
     program_release(&program);
 }

@@ -31,13 +31,13 @@ static enum status program_open(struct trainer *t)
     const struct spill_range runs = {part->embedded.run, part->embedded.n_run * (int64_t)sizeof *part->embedded.run,
                                      SPILL_READ};
     enum status status = spill_pin(t->setup.spill, &runs, 1);
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && t->setup.program == NULL) {
         status = program_build(t->setup.job, &input, &t->program);
-        spill_unpin(t->setup.spill, &runs, 1);
     }
     if (status != STATUS_OK) {
         return status;
     }
+    spill_unpin(t->setup.spill, &runs, 1);
     memcpy(t->loss.n_split, part->n_split, sizeof t->loss.n_split);
     t->loss.weight = part->loss_weight;
     t->loss.n_class = part->n_class;
@@ -355,6 +355,9 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     ASSERT((setup->spill != NULL) == memory_plan_spills(setup->job));
     ASSERT(setup->spill == NULL || setup->ops->unified);
     t->setup = *setup;
+    if (setup->program != NULL) {
+        t->program = *setup->program;
+    }
     t->run.rate = 1.0;
     t->records.recording = memory_alloc(STEP_PHASE_N, sizeof *t->records.recording);
     t->ops = setup->ops;
@@ -410,7 +413,9 @@ void trainer_close(struct trainer *t)
         own_parts_close(&t->own);
     }
     memory_plan_release(&t->plan);
-    program_release(&t->program);
+    if (t->setup.program == NULL) {
+        program_release(&t->program);
+    }
     free(t->parameters.complete);
     free(t->records.recording);
     free(t);

@@ -22,7 +22,8 @@
 struct trainer;
 
 struct trainer_setup {
-    const struct job *job; /* borrowed for the trainer's life, like all here */
+    const struct job *job;         /* borrowed for the trainer's life, like all here */
+    const struct program *program; /* NULL: of the job's model. Tests train programs of their own */
     const struct device_ops *ops;
     int n_thread; /* 0: all cores */
     uint32_t rank, n_rank;

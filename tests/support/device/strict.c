@@ -17,9 +17,9 @@ static struct strict *opened[OPEN_MOST];
 
 /* --- a forbidden touch --- */
 
-static bool in_region(const struct strict_region *r, const char *at)
+static bool is_device(const struct strict *s, const void *at)
 {
-    return at >= r->base && at < r->base + REGION_BYTES;
+    return (const char *)at >= s->memory && (const char *)at < s->memory + REGION_BYTES;
 }
 
 static void say(const char *text)
@@ -33,13 +33,9 @@ static void on_fault(int number, siginfo_t *info, void *context)
     (void)context;
     for (int i = 0; i < OPEN_MOST; i++) {
         const struct strict *s = opened[i];
-        for (int k = 0; s != NULL && k < STRICT_REGION_N; k++) {
-            if (in_region(&s->region[k], info->si_addr)) {
-                say(s->n_open == 0 ? "strict: the host touched device memory\n"
-                    : s->in_scope  ? "strict: a step touched what is not among its operands, or not so\n"
-                                   : "strict: work beyond device memory\n");
-                _exit(STRICT_EXIT);
-            }
+        if (s != NULL && is_device(s, info->si_addr)) {
+            say(s->n_open == 0 ? "strict: the host touched device memory\n" : "strict: work beyond device memory\n");
+            _exit(STRICT_EXIT);
         }
     }
     signal(number, SIG_DFL);
@@ -52,40 +48,30 @@ static size_t pages(size_t n_bytes)
     return (n_bytes + PAGE - 1) / PAGE * PAGE;
 }
 
-static void protect(const struct strict_region *r, int rights)
+static void protect(const struct strict *s, int rights)
 {
-    ASSERT(r->n_used == 0 || mprotect(r->base, r->n_used, rights) == 0);
+    ASSERT(s->n_used == 0 || mprotect(s->memory, s->n_used, rights) == 0);
 }
 
 void strict_enter(struct strict *s)
 {
     if (s->n_open++ == 0) {
-        for (int k = 0; k < STRICT_REGION_N; k++) {
-            protect(&s->region[k], PROT_READ | PROT_WRITE);
-        }
+        protect(s, PROT_READ | PROT_WRITE);
     }
 }
 
 void strict_leave(struct strict *s)
 {
     if (--s->n_open == 0) {
-        for (int k = 0; k < STRICT_REGION_N; k++) {
-            protect(&s->region[k], PROT_NONE);
-        }
+        protect(s, PROT_NONE);
     }
 }
 
-static bool is_device(const struct strict *s, const void *at)
+static void *take(struct strict *s, size_t n_bytes)
 {
-    return in_region(&s->region[STRICT_FREE], at) || in_region(&s->region[STRICT_SCOPED], at);
-}
-
-static void *take(struct strict *s, int which, size_t n_bytes)
-{
-    struct strict_region *r = &s->region[which];
-    char *at = r->base + r->n_used;
-    ASSERT(s->n_open == 0 && r->n_used + pages(n_bytes) + PAGE <= REGION_BYTES);
-    r->n_used += pages(n_bytes) + PAGE; /* a page apart, so that arrays never share one */
+    char *at = s->memory + s->n_used;
+    ASSERT(s->n_open == 0 && s->n_used + pages(n_bytes) + PAGE <= REGION_BYTES);
+    s->n_used += pages(n_bytes) + PAGE; /* a page apart, so that arrays never share one */
     return at;
 }
 
@@ -101,8 +87,7 @@ enum status strict_acquire(struct device *device, enum device_place place, enum 
         memory_count_device(MEMORY_PLACE_PINNED, category, (int64_t)n_bytes);
         return STATUS_OK;
     }
-    bool scoped = category == MEMORY_ACTIVATIONS || category == MEMORY_PARAMETERS;
-    *(void **)out = take(strict_of(device), scoped ? STRICT_SCOPED : STRICT_FREE, n_bytes);
+    *(void **)out = take(strict_of(device), n_bytes);
     memory_count_device(MEMORY_PLACE_DEVICE, category, (int64_t)n_bytes);
     return STATUS_OK;
 }
@@ -134,7 +119,7 @@ enum status strict_borrow(struct device *device, enum memory_category category, 
                           void *out)
 {
     struct strict *s = strict_of(device);
-    void *copy = take(s, STRICT_FREE, n_bytes);
+    void *copy = take(s, n_bytes);
     memory_count_device(MEMORY_PLACE_DEVICE, category, (int64_t)n_bytes);
     strict_enter(s);
     memcpy(copy, host, n_bytes);
@@ -159,10 +144,8 @@ enum status strict_open(int n_thread, struct device **out)
     struct strict *s = memory_alloc(1, sizeof *s);
     s->base.ops = &device_strict;
     enum status status = cpu_open(n_thread, &s->cpu);
-    for (int k = 0; k < STRICT_REGION_N; k++) {
-        s->region[k].base = mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
-        ASSERT(s->region[k].base != MAP_FAILED);
-    }
+    s->memory = mmap(NULL, REGION_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE, -1, 0);
+    ASSERT(s->memory != MAP_FAILED);
     struct sigaction action = {.sa_sigaction = on_fault, .sa_flags = SA_SIGINFO};
     ASSERT(sigaction(SIGSEGV, &action, NULL) == 0);
     int i = 0;
@@ -189,9 +172,7 @@ void strict_close(struct device *device)
     for (int i = 0; i < OPEN_MOST; i++) {
         opened[i] = opened[i] == s ? NULL : opened[i];
     }
-    for (int k = 0; k < STRICT_REGION_N; k++) {
-        munmap(s->region[k].base, REGION_BYTES);
-    }
+    munmap(s->memory, REGION_BYTES);
     for (int l = 0; l < DEVICE_LANE_N; l++) {
         lane_drop(&s->lane[l]);
     }
@@ -343,70 +324,4 @@ void strict_copy(struct device *device, void *to, const void *from, size_t n_byt
     struct move move = {to, from, n_bytes};
     strict_defer(s, DEVICE_LANE_COMPUTE, move_run, &move, sizeof move);
     strict_run(s, DEVICE_LANE_COMPUTE, s->lane[DEVICE_LANE_COMPUTE].n_given);
-}
-
-/* --- scopes --- */
-
-struct scope {
-    int n_range;
-    struct strict_range range[];
-};
-
-static void range_open(struct strict *s, const struct strict_range *r)
-{
-    if (r->at == NULL || r->n_bytes == 0 || !in_region(&s->region[STRICT_SCOPED], r->at)) {
-        return;
-    }
-    char *first = (char *)((uintptr_t)r->at / PAGE * PAGE);
-    size_t n_bytes = pages((size_t)((const char *)r->at + r->n_bytes - first));
-    ASSERT(mprotect(first, n_bytes, r->write ? PROT_READ | PROT_WRITE : PROT_READ) == 0);
-}
-
-/* First what is read, then what is written: pages that hold both end writable. */
-static void scope_run(struct strict *s, void *args)
-{
-    const struct scope *scope = args;
-    s->in_scope = true;
-    for (int i = 0; i < scope->n_range; i++) {
-        const struct strict_range *r = &scope->range[i];
-        if (r->write && !r->read && r->at != NULL) {
-            memset((void *)(uintptr_t)r->at, 0xff, r->n_bytes);
-        }
-    }
-    protect(&s->region[STRICT_SCOPED], PROT_NONE);
-    for (int writes = 0; writes < 2; writes++) {
-        for (int i = 0; i < scope->n_range; i++) {
-            if (scope->range[i].write == (writes == 1)) {
-                range_open(s, &scope->range[i]);
-            }
-        }
-    }
-}
-
-static void scope_end_run(struct strict *s, void *args)
-{
-    (void)args;
-    s->in_scope = false;
-    protect(&s->region[STRICT_SCOPED], PROT_READ | PROT_WRITE);
-}
-
-void device_strict_scope(struct device *device, const struct strict_range *range, int n_range)
-{
-    if (device->ops != &device_strict) {
-        return;
-    }
-    size_t n_bytes = sizeof(struct scope) + (size_t)n_range * sizeof *range;
-    struct scope *scope = malloc(n_bytes);
-    ASSERT(scope != NULL);
-    scope->n_range = n_range;
-    memcpy(scope->range, range, (size_t)n_range * sizeof *range);
-    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, scope_run, scope, n_bytes);
-    free(scope);
-}
-
-void device_strict_scope_end(struct device *device)
-{
-    if (device->ops == &device_strict) {
-        strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, scope_end_run, "", 1);
-    }
 }

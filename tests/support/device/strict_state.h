@@ -19,14 +19,6 @@ struct strict_lane {
     uint64_t n_done, n_given; /* since open; call[] holds those in between */
 };
 
-/* Address space: taken once, given out from the front, never again. */
-struct strict_region {
-    char *base;
-    size_t n_used;
-};
-
-enum { STRICT_FREE, STRICT_SCOPED, STRICT_REGION_N };
-
 /* Memory that host and device share: operations may read it. */
 struct strict_shared {
     const char *at;
@@ -38,12 +30,11 @@ struct strict {
     struct device base;
     struct device *cpu;
     struct strict_lane lane[DEVICE_LANE_N];
-    /* open whenever the device works; within scopes only where listed */
-    struct strict_region region[STRICT_REGION_N];
+    char *memory; /* address space, given out from the front, never again; open whenever the device works */
+    size_t n_used;
     struct strict_shared shared[STRICT_N_SHARED];
     int n_shared;
-    int n_open;    /* depth of work */
-    bool in_scope; /* of the call at work */
+    int n_open; /* depth of work */
 };
 
 static inline struct strict *strict_of(struct device *device)

@@ -1,7 +1,7 @@
 #include "tests/support/model/gradient.h"
 
 #include "tests/support/device/strict.h"
-#include "tests/support/executor.h"
+#include "tests/support/model/trained.h"
 #include "tests/support/model/truth.h"
 #include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
@@ -49,22 +49,6 @@ double relative_error(const float *x, const double *truth, int64_t n)
     return size > 0.0 ? sqrt(sum) / size : sqrt(sum);
 }
 
-static void values_compare(const struct gradient_case *one, const char *where, struct executor *x,
-                           const struct truth *truth)
-{
-    for (int v = 1; v < one->program->n_value; v++) {
-        if (one->program->value[v].is_sparse) {
-            continue;
-        }
-        int64_t n = one->graph->n_node * one->program->value[v].width;
-        float *value = memory_alloc((size_t)n, sizeof *value);
-        executor_value(x, v, value);
-        double error = relative_error(value, truth->value[v], n);
-        cr_assert(error <= TOLERANCE_ARRAY, "%s, %s: value %d is off by %.1e", one->what, where, v, error);
-        free(value);
-    }
-}
-
 static void gradients_compare(const struct gradient_case *one, const struct program *plain, const char *where,
                               const float *grad, const double *truth)
 {
@@ -81,20 +65,27 @@ static void gradients_compare(const struct gradient_case *one, const struct prog
     }
 }
 
-static void part_count_check(const struct gradient_case *one, struct executor_setup *setup, struct truth *truth,
-                             double loss, const float *weights, const double *gradient)
+/* What a program computes of one cut, in double. */
+struct expected {
+    double loss, *logits, *gradient; /* logits of an evaluation; loss and gradient of training */
+};
+
+static void device_check(const struct gradient_case *one, const struct trained *t, const struct device_ops *ops,
+                         const float *weights, const struct expected *expected)
 {
     char where[64];
-    snprintf(where, sizeof where, "%s, %d parts", setup->ops->name, setup->n_part);
-    float *grad = memory_alloc((size_t)setup->plain->n_weight, sizeof *grad);
-    struct executor *x = executor_open(setup);
-    double found = executor_forward(x, weights);
-    cr_assert(fabs(found - loss) <= TOLERANCE_LOSS * loss, "%s, %s: loss %.9g, expected %.9g", one->what, where,
-              found, loss);
-    values_compare(one, where, x, truth);
-    executor_backward(x, grad);
-    gradients_compare(one, setup->plain, where, grad, gradient);
-    executor_close(x);
+    const struct program *plain = t->setup.plain;
+    int64_t n_logit = one->graph->n_node * plain->value[plain->logits].width;
+    float *grad = memory_alloc((size_t)plain->n_weight, sizeof *grad),
+          *logits = memory_alloc((size_t)n_logit, sizeof *logits);
+    snprintf(where, sizeof where, "%s, %d parts", ops->name, t->partition.n_part);
+    double found = trained_run(t, ops, weights, logits, grad);
+    double error = relative_error(logits, expected->logits, n_logit);
+    cr_assert(error <= TOLERANCE_ARRAY, "%s, %s: logits are off by %.1e", one->what, where, error);
+    cr_assert(fabs(found - expected->loss) <= TOLERANCE_LOSS * expected->loss, "%s, %s: loss %.9g, expected %.9g",
+              one->what, where, found, expected->loss);
+    gradients_compare(one, plain, where, grad, expected->gradient);
+    free(logits);
     free(grad);
 }
 
@@ -139,7 +130,7 @@ static void features_embed(const struct program *program, int64_t n, float *feat
 }
 
 /* Features, labels and splits of all nodes; the caller frees them. */
-static void inputs_draw(const struct gradient_case *one, struct executor_setup *setup)
+static void inputs_draw(const struct gradient_case *one, struct trained_setup *setup)
 {
     const struct program *program = one->program;
     int64_t n = one->graph->n_node, f = program->value[0].width, n_class = program->value[program->logits].width;
@@ -177,27 +168,18 @@ static float *weights_draw(const struct program *program)
     return weights;
 }
 
-/* A part for each node. */
-static void owners_draw(int64_t n, int n_part, int32_t *owner)
-{
-    for (int64_t v = 0; v < n; v++) {
-        owner[v] = (int32_t)(0.5F * (1.0F + test_number(SEED + 99, (uint64_t)v, 0)) * (float)n_part);
-    }
-}
-
 void gradient_check(const struct gradient_case *one)
 {
     struct program plain = plain_of(one->program);
-    struct executor_setup setup = {.program = one->program,
-                                   .plain = &plain,
-                                   .graph = one->graph,
-                                   .seed = SEED,
-                                   .epoch = EPOCH,
-                                   .training = one->training,
-                                   .objective = one->objective};
+    struct trained_setup setup = {.program = one->program,
+                                  .plain = &plain,
+                                  .graph = one->graph,
+                                  .objective = one->objective,
+                                  .seed = SEED,
+                                  .epoch = EPOCH,
+                                  .sampling = one->sampling};
     inputs_draw(one, &setup);
     float *weights = weights_draw(&plain);
-    double *gradient = memory_alloc((size_t)plain.n_weight, sizeof *gradient);
     struct truth truth;
     truth_open(&plain, one->graph, &truth);
     truth.features = setup.features;
@@ -205,35 +187,37 @@ void gradient_check(const struct gradient_case *one)
     truth.split = setup.split;
     truth.seed = SEED;
     truth.epoch = EPOCH;
-    truth.training = one->training;
     truth.objective = one->objective;
-    truth.sampling = setup.sampling = one->sampling;
     for (int64_t i = 0; i < plain.n_weight; i++) {
         truth.weights[i] = weights[i];
     }
-    int32_t *owner = memory_alloc((size_t)one->graph->n_node, sizeof *owner);
-    truth.owner = setup.owner = owner;
-    double loss = 0.0;
+    struct expected expected = {.gradient = memory_alloc((size_t)plain.n_weight, sizeof(double)),
+                                .logits = truth.value[plain.logits]};
     for (size_t k = 0; k < sizeof part_counts / sizeof *part_counts; k += SANITIZED ? 2 : 1) {
-        setup.n_part = part_counts[k];
-        owners_draw(one->graph->n_node, setup.n_part, owner);
+        struct trained trained;
+        trained_open(&setup, part_counts[k], &trained);
+        truth.owner = trained.partition.owner;
         if (k == 0 || one->sampling > 0.0) { /* which edges count depends on the parts */
-            truth_gradient(&truth, gradient);
-            loss = truth_loss(&truth);
+            truth.training = true;
+            truth.sampling = one->sampling;
+            truth_gradient(&truth, expected.gradient);
+            expected.loss = truth_loss(&truth);
+            truth.training = false;
+            truth.sampling = 0.0;
+            truth_loss(&truth);
         }
         for (size_t d = 0; d < sizeof test_devices / sizeof *test_devices; d++) {
-            setup.ops = test_devices[d];
-            if (test_takes(setup.ops, setup.n_part)) {
-                part_count_check(one, &setup, &truth, loss, weights, gradient);
+            if (test_takes(test_devices[d], part_counts[k])) {
+                device_check(one, &trained, test_devices[d], weights, &expected);
             }
         }
+        trained_close(&trained);
     }
-    free(owner);
+    free(expected.gradient);
     truth_release(&truth);
     free(plain.param);
     free((void *)(uintptr_t)setup.features);
     free((void *)(uintptr_t)setup.labels);
     free((void *)(uintptr_t)setup.split);
     free(weights);
-    free(gradient);
 }

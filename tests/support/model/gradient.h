@@ -1,4 +1,4 @@
-/* Compares a program on a device with the truth in double: loss, every value, every gradient. */
+/* Compares a program in a trainer with the truth in double: an evaluation's logits, training's loss and gradients. */
 #ifndef TESTS_SUPPORT_GRADIENT_H
 #define TESTS_SUPPORT_GRADIENT_H
 
@@ -12,9 +12,8 @@ struct gradient_case {
     const char *what; /* named in failures */
     const struct program *program;
     const struct test_graph *graph;
-    bool training;   /* as in training, with dropout; else as in evaluation. Backward runs in both */
-    double sampling; /* p of a program that samples; 0: none */
-    bool zeros;      /* most features are 0 (for sparse programs) */
+    double sampling;                   /* p of a program that samples; 0: none */
+    bool zeros;                        /* most features are 0 (for sparse programs) */
     const struct objective *objective; /* NULL: cross entropy, plain */
 };
 

@@ -113,7 +113,8 @@ static void layer_norm(const struct evaluation *e)
     }
 }
 
-/* By the mean and variance over all nodes; in evaluation by the running ones. */
+/* By the mean and variance over all nodes. An evaluation goes by the running ones; where training samples, it makes
+ * them of its own rows, with the variance's unbiased estimate. */
 static void batch_norm(const struct evaluation *e)
 {
     const struct truth *t = e->truth;
@@ -121,13 +122,14 @@ static void batch_norm(const struct evaluation *e)
         const double *x = e->x[0] + c;
         double mean = t->weights[t->program->param[e->op->state[0]].offset + c];
         double variance = t->weights[t->program->param[e->op->state[1]].offset + c];
-        if (t->training) {
+        if (t->training || t->program->samples) {
             mean = variance = 0.0;
             for (int64_t r = 0; r < e->n; r++) {
                 mean += x[r * e->f] / (double)e->n;
                 variance += x[r * e->f] * x[r * e->f] / (double)e->n;
             }
             variance -= mean * mean;
+            variance *= t->training ? 1.0 : (double)e->n / (double)(e->n - 1);
         }
         for (int64_t r = 0; r < e->n; r++) {
             e->y[r * e->f + c] = (x[r * e->f] - mean) / sqrt(variance + 1e-5) * e->w[0][c] + e->w[1][c];

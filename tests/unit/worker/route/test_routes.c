@@ -147,6 +147,22 @@ Test(routes, ten_rows_are_drawn_by_their_nodes_whatever_the_list)
     cr_expect(n_drawn[1][0] == 3 && n_drawn[1][1] == 6 && n_drawn[1][2] == 10);
 }
 
+/* So that rows divided by it have the mean of all rows, also where a pair has one row. */
+Test(routes, each_row_is_drawn_as_often_as_sampling_says)
+{
+    enum { N_EPOCH = 100000 };
+    static const uint32_t node[1] = {17};
+    uint32_t out[1], n_drawn[1], n = 0;
+    struct sample_rows from = {
+        .n = 1, .node = node, .threshold = (uint64_t)(0.1 * 4294967296.0), .out = out, .n_drawn = n_drawn};
+    for (uint32_t epoch = 0; epoch < N_EPOCH; epoch++) {
+        const struct random_key key = {.seed = 7, .epoch = epoch, .stream = RANDOM_STREAM_SAMPLE};
+        sample_filter(&key, &from);
+        n += n_drawn[0];
+    }
+    cr_expect_lt(abs((int)n - N_EPOCH / 10), 380, "%u draws, 4 standard deviations are 380", n);
+}
+
 Test(routes, both_ends_draw_the_same_rows_of_a_sample)
 {
     world_open("[model]\nkind = \"sage\"\nhidden = 4\ninput_dropout = 0.5\n[exchange]\nsampling = 0.4\n", N_RANK,

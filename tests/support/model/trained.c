@@ -1,0 +1,311 @@
+#include "tests/support/model/trained.h"
+
+#include "protocol/base/memory.h"
+#include "tests/support/graphs/tiny_graph.h"
+#include "worker/state/trainer_state.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define OK(status) cr_assert_eq(status, STATUS_OK, "%s", status_reason())
+
+/* --- the graph as a dataset --- */
+
+static void edge_add(const struct test_graph *graph, int64_t e, uint32_t from, float weight, struct dataset *d)
+{
+    int64_t at = d->n_edge++;
+    d->indices[at] = from;
+    if (d->edge_type != NULL) {
+        d->edge_type[at] = graph->type[e];
+    }
+    if (d->edge_weight != NULL) {
+        d->edge_weight[at] = weight;
+    }
+    if (d->edge_row != NULL) {
+        d->edge_row[at] = (uint32_t)e;
+    }
+}
+
+/* In-edges of node v of one type, by source; with `loop` one of weight 1 to itself. */
+static void row_add(const struct test_graph *graph, int64_t v, int32_t type, bool loop, struct dataset *d)
+{
+    for (int64_t u = 0; u < graph->n_node; u++) {
+        for (int64_t e = 0; e < graph->n_edge; e++) {
+            if (graph->to[e] == v && graph->from[e] == u && (graph->type == NULL || graph->type[e] == type)) {
+                edge_add(graph, e, (uint32_t)u, graph->weight != NULL ? graph->weight[e] : 1.0F, d);
+            }
+        }
+        if (loop && u == v) {
+            edge_add(graph, 0, (uint32_t)u, 1.0F, d);
+        }
+    }
+}
+
+/* As dataset_load leaves them: loops of graphs whose edges have weights are stored. */
+static void edges_fill(const struct test_graph *graph, struct dataset *d)
+{
+    size_t n = (size_t)graph->n_node, n_most = (size_t)(graph->n_edge + graph->n_node);
+    bool loops = graph->loops == DATASET_LOOPS_IMPLICIT && graph->weight != NULL;
+    d->n_relation = graph->n_relation;
+    d->weighted = graph->weight != NULL;
+    d->n_edge_feature = graph->n_feature;
+    d->loops = loops ? DATASET_LOOPS_STORED : graph->loops;
+    d->indptr = memory_alloc(n + 1, sizeof *d->indptr);
+    d->indices = memory_alloc(n_most, sizeof *d->indices);
+    d->edge_type = graph->type != NULL ? memory_alloc(n_most, sizeof *d->edge_type) : NULL;
+    d->edge_weight = d->weighted ? memory_alloc(n_most, sizeof *d->edge_weight) : NULL;
+    d->strength = d->weighted ? memory_alloc(n, sizeof *d->strength) : NULL;
+    d->edge_row = graph->feature != NULL ? memory_alloc(n_most, sizeof *d->edge_row) : NULL;
+    for (int64_t v = 0; v < graph->n_node; v++) {
+        for (int32_t type = 0; type < (graph->type != NULL ? graph->n_relation : 1); type++) {
+            row_add(graph, v, type, loops, d);
+        }
+        d->indptr[v + 1] = d->n_edge;
+        if (d->weighted) {
+            d->strength[v] = (float)(graph->strength[v] + (loops ? 1.0 : 0.0));
+        }
+    }
+    if (graph->feature != NULL) {
+        size_t n_bytes = (size_t)(graph->n_edge * graph->n_feature) * sizeof *graph->feature;
+        d->n_edge_row = graph->n_edge;
+        d->edge_features = memcpy(memory_alloc(1, n_bytes), graph->feature, n_bytes);
+    }
+}
+
+static void features_fill(const struct trained_setup *setup, struct dataset *d)
+{
+    const struct program *program = setup->program;
+    int64_t n = d->n_node * d->n_feature, n_value = 0;
+    float *dense = memory_alloc((size_t)n, sizeof *dense);
+    memcpy(dense, setup->features, (size_t)n * sizeof *dense);
+    if (!program->value[0].is_sparse) {
+        d->features_f32 = dense;
+        return;
+    }
+    struct embedded_run *run = memory_alloc((size_t)program->embedded.n_run + 1, sizeof *run);
+    memcpy(run, program->embedded.run, (size_t)program->embedded.n_run * sizeof *run);
+    d->embedded = (struct embedded){.n_run = program->embedded.n_run, .run = run};
+    d->features_typed = d->embedded.n_run > 0;
+    d->feature_indptr = memory_alloc((size_t)d->n_node + 1, sizeof *d->feature_indptr);
+    d->feature_indices = memory_alloc((size_t)n, sizeof *d->feature_indices);
+    d->feature_data = dense;
+    for (int64_t i = 0; i < n; i++) {
+        if (dense[i] != 0.0F) {
+            d->feature_indices[n_value] = (uint32_t)(i % d->n_feature);
+            dense[n_value++] = dense[i]; /* never past what was read */
+        }
+        d->feature_indptr[i / d->n_feature + 1] = n_value;
+    }
+}
+
+static void labels_fill(const struct trained_setup *setup, struct dataset *d)
+{
+    const struct objective *o = setup->objective;
+    size_t n = (size_t)d->n_node, n_class = (size_t)d->n_class;
+    d->split = memcpy(memory_alloc(n, 1), setup->split, n);
+    for (size_t v = 0; v < n; v++) {
+        d->n_split[d->split[v]]++;
+    }
+    if (o != NULL && o->label_rows != NULL) {
+        size_t n_bytes = n * n_class * sizeof *d->label_rows;
+        d->multi_label = true;
+        d->label_rows = memcpy(memory_alloc(1, n_bytes), o->label_rows, n_bytes);
+    } else {
+        d->labels = memcpy(memory_alloc(n, sizeof *d->labels), setup->labels, n * sizeof *d->labels);
+    }
+    if (o != NULL && o->weights != NULL) {
+        size_t n_bytes = n_class * sizeof *d->class_weight;
+        d->class_weight = memcpy(memory_alloc(1, n_bytes), o->weights, n_bytes);
+    }
+    d->loss_weight = objective_weight(o, d->n_node, d->n_class, setup->labels, setup->split);
+}
+
+static void job_fill(const struct trained_setup *setup, int n_part, struct job *job)
+{
+    static const int losses[] = {[DEVICE_LOSS_CROSS_ENTROPY] = JOB_LOSS_CROSS_ENTROPY,
+                                 [DEVICE_LOSS_BCE] = JOB_LOSS_BCE,
+                                 [DEVICE_LOSS_MSE] = JOB_LOSS_MSE,
+                                 [DEVICE_LOSS_MAE] = JOB_LOSS_MAE,
+                                 [DEVICE_LOSS_HUBER] = JOB_LOSS_HUBER};
+    const struct objective *o = setup->objective;
+    job_defaults(job);
+    job->partition.parts = n_part;
+    job->partition.method = JOB_METHOD_RANDOM;
+    job->exchange.sampling = setup->program->samples ? setup->sampling : 1.0;
+    job->train.seed = setup->seed;
+    job->train.optimizer = JOB_OPTIMIZER_SGD;
+    if (o != NULL) {
+        job->train.loss = losses[o->loss];
+        job->train.label_smoothing = o->smoothing;
+        job->train.huber_delta = o->delta;
+        snprintf(job->train.class_weights, sizeof job->train.class_weights, o->weights != NULL ? "balanced" : "none");
+    }
+}
+
+void trained_open(const struct trained_setup *setup, int n_part, struct trained *out)
+{
+    const struct program *program = setup->program;
+    *out = (struct trained){.setup = *setup,
+                            .opened = memory_alloc((size_t)n_part, sizeof *out->opened),
+                            .parts = memory_alloc((size_t)n_part, sizeof(struct part *)),
+                            .rank_of_part = memory_alloc((size_t)n_part, sizeof *out->rank_of_part),
+                            .dataset = {.n_node = setup->graph->n_node,
+                                        .n_feature = program->value[0].width,
+                                        .n_class = (int32_t)program->value[program->logits].width}};
+    job_fill(setup, n_part, &out->job);
+    edges_fill(setup->graph, &out->dataset);
+    features_fill(setup, &out->dataset);
+    labels_fill(setup, &out->dataset);
+    OK(partition_build(&out->dataset, &out->job, &out->partition));
+    out->partition.stores = program_stores(program);
+    for (int p = 0; p < n_part; p++) {
+        void *bytes;
+        size_t n_bytes;
+        OK(part_encode(&out->dataset, &out->partition, p, &bytes, &n_bytes));
+        OK(part_open(bytes, n_bytes, &out->opened[p]));
+        out->parts[p] = &out->opened[p];
+    }
+}
+
+void trained_close(struct trained *t)
+{
+    for (int p = 0; p < t->partition.n_part; p++) {
+        memory_release(MEMORY_OTHER, (void *)(uintptr_t)t->opened[p].bytes, (size_t)t->opened[p].n_bytes, 1);
+        part_release(&t->opened[p]);
+    }
+    partition_release(&t->partition);
+    free(t->dataset.class_weight);
+    tiny_release(&t->dataset);
+    free(t->opened);
+    free(t->parts);
+    free(t->rank_of_part);
+}
+
+/* --- weights of the plain program, and where a trainer has them --- */
+
+struct arrays {
+    float *shared, *embeddings; /* of the whole graph, of one part */
+};
+
+/* Where element i of a tensor is: among the shared weights, or at one node of a part that has its column; NULL: at no
+ * node of it. */
+static float *element(const struct program *program, const struct parameter *param, const struct part *part,
+                      struct arrays to, int64_t i)
+{
+    if (param->embedding_at < 0) {
+        return to.shared + param->offset + i;
+    }
+    int64_t f = param->embedding_row, n_column = program->value[0].width, column = i / f % n_column;
+    int64_t row = i / f / n_column * f + i % f;
+    if (!embedded_has(&program->embedded, column)) {
+        return to.shared + param->offset + row * program_n_shared(program) +
+               embedded_shared(&program->embedded, column);
+    }
+    for (int64_t k = 0; k < part->n_embedded; k++) {
+        if (part->embedded_columns[k] == column) {
+            return to.embeddings + part->n_embedded * param->embedding_at + k * param->embedding_width + row;
+        }
+    }
+    return NULL;
+}
+
+static struct arrays arrays_make(const struct trained *t, const struct part *part)
+{
+    const struct program *program = t->setup.program;
+    return (struct arrays){memory_alloc((size_t)program->n_weight + 1, sizeof(float)),
+                           memory_alloc((size_t)(part->n_embedded * program->n_embedding) + 1, sizeof(float))};
+}
+
+static void weights_put(const struct trained *t, struct trainer *trainer, const float *weights)
+{
+    const struct program *program = t->setup.program;
+    for (int p = 0; p < t->partition.n_part; p++) {
+        const struct part *part = t->parts[p];
+        struct arrays to = arrays_make(t, part);
+        for (int k = 0; k < program->n_param; k++) {
+            const float *from = weights + t->setup.plain->param[k].offset;
+            for (int64_t i = 0; i < parameter_size(&program->param[k]); i++) {
+                float *at = element(program, &program->param[k], part, to, i);
+                if (at != NULL) {
+                    *at = from[i];
+                }
+            }
+        }
+        OK(trainer_set(trainer, WORKER_STATE_WEIGHTS, 0, to.shared));
+        if (program->n_embedding > 0) {
+            OK(trainer_set(trainer, WORKER_STATE_EMBEDDINGS, p, to.embeddings));
+        }
+        free(to.shared);
+        free(to.embeddings);
+    }
+}
+
+/* Of shared weights the sums of all parts, of embeddings each part's. */
+static void gradients_get(const struct trained *t, struct trainer *trainer, float *out)
+{
+    const struct program *program = t->setup.program;
+    memset(out, 0, (size_t)t->setup.plain->n_weight * sizeof *out);
+    for (int p = 0; p < t->partition.n_part; p++) {
+        const struct part *part = t->parts[p];
+        struct arrays from = arrays_make(t, part);
+        int64_t n_embedding = part->n_embedded * program->n_embedding;
+        trainer->ops->copy(trainer->device, from.shared, trainer_gradients(trainer, 0),
+                           (size_t)program->n_weight * sizeof(float));
+        if (n_embedding > 0) {
+            trainer->ops->copy(trainer->device, from.embeddings,
+                               trainer->parameters.embeddings.gradients + trainer->plan.rows.embedding_begin[p],
+                               (size_t)n_embedding * sizeof(float));
+        }
+        OK(device_sync(trainer->device));
+        for (int k = 0; k < program->n_param; k++) {
+            float *to = out + t->setup.plain->param[k].offset;
+            for (int64_t i = 0; i < parameter_size(&program->param[k]); i++) {
+                const float *at = element(program, &program->param[k], part, from, i);
+                to[i] = at != NULL && program->param[k].trains ? *at : to[i];
+            }
+        }
+        free(from.shared);
+        free(from.embeddings);
+    }
+}
+
+static void logits_get(const struct trained *t, struct trainer *trainer, float *out)
+{
+    size_t n_class = (size_t)t->dataset.n_class;
+    for (int p = 0; p < t->partition.n_part; p++) {
+        const struct part *part = t->parts[p];
+        float *rows = memory_alloc((size_t)part->n_own * n_class + 1, sizeof *rows);
+        OK(trainer_get(trainer, WORKER_STATE_LOGITS, p, rows));
+        for (int64_t r = 0; r < part->n_own; r++) {
+            memcpy(out + part->node[r] * n_class, rows + (size_t)r * n_class, n_class * sizeof *rows);
+        }
+        free(rows);
+    }
+}
+
+double trained_run(const struct trained *t, const struct device_ops *ops, const float *weights, float *logits_out,
+                   float *grad_out)
+{
+    struct trainer_setup setup = {.job = &t->job,
+                                  .program = t->setup.program,
+                                  .ops = ops,
+                                  .n_thread = 1,
+                                  .n_rank = 1,
+                                  .n_part = t->partition.n_part,
+                                  .rank_of_part = t->rank_of_part,
+                                  .parts = t->parts};
+    struct trainer *trainer;
+    struct trainer_report report;
+    OK(exchange_open(1, 1, &setup.exchange));
+    OK(trainer_open(&setup, &trainer));
+    weights_put(t, trainer, weights);
+    OK(trainer_epoch(trainer, t->setup.epoch, false, true, &report));
+    logits_get(t, trainer, logits_out);
+    OK(trainer_epoch(trainer, t->setup.epoch, true, false, &report));
+    gradients_get(t, trainer, grad_out);
+    trainer_close(trainer);
+    exchange_close(setup.exchange);
+    return report.loss;
+}
