@@ -88,10 +88,10 @@ static struct device *cpu, *cuda;
 
 static void check(const struct operation_case *c, bool with_cpu)
 {
-    struct operation_results first = operation_results(cuda, c), second = operation_results(cuda, c);
+    struct operation_results first = operation_results(cuda, c, 0), second = operation_results(cuda, c, 0);
     judge(c, "a second run", operation_compare(&second, &first, 0.0, 0.0));
     if (with_cpu) {
-        struct operation_results expected = operation_results(cpu, c);
+        struct operation_results expected = operation_results(cpu, c, 0);
         double tolerance = c->same == OPERATION_SAME_CPU ? 0.0 : c->tolerance;
         judge(c, "against the cpu", operation_compare(&first, &expected, tolerance, tolerance));
         operation_results_free(&expected);
@@ -106,7 +106,7 @@ static void check(const struct operation_case *c, bool with_cpu)
 static void print(const struct operation_case *c)
 {
     if (c->same != OPERATION_SAME_NUMBERS) {
-        struct operation_results results = operation_results(cuda, c);
+        struct operation_results results = operation_results(cuda, c, 0);
         printf("%s %016llx\n", c->name, (unsigned long long)results_hash(&results));
         operation_results_free(&results);
     }

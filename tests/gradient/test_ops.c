@@ -1,5 +1,6 @@
 /* Every op alone, between a linear map and the loss, against central differences in double. */
 #include "tests/support/model/gradient.h"
+#include "tests/support/tolerance.h"
 
 #include "models/program/op.h"
 
@@ -13,8 +14,12 @@ static struct program program;
 static struct test_graph graph;
 static const struct program_input input = {.n_feature = N_FEATURE, .n_class = N_CLASS};
 
+static double spread, tolerance; /* of scores; what they allow */
+
 static void begin(void)
 {
+    spread = 1.0;
+    tolerance = 0.0;
     program_init(&input, &program);
     test_graph_random(14, 0.25, 7, DATASET_LOOPS_STORED, &graph);
 }
@@ -46,7 +51,7 @@ static void check_from(const char *what, int value)
 {
     int64_t f = program.value[value].width;
     program_linear(&program, value, weight(f, N_CLASS), -1);
-    struct gradient_case one = {.what = what, .program = &program, .graph = &graph};
+    struct gradient_case one = {.what = what, .program = &program, .graph = &graph, .tolerance = tolerance};
     gradient_check(&one);
 }
 
@@ -202,7 +207,7 @@ static int head_weight(void)
     const int64_t shape[] = {1, N_HEAD, N_COLUMN};
     char name[PROGRAM_NAME_BYTES];
     snprintf(name, sizeof name, "heads.%d", program.n_param);
-    return program_tensor(&program, name, 3, shape, 1.0);
+    return program_tensor(&program, name, 3, shape, spread);
 }
 
 /* Every input is a linear map of its own, and the values are read a second time afterwards. */
@@ -210,14 +215,20 @@ static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, 
 {
     graph.loops = loops;
     int x = mapped((int64_t)N_HEAD * N_COLUMN);
-    struct op op = {
-        .aggregate = kind, .in = {x, -1, -1}, .param = {-1, -1}, .n_head = N_HEAD, .dropout = dropout, .a = 0.2F};
+    struct op op = {.aggregate = kind,
+                    .in = {x, -1, -1},
+                    .param = {-1, -1},
+                    .n_head = N_HEAD,
+                    .dropout = dropout,
+                    .a = kind == AGGREGATE_KIND_DOT ? 0.2F * (float)spread : 0.2F};
     if (kind == AGGREGATE_KIND_GAT) {
         op.in[1] = program_head_dot(&program, x, head_weight());
         op.in[2] = program_head_dot(&program, x, head_weight());
     } else {
         op.in[1] = kind == AGGREGATE_KIND_DOT ? mapped((int64_t)N_HEAD * N_COLUMN) : -1;
-        op.in[1] = kind == AGGREGATE_KIND_COSINE ? mapped(N_HEAD) : op.in[1];
+        op.in[1] = kind == AGGREGATE_KIND_COSINE
+                       ? program_linear(&program, 0, program_param(&program, "key", N_HEAD, N_FEATURE, spread), -1)
+                       : op.in[1];
         op.in[2] = mapped((int64_t)N_HEAD * N_COLUMN);
         op.param[0] = kind == AGGREGATE_KIND_GATV2 ? head_weight() : -1;
     }
@@ -242,6 +253,21 @@ ATTENTION_TEST(gat, AGGREGATE_KIND_GAT)
 ATTENTION_TEST(gatv2, AGGREGATE_KIND_GATV2)
 ATTENTION_TEST(dot, AGGREGATE_KIND_DOT)
 ATTENTION_TEST(cosine, AGGREGATE_KIND_COSINE)
+
+/* Coefficients are 0 or 1 nearly everywhere, and e^score alone would overflow in float. */
+Test(op, scores_of_any_size_neither_overflow_nor_lose_the_sum)
+{
+    static const enum aggregate_kind kinds[] = {AGGREGATE_KIND_GAT, AGGREGATE_KIND_GATV2, AGGREGATE_KIND_DOT,
+                                                AGGREGATE_KIND_COSINE};
+    static const double spreads[] = {150.0, 150.0, 300.0, 100.0};
+    for (int k = 0; k < 4; k++) {
+        spread = spreads[k];
+        tolerance = TOLERANCE_ATTENTION_LARGE;
+        attention_check(kinds[k], DATASET_LOOPS_IMPLICIT, 0.0);
+        end();
+        begin();
+    }
+}
 
 #define N_EDGE 3
 

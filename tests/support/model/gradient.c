@@ -52,15 +52,15 @@ double relative_error(const float *x, const double *truth, int64_t n)
 static void gradients_compare(const struct gradient_case *one, const struct program *plain, const char *where,
                               const float *grad, const double *truth)
 {
-    double all = norm(truth, plain->n_weight);
+    double all = norm(truth, plain->n_weight), cancelled = fmax(TOLERANCE_CANCELLED, one->tolerance);
     cr_assert(all > 0.0, "%s: nothing to compare", one->what);
     for (int p = 0; p < plain->n_param; p++) {
         const struct parameter *param = &plain->param[p];
         int64_t n = parameter_size(param);
         double error = relative_error(grad + param->offset, truth + param->offset, n);
         double size = norm(truth + param->offset, n);
-        double most = fmax(TOLERANCE_ARRAY,
-                           size > 0.0 ? TOLERANCE_CANCELLED * all / size : TOLERANCE_CANCELLED * all);
+        double most = fmax(fmax(TOLERANCE_ARRAY, one->tolerance),
+                           size > 0.0 ? cancelled * all / size : cancelled * all);
         cr_assert(error <= most, "%s, %s: gradient of %s is off by %.1e", one->what, where, param->name, error);
     }
 }
@@ -81,9 +81,10 @@ static void device_check(const struct gradient_case *one, const struct trained *
     snprintf(where, sizeof where, "%s, %d parts", ops->name, t->partition.n_part);
     double found = trained_run(t, ops, weights, logits, grad);
     double error = relative_error(logits, expected->logits, n_logit);
-    cr_assert(error <= TOLERANCE_ARRAY, "%s, %s: logits are off by %.1e", one->what, where, error);
-    cr_assert(fabs(found - expected->loss) <= TOLERANCE_LOSS * expected->loss, "%s, %s: loss %.9g, expected %.9g",
-              one->what, where, found, expected->loss);
+    cr_assert(error <= fmax(TOLERANCE_ARRAY, one->tolerance), "%s, %s: logits are off by %.1e", one->what, where,
+              error);
+    cr_assert(fabs(found - expected->loss) <= fmax(TOLERANCE_LOSS, one->tolerance) * expected->loss,
+              "%s, %s: loss %.9g, expected %.9g", one->what, where, found, expected->loss);
     gradients_compare(one, plain, where, grad, expected->gradient);
     free(logits);
     free(grad);

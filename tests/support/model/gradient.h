@@ -15,6 +15,7 @@ struct gradient_case {
     double sampling;                   /* p of a program that samples; 0: none */
     bool zeros;                        /* most features are 0 (for sparse programs) */
     const struct objective *objective; /* NULL: cross entropy, plain */
+    double tolerance;                  /* relative, of all that is compared; 0: as usual */
 };
 
 /* On every device, for 1, 2, 3 and 5 parts; a failure names what differs and by how much, and ends the test. */

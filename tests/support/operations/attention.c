@@ -10,18 +10,32 @@ struct side {
 
 static struct side side(struct operation_run *run, const struct device_attention *how, int64_t n)
 {
-    int64_t heads = n * how->n_head, wide = heads * how->n_column;
+    int64_t heads = n * how->n_head, in = heads * how->n_column, out = heads * device_attention_columns(how);
     bool narrow_key = how->score == DEVICE_SCORE_ADD || how->score == DEVICE_SCORE_COSINE;
-    struct side s = {{operation_random(run, wide), NULL}, {NULL, NULL, operation_random(run, wide)}};
+    struct side s = {{operation_random(run, in), NULL}, {NULL, NULL, operation_random(run, out)}};
     if (how->score != DEVICE_SCORE_MLP) {
-        s.source.key = operation_random(run, narrow_key ? heads : wide);
+        s.source.key = operation_random(run, narrow_key ? heads : in);
     }
-    s.target.query = operation_random(run, how->score == DEVICE_SCORE_ADD ? heads : wide);
+    s.target.query = operation_random(run, how->score == DEVICE_SCORE_ADD ? heads : out);
     s.target.softmax = operation_random(run, 2 * heads);
     return s;
 }
 
-/* kind, degrees, heads, columns: dropped-out coefficients, edges to rows themselves where the graph is square */
+/* The edges have rows of a table of as many columns; returns the numbers of what how->edge is. */
+static int64_t edges_open(struct operation_run *run, struct device_attention *how, struct device_block *block)
+{
+    int64_t n = how->n_head * how->n_edge_column;
+    n = how->score == DEVICE_SCORE_ADD ? n : how->score == DEVICE_SCORE_MLP ? n * how->n_column : 0;
+    if (how->n_edge_column > 0) {
+        block->edge_rows = operation_numbers(run, block->n_edge, 3, 2);
+        block->edge_table = operation_random(run, (2 * block->n_edge + 3) * how->n_edge_column);
+        how->edge = n > 0 ? operation_random(run, n) : NULL;
+    }
+    return n;
+}
+
+/* kind, degrees, heads, columns, columns of edges' features: dropped-out coefficients, edges to rows themselves where
+ * the graph is square and edges have no features */
 static void attention(struct operation_run *run, const int64_t *shape)
 {
     const struct device_ops *ops = run->ops;
@@ -30,40 +44,45 @@ static void attention(struct operation_run *run, const int64_t *shape)
     struct device_attention how = {.score = (enum device_score_kind)shape[0],
                                    .n_head = shape[2],
                                    .n_column = shape[3],
+                                   .n_edge_column = shape[4],
                                    .slope = 0.2F,
                                    .scale = 0.3F,
                                    .p = 0.3,
                                    .key = {.seed = 11, .op = 5, .stream = RANDOM_STREAM_EDGE},
                                    .now = operation_now(run, (struct device_now){.epoch = 4})};
-    int64_t heads = n_row * how.n_head, wide = heads * how.n_column, n_att = how.n_head * how.n_column;
+    int64_t heads = n_row * how.n_head, in = heads * how.n_column, out = heads * device_attention_columns(&how),
+            n_att = how.n_head * how.n_column;
     how.att = how.score == DEVICE_SCORE_MLP ? operation_random(run, n_att) : NULL;
     how.row_node = how.col_node = operation_numbers(run, n_col, 1000, 17);
     struct device_block block = operation_graph(run, (enum operation_degrees)shape[1], n_row, n_col, 0);
+    int64_t n_edge = edges_open(run, &how, &block);
     struct side row = side(run, &how, n_row), column = hub ? side(run, &how, n_col) : row;
-    float *out = operation_floats(run, wide), *grad_query = NULL;
+    float *y = operation_floats(run, out), *grad_query = NULL;
     struct device_attention_state state = {.softmax = operation_floats(run, 2 * heads)};
-    bool add = how.score == DEVICE_SCORE_ADD, mlp = how.score == DEVICE_SCORE_MLP;
-    if (add) {
-        state.positive = operation_floats(run, wide);
+    bool add = how.score == DEVICE_SCORE_ADD, mlp = how.score == DEVICE_SCORE_MLP, whole = add && shape[4] == 0;
+    if (whole) {
+        state.positive = operation_floats(run, in);
         state.positive_weight = operation_floats(run, heads);
     }
-    struct device_attention_rows rows = {&how, &block, true, !hub, column.source, row.source, row.target, row.target};
-    ops->attention_forward(run->device, &rows, &state, out);
-    ops->attention_finish(run->device, n_row, &how, &state, out);
+    struct device_attention_rows rows = {&how,          &block,     true,       !hub && shape[4] == 0,
+                                         column.source, row.source, row.target, row.target};
+    ops->attention_forward(run->device, &rows, &state, y);
+    ops->attention_finish(run->device, n_row, &how, &state, y);
     row.target.softmax = state.softmax;
     column.target.softmax = hub ? column.target.softmax : state.softmax;
-    grad_query = operation_floats(run, add ? heads : wide);
-    ops->attention_backward_begin(run->device, n_row, &how, row.target.grad_out, out, &state, add, grad_query);
+    grad_query = operation_floats(run, add ? heads : out);
+    ops->attention_backward_begin(run->device, n_row, &how, row.target.grad_out, y, &state, add, grad_query);
     rows.target = rows.self_target = row.target;
-    if (!add) {
+    if (!whole) {
         void *scratch = operation_scratch(run, device_attention_bytes(ops, n_row, &how));
         ops->attention_backward_query(run->device, &rows, scratch, grad_query,
-                                      mlp ? operation_floats(run, n_att) : NULL, NULL);
+                                      mlp ? operation_floats(run, n_att) : NULL,
+                                      n_edge > 0 ? operation_floats(run, n_edge) : NULL);
     }
     rows.source = row.source;
     rows.target = column.target;
-    float *grad_key = mlp ? NULL : operation_floats(run, how.score == DEVICE_SCORE_DOT ? wide : heads);
-    ops->attention_backward_source(run->device, &rows, operation_floats(run, wide), grad_key);
+    float *grad_key = mlp ? NULL : operation_floats(run, how.score == DEVICE_SCORE_DOT ? in : heads);
+    ops->attention_backward_source(run->device, &rows, operation_floats(run, in), grad_key);
     ops->block_close(run->device, &block);
 }
 
@@ -95,14 +114,28 @@ const struct operation_case operation_attention_cases[] = {
     {"gat-1x7", SAME, {DEVICE_SCORE_ADD, MIXED, 1, 7}},
     {"gat-4x16", SAME, {DEVICE_SCORE_ADD, MIXED, 4, 16}},
     {"gat-4x64", SAME, {DEVICE_SCORE_ADD, MIXED, 4, 64}},
+    {"gat-1x300", SAME, {DEVICE_SCORE_ADD, MIXED, 1, 300}},
+    {"gat-19x2", SAME, {DEVICE_SCORE_ADD, MIXED, 19, 2}},
+    {"gat-edges-8x8", SAME, {DEVICE_SCORE_ADD, MIXED, 8, 8, 16}},
+    {"gat-edges-2x3", SAME, {DEVICE_SCORE_ADD, MIXED, 2, 3, 5}},
     {"gat-hub-2x3", SAME, {DEVICE_SCORE_ADD, HUB, 2, 3}},
     {"gatv2-1x40", SAME, {DEVICE_SCORE_MLP, MIXED, 1, 40}},
     {"gatv2-4x16", SAME, {DEVICE_SCORE_MLP, MIXED, 4, 16}},
+    {"gatv2-1x300", SAME, {DEVICE_SCORE_MLP, MIXED, 1, 300}},
+    {"gatv2-19x2", SAME, {DEVICE_SCORE_MLP, MIXED, 19, 2}},
+    {"gatv2-edges-3x33", SAME, {DEVICE_SCORE_MLP, MIXED, 3, 33, 1}},
+    {"gatv2-edges-16x8", SAME, {DEVICE_SCORE_MLP, MIXED, 16, 8, 16}},
     {"gatv2-hub-1x3", SAME, {DEVICE_SCORE_MLP, HUB, 1, 3}},
     {"dot-2x32", SAME, {DEVICE_SCORE_DOT, MIXED, 2, 32}},
     {"dot-8x8", SAME, {DEVICE_SCORE_DOT, MIXED, 8, 8}},
+    {"dot-1x300", SAME, {DEVICE_SCORE_DOT, MIXED, 1, 300}},
+    {"dot-19x2", SAME, {DEVICE_SCORE_DOT, MIXED, 19, 2}},
+    {"dot-edges-1x7", SAME, {DEVICE_SCORE_DOT, MIXED, 1, 7, 37}},
+    {"dot-edges-4x16", SAME, {DEVICE_SCORE_DOT, MIXED, 4, 16, 5}},
     {"dot-hub-1x3", SAME, {DEVICE_SCORE_DOT, HUB, 1, 3}},
     {"cosine-1x33", SAME, {DEVICE_SCORE_COSINE, MIXED, 1, 33}},
+    {"cosine-1x300", SAME, {DEVICE_SCORE_COSINE, MIXED, 1, 300}},
+    {"cosine-16x8", SAME, {DEVICE_SCORE_COSINE, MIXED, 16, 8}},
     {"cosine-hub-1x3", SAME, {DEVICE_SCORE_COSINE, HUB, 1, 3}},
     {"heads-700x4x16", OPERATION_SAME_CPU, TOLERANCE_SUM, heads, {700, 4, 16}},
     {"heads-9x1x1", OPERATION_SAME_CPU, TOLERANCE_SUM, heads, {9, 1, 1}},

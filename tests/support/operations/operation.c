@@ -60,7 +60,10 @@ static float *random_host(struct operation_run *run, int64_t n)
 
 float *operation_random(struct operation_run *run, int64_t n)
 {
-    return give(run, random_host(run, n), (size_t)n * sizeof(float));
+    float *host = random_host(run, n), *at = take(run, (size_t)(n + run->shift) * sizeof *at);
+    run->ops->copy(run->device, at + run->shift, host, (size_t)n * sizeof *at);
+    free(host);
+    return at + run->shift;
 }
 
 uint32_t *operation_numbers(struct operation_run *run, int64_t n, uint32_t first, uint32_t step)
@@ -126,7 +129,8 @@ static int64_t degree(enum operation_degrees degrees, int64_t row)
     case OPERATION_DEGREES_LONG:
         return row % 50 == 7 ? 1500 : row % 10;
     case OPERATION_DEGREES_HUB:
-        return row == 3 ? 70000 : row % 4;
+    case OPERATION_DEGREES_HUGE:
+        return row == 3 ? degrees == OPERATION_DEGREES_HUB ? 70000 : 150000 : row % 4;
     default:
         return row % 10;
     }

@@ -34,10 +34,11 @@ struct operation_run {
     const struct device_ops *ops;
     int n_taken, n_result;
     uint32_t seed; /* of the next random input */
+    int64_t shift; /* random inputs begin so many floats behind a place for any type */
     struct operation_array taken[OPERATION_TAKEN_MOST], result[OPERATION_RESULTS_MOST];
 };
 
-#define OPERATION_SHAPE_MOST 4
+#define OPERATION_SHAPE_MOST 5
 
 struct operation_case {
     const char *name; /* no blanks; NULL ends a list */
@@ -69,7 +70,8 @@ void *operation_bytes(struct operation_run *run, size_t n_bytes);
 enum operation_degrees {
     OPERATION_DEGREES_MIXED, /* 0, 1, … 9 and again */
     OPERATION_DEGREES_LONG,  /* some rows of 1 500 edges among mixed ones */
-    OPERATION_DEGREES_HUB    /* row 3 has 70 000 edges, the others up to 3 */
+    OPERATION_DEGREES_HUB,   /* row 3 has 70 000 edges, the others up to 3 */
+    OPERATION_DEGREES_HUGE   /* row 3 has 150 000 */
 };
 
 /* A block of n_row rows over n_col columns, opened; types: of how many relations each row's edges are, 0: untyped.

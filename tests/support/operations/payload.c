@@ -68,26 +68,31 @@ static void block_results(struct operation_run *run, const struct device_block *
     }
 }
 
-/* degrees, n_row, n_col, n_type: every third column is kept, then turned; and sums over both */
+/* degrees, n_row, n_col, n_type, step: every so manieth column is kept, then turned; and sums over both. Rows of edges
+ * with types are listed */
 static void sample(struct operation_run *run, const int64_t *shape)
 {
     enum { F = 9 };
     const struct device_ops *ops = run->ops;
     struct device_block block = operation_graph(run, (enum operation_degrees)shape[0], shape[1], shape[2],
                                                 (int)shape[3]);
-    int64_t n_kept = (block.n_col + 2) / 3;
+    int64_t n_kept = (block.n_col + shape[4] - 1) / shape[4], n_own = block.n_row;
+    if (block.types != NULL) {
+        n_own = 2 * block.n_row;
+        block.rows = operation_numbers(run, block.n_row, 1, 2);
+    }
     size_t each = sizeof(uint32_t) + (block.types != NULL ? sizeof(uint16_t) + sizeof(float) : 0);
-    const uint32_t *kept = operation_numbers(run, n_kept, 0, 3);
+    const uint32_t *kept = operation_numbers(run, n_kept, 0, (uint32_t)shape[4]);
     void *first = operation_scratch(run, DEVICE_BYTES(ops, BLOCK_MADE, block.n_row, block.n_col, block.n_edge, each));
-    void *second = operation_scratch(run,
-                                     DEVICE_BYTES(ops, BLOCK_MADE, block.n_col, block.n_row, block.n_edge, each));
-    const struct device_aggregate whole = {.begin = true, .finish = true};
-    const float *x = operation_random(run, (n_kept > block.n_row ? n_kept : block.n_row) * F);
+    void *second = operation_scratch(run, DEVICE_BYTES(ops, BLOCK_MADE, block.n_col, n_own, block.n_edge, each));
+    const struct device_aggregate whole = {.begin = true, .finish = true}, added = {.finish = true};
+    const float *x = operation_random(run, (n_kept > n_own ? n_kept : n_own) * F);
     struct device_block sampled, turned;
     ops->block_sample(run->device, &block, n_kept, kept, first, &sampled);
     block_results(run, &sampled, block.n_edge);
-    ops->aggregate_sum(run->device, &sampled, &whole, F, x, operation_floats(run, block.n_row * F));
-    ops->block_transpose(run->device, &sampled, block.n_row, second, &turned);
+    ops->aggregate_sum(run->device, &sampled, block.rows != NULL ? &added : &whole, F, x,
+                       operation_floats(run, n_own * F));
+    ops->block_transpose(run->device, &sampled, n_own, second, &turned);
     block_results(run, &turned, block.n_edge);
     ops->aggregate_sum(run->device, &turned, &whole, F, x, operation_floats(run, n_kept * F));
     ops->block_close(run->device, &block);
@@ -105,8 +110,9 @@ const struct operation_case operation_payload_cases[] = {
     {"int4-31", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_INT4, 31}},
     {"int4-128", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_INT4, 128}},
     {"int2-100", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, codec, {DEVICE_CODEC_INT2, 100}},
-    {"sample-5000x700", OPERATION_SAME_CPU, TOLERANCE_SUM, sample, {OPERATION_DEGREES_MIXED, 5000, 700, 0}},
-    {"sample-typed-900x60", OPERATION_SAME_CPU, TOLERANCE_SUM, sample, {OPERATION_DEGREES_MIXED, 900, 60, 5}},
-    {"sample-hub-40x75000", OPERATION_SAME_CPU, TOLERANCE_SUM, sample, {OPERATION_DEGREES_HUB, 40, 75000, 0}},
+    {"sample-5000x700", OPERATION_SAME_CPU, TOLERANCE_SUM, sample, {OPERATION_DEGREES_MIXED, 5000, 700, 0, 3}},
+    {"sample-all-500x70", OPERATION_SAME_CPU, TOLERANCE_SUM, sample, {OPERATION_DEGREES_MIXED, 500, 70, 0, 1}},
+    {"sample-typed-900x60", OPERATION_SAME_CPU, TOLERANCE_SUM, sample, {OPERATION_DEGREES_MIXED, 900, 60, 5, 2}},
+    {"sample-huge-40x200000", OPERATION_SAME_CPU, TOLERANCE_SUM, sample, {OPERATION_DEGREES_HUGE, 40, 200000, 0, 2}},
     {0},
 };

@@ -5,11 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct operation_results operation_results(struct device *device, const struct operation_case *c)
+struct operation_results operation_results(struct device *device, const struct operation_case *c, int64_t shift)
 {
     static struct operation_run run;
     struct operation_results out = {0};
-    run = (struct operation_run){.device = device, .ops = device->ops, .seed = 100};
+    run = (struct operation_run){.device = device, .ops = device->ops, .seed = 100, .shift = shift};
     c->run(&run, c->shape);
     if (device_sync(run.device) != STATUS_OK) {
         operation_give_up(status_reason());

@@ -9,8 +9,8 @@ struct operation_results {
     struct operation_array array[OPERATION_RESULTS_MOST];
 };
 
-/* Run a case on an open device; the caller frees what it gave. Ends the process where the device fails. */
-struct operation_results operation_results(struct device *device, const struct operation_case *c);
+/* Run a case on an open device, with random inputs so many floats behind an aligned place; the caller frees what it gave. Ends the process where the device fails. */
+struct operation_results operation_results(struct device *device, const struct operation_case *c, int64_t shift);
 void operation_results_free(struct operation_results *results);
 
 /* What is wrong with `got`, until the next call; NULL: nothing. Differences may be so large over the largest expected

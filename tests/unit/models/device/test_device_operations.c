@@ -9,14 +9,14 @@
 #include <criterion/criterion.h>
 
 static struct operation_results run_on(const struct device_ops *ops, int n_thread, const struct cpu_kernels *kernels,
-                                       const struct operation_case *c)
+                                       const struct operation_case *c, int64_t shift)
 {
     struct device *device = NULL;
     cr_assert_eq(ops->open(n_thread, &device), STATUS_OK);
     if (kernels != NULL) {
         ((struct cpu_device *)device)->kernels = kernels;
     }
-    struct operation_results out = operation_results(device, c);
+    struct operation_results out = operation_results(device, c, shift);
     ops->close(device);
     return out;
 }
@@ -33,7 +33,7 @@ static void expect_same(const struct operation_case *c, const char *on, struct o
 static void others_check(const struct operation_case *c, const struct operation_results *first)
 {
     double tolerance = c->same == OPERATION_SAME_CPU ? 0.0 : c->tolerance;
-    expect_same(c, device_cuda.name, run_on(&device_cuda, 1, NULL, c), first, tolerance, tolerance);
+    expect_same(c, device_cuda.name, run_on(&device_cuda, 1, NULL, c, 0), first, tolerance, tolerance);
 }
 #else
 static void others_check(const struct operation_case *c, const struct operation_results *first)
@@ -43,7 +43,7 @@ static void others_check(const struct operation_case *c, const struct operation_
         const struct cpu_kernels *kernels = cpu_kernels_find((enum cpu_variant)variant);
         size_t step = kernels == cpu_kernels_best() ? 1 : 2; /* the others: one serial run, one parallel run */
         for (size_t t = 0; kernels != NULL && t < sizeof n_threads / sizeof *n_threads; t += step) {
-            expect_same(c, kernels->name, run_on(&device_cpu, n_threads[t], kernels, c), first, 0.0, 0.0);
+            expect_same(c, kernels->name, run_on(&device_cpu, n_threads[t], kernels, c, 0), first, 0.0, 0.0);
         }
     }
 }
@@ -52,8 +52,8 @@ static void others_check(const struct operation_case *c, const struct operation_
 static void check(const struct operation_case *cases)
 {
     for (const struct operation_case *c = cases; c->name != NULL; c++) {
-        struct operation_results expected = run_on(&device_reference, 1, NULL, c),
-                                 first = run_on(&device_cpu, 1, NULL, c);
+        struct operation_results expected = run_on(&device_reference, 1, NULL, c, 0),
+                                 first = run_on(&device_cpu, 1, NULL, c, 0);
         const char *wrong = expected.n == 0 /* not for the reference */
                                 ? NULL
                                 : operation_compare(&first, &expected, c->tolerance, TOLERANCE_SCORE);
@@ -61,6 +61,18 @@ static void check(const struct operation_case *cases)
         others_check(c, &first);
         operation_results_free(&expected);
         operation_results_free(&first);
+    }
+}
+
+/* Rows of payloads begin wherever the payloads before them end: on 16 bytes or not. */
+static void check_anywhere(const struct operation_case *cases)
+{
+    for (const struct operation_case *c = cases; c->name != NULL; c++) {
+        for (int d = 1; d < DEVICE_TABLE_N; d++) {
+            struct operation_results first = run_on(device_tables[d], 2, NULL, c, 0);
+            expect_same(c, device_tables[d]->name, run_on(device_tables[d], 2, NULL, c, 1), &first, 0.0, 0.0);
+            operation_results_free(&first);
+        }
     }
 }
 
@@ -77,11 +89,13 @@ Test(operations, maps_norms_and_optimisers_agree_with_the_reference)
 Test(operations, sums_and_maxima_over_neighbours_agree_with_the_reference)
 {
     check(operation_aggregate_cases);
+    check_anywhere(operation_aggregate_cases);
 }
 
 Test(operations, attention_agrees_with_the_reference)
 {
     check(operation_attention_cases);
+    check_anywhere(operation_attention_cases);
 }
 
 Test(operations, payloads_and_blocks_made_of_others_agree_with_the_reference)
