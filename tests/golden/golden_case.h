@@ -3,23 +3,16 @@
 #define TESTS_GOLDEN_GOLDEN_CASE_H
 
 #include "models/program/program.h"
-#include "tests/support/graphs/graph.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define GOLDEN_N_LOSS 11
 
 struct golden_case {
     char folder[4096];
-    struct test_graph graph;
-    int64_t n_feature;
-    int32_t n_class;
-    float *features;
-    int32_t *labels;
-    uint8_t *split;
+    int64_t n_node, n_feature;
+    int32_t n_class, n_relation;     /* 0: edges have no types */
     double *logits;                  /* n_node × n_class, of the initial weights */
-    double loss;                     /* of the initial weights */
     double adam_loss[GOLDEN_N_LOSS]; /* before each of ten Adam steps, and after the last */
 };
 

@@ -55,7 +55,7 @@ static void owners_write(const struct trial *trial)
 {
     FILE *file = fopen(folder_path("owners.txt"), "w");
     cr_assert_not_null(file);
-    for (int64_t i = 0; i < trial->golden->graph.n_node; i++) {
+    for (int64_t i = 0; i < trial->golden->n_node; i++) {
         fprintf(file, "%d\n", (int)(i % trial->layout->parts));
     }
     fclose(file);
@@ -90,7 +90,7 @@ static void logits_check(const struct trial *trial)
 {
     struct npy npy;
     cr_assert_eq(npy_open(folder_path("out/logits.npy"), &npy), STATUS_OK, "%s", status_reason());
-    int64_t n = trial->golden->graph.n_node * trial->golden->n_class;
+    int64_t n = trial->golden->n_node * trial->golden->n_class;
     cr_assert_eq(npy.rank, 2);
     cr_assert_eq(npy.shape[0] * npy.shape[1], n);
     double error = relative_error(npy.data, trial->golden->logits, n);
@@ -150,7 +150,7 @@ static void check(const char *name, const char *model)
     static struct job job;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     struct program_input input = {
-        .n_feature = golden.n_feature, .n_class = golden.n_class, .n_relation = golden.graph.n_relation};
+        .n_feature = golden.n_feature, .n_class = golden.n_class, .n_relation = golden.n_relation};
     cr_assert_eq(program_build(&job, &input, &trial.program), STATUS_OK, "%s", status_reason());
     for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
         if (ways_skip(i, sizeof layouts / sizeof *layouts)) {

@@ -109,50 +109,6 @@ static void assert_near(float got, double expected)
               expected);
 }
 
-Test(reference, a_linear_layer_and_its_gradients_are_the_textbook_products)
-{
-    struct device *device = reference_device();
-    const float x[] = {1, 2, 3, 4, 5, 6}, w[] = {1, 0, -1, 2, 1, 0}, bias[] = {10, 20}, grad_y[] = {1, 2, 3, 4};
-    float y[4], grad_x[6] = {1, 1, 1, 1, 1, 1}, grad_w[6];
-    device_reference.linear(device, &(struct device_linear){2, 3, 2, x, w, .bias = bias}, y);
-    const float expected_y[] = {8, 24, 8, 33};
-    cr_assert_arr_eq(y, expected_y, sizeof y);
-    device_reference.linear(device, &(struct device_linear){2, 2, 3, grad_y, w, .turned = true, .add = true}, grad_x);
-    const float expected_x[] = {6, 3, 0, 12, 5, -2};
-    cr_assert_arr_eq(grad_x, expected_x, sizeof grad_x);
-    device_reference.linear_backward_weight(device, 2, 3, 2, x, grad_y, NULL, false, grad_w);
-    const float expected_w[] = {13, 17, 21, 18, 24, 30};
-    cr_assert_arr_eq(grad_w, expected_w, sizeof grad_w);
-    device_reference.close(device);
-}
-
-Test(reference, cross_entropy_is_minus_log_softmax_and_its_gradient_softmax_minus_one_hot)
-{
-    struct device *device = reference_device();
-    const float logits[] = {0, 0, logf(2), 1000, 0, 0, 5, 5, 5};
-    const int32_t labels[] = {2, 1, -1};
-    const uint8_t split[] = {1, 1, 1};
-    float grad[9];
-    struct device_score score;
-    const struct device_now now = {.n_loss_row = 2.0};
-    struct device_scoring how = {
-        .n = 3, .c = 3, .logits = logits, .labels = labels, .row_split = split, .split = 1, .now = &now};
-    how.grad = grad;
-    device_reference.loss(device, &how, &score);
-    assert_near((float)score.loss, log(2) + 1000);
-    assert_near((float)score.n_correct, 1);
-    assert_near((float)score.n_row, 2);
-    const double expected[] = {0.125, 0.125, -0.25, 0.5, -0.5, 0, 0, 0, 0};
-    for (int i = 0; i < 9; i++) {
-        assert_near(grad[i], expected[i]);
-    }
-    how.split = 2;
-    how.grad = NULL;
-    device_reference.loss(device, &how, &score);
-    assert_near((float)score.n_row, 0);
-    device_reference.close(device);
-}
-
 Test(reference, binary_cross_entropy_skips_unknown_labels_and_counts_signs)
 {
     struct device *device = reference_device();
@@ -207,19 +163,5 @@ Test(reference, the_first_adam_step_moves_by_the_learning_rate_against_the_sign)
     device_reference.step(device, &how, 2, grad, w, m, v);
     assert_near(w[0], 0.9);
     assert_near(m[0], 0.3);
-    device_reference.close(device);
-}
-
-Test(reference, sgd_with_momentum_and_decay_follows_torch)
-{
-    struct device *device = reference_device();
-    const struct device_now now = {.lr = 0.1};
-    struct device_step how = {.optimizer = DEVICE_OPTIMIZER_SGD, .momentum = 0.5, .weight_decay = 0.1, .now = &now};
-    float w = 1, m = 0;
-    const float grad = 1;
-    device_reference.step(device, &how, 1, &grad, &w, &m, NULL);
-    assert_near(w, 1 - 0.1 * 1.1);
-    device_reference.step(device, &how, 1, &grad, &w, &m, NULL);
-    assert_near(m, 0.5 * 1.1 + 1 + 0.1 * 0.89);
     device_reference.close(device);
 }
