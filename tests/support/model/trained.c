@@ -288,7 +288,8 @@ static void logits_get(const struct trained *t, struct trainer *trainer, float *
 double trained_run(const struct trained *t, const struct device_ops *ops, const float *weights, float *logits_out,
                    float *grad_out)
 {
-    struct trainer_setup setup = {.job = &t->job,
+    struct job job = t->job;
+    struct trainer_setup setup = {.job = &job,
                                   .program = t->setup.program,
                                   .ops = ops,
                                   .n_thread = 1,
@@ -298,6 +299,8 @@ double trained_run(const struct trained *t, const struct device_ops *ops, const 
                                   .parts = t->parts};
     struct trainer *trainer;
     struct trainer_report report;
+    job.memory.recompute = t->partition.n_part % 2 == 0 ? JOB_RECOMPUTE_ALWAYS : JOB_RECOMPUTE_NEVER;
+    job.memory.offload = !ops->unified && t->partition.n_part > 1 ? JOB_OFFLOAD_ALWAYS : JOB_OFFLOAD_NEVER;
     OK(exchange_open(1, 1, &setup.exchange));
     OK(trainer_open(&setup, &trainer));
     weights_put(t, trainer, weights);

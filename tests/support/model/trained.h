@@ -36,7 +36,8 @@ struct trained {
 void trained_open(const struct trained_setup *setup, int n_part, struct trained *out);
 void trained_close(struct trained *t);
 
-/* From these weights (plain->n_weight): the logits of an evaluation (n_node × n_class), then an epoch's loss and the
+/* An even number of parts recomputes all that can be; devices with memory of their own store all that can be on the host where there are
+ * several parts. From these weights (plain->n_weight): the logits of an evaluation (n_node × n_class), then an epoch's loss and the
  * gradients of all weights (plain->n_weight). */
 double trained_run(const struct trained *t, const struct device_ops *ops, const float *weights, float *logits_out,
                    float *grad_out);

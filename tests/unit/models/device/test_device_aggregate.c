@@ -12,10 +12,7 @@ struct aggregate {
     struct device_block block;
     struct device_aggregate how;
     int64_t f;
-    const float *x, *self;
-    uint32_t arg_base;
-    float factor; /* of packed rows */
-    bool begin;
+    const float *x;
 };
 
 static const int64_t widths[] = {1, 3, 7, 16, 17, 33, 64, 100, 128, 200, 256, 300};
@@ -35,84 +32,9 @@ static void sum(struct device *device, const void *context, float *out)
     device->ops->block_close(device, &block);
 }
 
-/* All ways of surrounding a sum. Sums that do not begin add to what out holds. */
-static void check_sum(const struct device_block *block, int64_t f, double tolerance)
-{
-    char what[64];
-    snprintf(what, sizeof what, "sum of %d rows, f = %d", (int)block->n_row, (int)f);
-    size_t n_own = (size_t)block->n_row;
-    float *x = device_random((size_t)(block->n_col * f), 1), *self = device_random(n_own * (size_t)f, 2);
-    float *col_scale = device_random((size_t)block->n_col, 3), *row_scale = device_random(n_own, 4);
-    struct aggregate a = {.block = *block, .f = f, .x = x};
-    const struct device_aggregate ways[] = {
-        {.begin = true},
-        {.begin = true, .self = self, .finish = true},
-        {.begin = true,
-         .self = self,
-         .self_scale = row_scale,
-         .col_scale = col_scale,
-         .row_scale = row_scale,
-         .finish = true},
-        {.col_scale = col_scale, .self = self},
-        {.apart = true, .col_scale = col_scale},
-        {.row_scale = row_scale, .finish = true},
-    };
-    for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
-        a.how = ways[i];
-        device_check(what, sum, &a, n_own * (size_t)f, tolerance);
-    }
-    free(x);
-    free(self);
-    free(col_scale);
-    free(row_scale);
-}
-
-Test(aggregate, no_rows_and_one_row_are_sums_too)
-{
-    struct device_block none = device_graph(0, 5, degree_mixed), one = device_graph(1, 5, degree_mixed);
-    check_sum(&none, 16, TOLERANCE_SUM);
-    check_sum(&one, 33, TOLERANCE_SUM);
-    device_graph_free(&none);
-    device_graph_free(&one);
-}
-
 static int64_t degree_hub(int64_t row, int64_t n_row)
 {
     return row == 2 ? 200000 : row == n_row - 1 ? 70000 : row % 5;
-}
-
-Test(aggregate, a_row_of_200000_edges_is_summed_in_pieces)
-{
-    struct device_block block = device_graph(20, 250000, degree_hub);
-    check_sum(&block, 7, TOLERANCE_LONG_SUM);
-    check_sum(&block, 16, TOLERANCE_LONG_SUM);
-    float *weights = device_random((size_t)block.n_edge, 9);
-    block.weights = weights;
-    check_sum(&block, 7, TOLERANCE_LONG_SUM);
-    device_graph_free(&block);
-    free(weights);
-    struct device_block narrow = device_graph(20, 200000, degree_hub);
-    struct aggregate a = {.block = narrow, .how = {.begin = true}, .f = 300};
-    float *x = device_scratch(200000 * 300 * sizeof *x);
-    for (uint32_t i = 0; i < 200000 * 300; i++) {
-        x[i] = (float)(i * 2654435761u >> 16) / 32768.0f - 1.0f;
-    }
-    a.x = x;
-    struct device *device = NULL;
-    float *got = device_scratch(20 * 300 * sizeof(float)), *expected = device_scratch(20 * 300 * sizeof(float));
-    cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
-    sum(device, &a, got);
-    device_cpu.close(device);
-    cr_assert_eq(device_reference.open(1, &device), STATUS_OK);
-    sum(device, &a, expected);
-    device_reference.close(device);
-    for (int i = 0; i < 20 * 300; i++) {
-        cr_assert(fabs((double)got[i] - expected[i]) <= 1e-2, "column %d of row %d", i % 300, i / 300);
-    }
-    free(x);
-    free(got);
-    free(expected);
-    device_graph_free(&narrow);
 }
 
 static int64_t degree_10000(int64_t row, int64_t n_row)
@@ -139,20 +61,6 @@ Test(aggregate, ten_thousand_ones_make_ten_thousand)
     device_cpu.close(device);
     free(ones);
     device_graph_free(&block);
-}
-
-Test(aggregate, a_block_writes_only_the_rows_it_lists)
-{
-    const uint32_t listed[] = {1, 4, 5};
-    const int64_t indptr[] = {0, 2, 2, 3};
-    const uint32_t cols[] = {0, 2, 1};
-    float *x = device_random(3 * 33, 1);
-    struct aggregate a = {
-        .block = {.n_row = 3, .n_col = 3, .n_edge = 3, .rows = listed, .indptr = indptr, .cols = cols},
-        .f = 33,
-        .x = x};
-    device_check("listed rows", sum, &a, 7 * 33, TOLERANCE_ELEMENT);
-    free(x);
 }
 
 Test(aggregate, a_large_output_that_goes_past_the_caches_has_the_same_values)
@@ -201,8 +109,6 @@ Test(aggregate, rows_without_neighbours_have_a_maximum_of_zero)
     device_cpu.block_close(device, &block);
     device_cpu.close(device);
 }
-
-/* --- payload rows --- */
 
 /* --- joined blocks --- */
 

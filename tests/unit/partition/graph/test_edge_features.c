@@ -221,18 +221,6 @@ Test(edge_features, that_do_not_fit_the_edges_are_refused)
     fixture_refused(&job, STATUS_DATA, "edge_attr.npy", "dtype");
 }
 
-Test(edge_features, a_file_cut_at_any_byte_is_refused)
-{
-    struct job job = job_of(JOB_KIND_TRANSFORMER);
-    size_t n;
-    char *bytes = fixture_read("edge_attr.npy", &n);
-    for (size_t cut = 0; cut < n; cut++) {
-        fixture_bytes("edge_attr.npy", bytes, cut);
-        fixture_refused(&job, STATUS_DATA, "edge_attr.npy", "expected");
-    }
-    free(bytes);
-}
-
 Test(edge_features, that_are_asked_for_must_be_there)
 {
     struct job job = job_of(JOB_KIND_TRANSFORMER);

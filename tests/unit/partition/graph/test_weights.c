@@ -257,18 +257,6 @@ Test(weights, that_add_up_to_more_than_a_float_holds_are_refused_with_the_node)
                     "expected a finite sum");
 }
 
-Test(weights, a_file_cut_at_any_byte_is_refused)
-{
-    struct job job = fixture_job();
-    size_t n;
-    char *bytes = fixture_read("edge_weight.npy", &n);
-    for (size_t cut = 0; cut < n; cut++) {
-        fixture_bytes("edge_weight.npy", bytes, cut);
-        fixture_refused(&job, STATUS_DATA, "edge_weight.npy", "expected");
-    }
-    free(bytes);
-}
-
 Test(weights, that_are_asked_for_must_be_there)
 {
     struct job job = fixture_job();

@@ -1,4 +1,5 @@
-/* Parts against the graph they were cut from: no edge, row or feature lost, doubled or moved. */
+/* Parts against the graph they were cut from, and against what was planned of them. That no edge or feature is lost or
+ * moved is asked by gradient/: a trainer's parts give the gradients of the whole graph. */
 #include "partition/part/part.h"
 #include "partition/part/reach.h"
 #include "protocol/base/memory.h"
@@ -8,160 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Dataset node of payload row c of block (p, j) in direction d. */
-static uint32_t payload_node(const struct cut *cut, int d, int p, int j, uint32_t c)
-{
-    const struct part *from = &cut->part[j];
-    return p == j ? from->node[c] : from->node[part_send(from, (enum part_direction)d, p).rows[c]];
-}
-
-static void every_edge_once(struct cut *cut)
-{
-    int n_part = cut->partition.n_part;
-    for (int d = 0; d < PART_DIRECTION_N; d++) {
-        int *n_seen = calloc((size_t)cut->dataset.n_edge + 1, sizeof *n_seen);
-        for (int p = 0; p < n_part; p++) {
-            for (int j = 0; j < n_part; j++) {
-                const struct part_block block = part_block(&cut->part[p], (enum part_direction)d, j), *b = &block;
-                for (int64_t r = 0; r < b->n_row; r++) {
-                    uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
-                    for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
-                        uint32_t other = payload_node(cut, d, p, j, b->cols[i]);
-                        uint32_t from = d == PART_DIRECTION_IN ? other : own,
-                                 to = d == PART_DIRECTION_IN ? own : other;
-                        int64_t edge = b->types != NULL ? tiny_typed_edge(&cut->dataset, from, to, b->types[i])
-                                                        : tiny_edge(&cut->dataset, from, to);
-                        cr_assert_geq(edge, 0);
-                        n_seen[edge]++;
-                    }
-                }
-            }
-        }
-        for (int64_t i = 0; i < cut->dataset.n_edge; i++) {
-            cr_assert_eq(n_seen[i], 1, "edge %lld is in %d blocks", (long long)i, n_seen[i]);
-        }
-        free(n_seen);
-    }
-}
-
-Test(part, every_edge_lands_in_exactly_one_block_of_each_direction)
-{
-    cut_every(every_edge_once);
-}
-
-/* 1 / in-edges of the destination with the edge's relation, counted the slow way. */
-static float weight_of(const struct dataset *d, uint32_t to, uint16_t type)
-{
-    int64_t n = 0;
-    for (int64_t i = d->indptr[to]; i < d->indptr[to + 1]; i++) {
-        n += d->edge_type[i] == type;
-    }
-    return (float)(1.0 / (double)n);
-}
-
-static void weights_fit(struct cut *cut)
-{
-    bool typed = cut->dataset.n_relation > 0, weighted = cut->dataset.weighted;
-    for (int d = 0; d < PART_DIRECTION_N; d++) {
-        for (int p = 0; p < cut->partition.n_part; p++) {
-            cr_assert_eq(cut->part[p].n_relation, cut->dataset.n_relation);
-            for (int j = 0; j < cut->partition.n_part; j++) {
-                const struct part_block block = part_block(&cut->part[p], (enum part_direction)d, j), *b = &block;
-                bool there = b->n_edge > 0 || p == j;
-                cr_assert((b->types != NULL) == (there && typed));
-                if (cut->dataset.n_edge_feature > 0) {
-                    continue;
-                }
-                cr_assert((b->weights != NULL) == (there && (typed || weighted)));
-                for (int64_t r = 0; r < b->n_row && b->weights != NULL; r++) {
-                    uint32_t own = cut->part[p].node[b->rows != NULL ? b->rows[r] : r];
-                    for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
-                        uint32_t other = payload_node(cut, d, p, j, b->cols[i]);
-                        uint32_t from = d == PART_DIRECTION_IN ? other : own,
-                                 to = d == PART_DIRECTION_IN ? own : other;
-                        float expected = typed ? weight_of(&cut->dataset, to, b->types[i])
-                                               : cut->dataset.edge_weight[tiny_edge(&cut->dataset, from, to)];
-                        cr_assert_eq(b->weights[i], expected);
-                    }
-                }
-            }
-        }
-    }
-}
-
-Test(part, edges_weigh_what_the_graph_says_or_one_over_their_destinations_edges_of_that_relation_in_both_directions)
-{
-    cut_every(weights_fit);
-}
-
-/* Each edge has the row of the dataset's edge, and the part has each row once. */
-static void edge_features_fit(struct cut *cut)
-{
-    const struct dataset *data = &cut->dataset;
-    size_t n_column = (size_t)data->n_edge_feature;
-    for (int p = 0; p < cut->partition.n_part; p++) {
-        const struct part *part = &cut->part[p];
-        int32_t *row_of = calloc((size_t)(data->n_edge_row + data->n_node), sizeof *row_of);
-        int64_t n_row = 0;
-        cr_assert(part->n_edge_feature == data->n_edge_feature && (part->edge_features != NULL) == (n_column > 0));
-        for (int d = 0; n_column > 0 && d < PART_DIRECTION_N; d++) {
-            for (int j = 0; j < cut->partition.n_part; j++) {
-                const struct part_block block = part_block(part, (enum part_direction)d, j), *b = &block;
-                for (int64_t r = 0; r < b->n_row; r++) {
-                    uint32_t own = part->node[b->rows != NULL ? b->rows[r] : r];
-                    for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
-                        uint32_t other = payload_node(cut, d, p, j, b->cols[i]);
-                        uint32_t from = d == PART_DIRECTION_IN ? other : own,
-                                 to = d == PART_DIRECTION_IN ? own : other;
-                        uint32_t row = data->edge_row[tiny_edge(data, from, to)];
-                        cr_assert_arr_eq(part->edge_features + b->edge_rows[i] * n_column,
-                                         dataset_edge_features(data, row), n_column * sizeof(float));
-                        n_row += row_of[row] == 0;
-                        cr_assert(row_of[row] == 0 || row_of[row] == (int32_t)b->edge_rows[i] + 1);
-                        row_of[row] = (int32_t)b->edge_rows[i] + 1;
-                    }
-                }
-            }
-        }
-        cr_assert_eq(n_row, part->n_edge_row);
-        free(row_of);
-    }
-}
-
-Test(part, edges_in_both_directions_have_the_graphs_features_each_row_once)
-{
-    cut_every(edge_features_fit);
-}
-
-static void lists_mirror(struct cut *cut)
-{
-    int n_part = cut->partition.n_part;
-    for (int d = 0; d < PART_DIRECTION_N; d++) {
-        for (int p = 0; p < n_part; p++) {
-            for (int j = 0; j < n_part; j++) {
-                const struct part_block block = part_block(&cut->part[p], (enum part_direction)d, j), *b = &block;
-                const struct part_send send = part_send(&cut->part[j], (enum part_direction)d, p);
-                cr_assert_eq(send.n_row, p == j ? 0 : b->n_col);
-                for (int64_t r = 1; r < send.n_row; r++) {
-                    cr_assert_lt(send.rows[r - 1], send.rows[r]);
-                }
-                for (uint32_t c = 0; c < b->n_col; c++) {
-                    uint32_t v = payload_node(cut, d, p, j, c);
-                    cr_assert_eq(b->degree[c], cut->dataset.indptr[v + 1] - cut->dataset.indptr[v]);
-                    cr_assert_eq(b->node[c], v);
-                    cr_assert((b->strength != NULL) == cut->dataset.weighted);
-                    cr_assert(b->strength == NULL || b->strength[c] == cut->dataset.strength[v]);
-                }
-            }
-        }
-    }
-}
-
-Test(part, send_lists_mirror_payloads_and_carry_the_nodes_degrees_and_strengths_of_their_rows)
-{
-    cut_every(lists_mirror);
-}
 
 static void every_payload_row_used(struct cut *cut)
 {
@@ -231,35 +78,6 @@ static void nodes_and_rows(struct cut *cut)
 Test(part, every_node_has_one_owner_with_its_labels_split_and_features_as_float32)
 {
     cut_every(nodes_and_rows);
-}
-
-/* What it says of the features, as whole rows. */
-static void typed_rows(struct cut *cut)
-{
-    const struct dataset *d = &cut->dataset;
-    int64_t n_embedded = 0;
-    for (int p = 0; p < cut->partition.n_part; p++) {
-        const struct part *part = &cut->part[p];
-        size_t n = (size_t)(part->n_own * d->n_feature);
-        float *rows = calloc(n, sizeof *rows), *expected = calloc(n, sizeof *expected);
-        dataset_feature_rows(d, part->node, part->n_own, expected);
-        for (int64_t r = 0; r < part->n_own; r++) {
-            for (int64_t i = part->feature_indptr[r]; i < part->feature_indptr[r + 1]; i++) {
-                rows[r * d->n_feature + embedded_column(&part->embedded, part->feature_indices[i])] =
-                    part->feature_data[i];
-            }
-        }
-        for (int64_t k = 0; k < part->n_embedded; k++) {
-            cr_assert(part->node[part->embedded_rows[k]] % 3 == 1);
-            rows[part->embedded_rows[k] * d->n_feature + part->embedded_columns[k]] = 1.0f;
-        }
-        cr_assert_arr_eq(rows, expected, n * sizeof *rows);
-        cr_assert(part->n_feature == d->n_feature && part->n_shared == 2 && part->features_typed);
-        n_embedded += part->n_embedded;
-        free(rows);
-        free(expected);
-    }
-    cr_assert_eq(n_embedded, 12, "nodes 1, 4, … 34");
 }
 
 /* The same pairs, entry for entry, whether counted in the graph or read from a part's bytes; none of them empty. */
@@ -344,70 +162,16 @@ Test(part, both_ends_count_the_same_rows_on_every_hop)
     cut_every(hops_agree);
 }
 
-Test(part, rows_with_a_column_of_their_own_are_told_apart_and_nothing_of_the_features_is_lost)
+Test(part, the_sizes_of_parts_with_rows_that_have_a_column_of_their_own_are_those_encoded)
 {
     const struct tiny_graph graph = {
         .n_node = 37, .n_draw = 120, .features = TINY_FEATURES_TYPED, .n_relation = 3, .seed = 4};
     for (int n_part = 1; n_part < 9; n_part += 3) {
         struct cut cut;
         cut_open(&graph, n_part, JOB_METHOD_RANDOM, 2, &cut);
-        typed_rows(&cut);
         sizes_agree(&cut);
         cut_close(&cut);
     }
-}
-
-/* A part's features of one row, as dense columns. */
-static void row_expand(const struct part *part, int64_t row, float *out)
-{
-    memset(out, 0, (size_t)part->n_feature * sizeof *out);
-    if (part->features != NULL) {
-        memcpy(out, part->features + row * part->n_feature, (size_t)part->n_feature * sizeof *out);
-        return;
-    }
-    for (int64_t i = part->feature_indptr[row]; i < part->feature_indptr[row + 1]; i++) {
-        out[part->feature_indices[i]] = part->feature_data[i];
-    }
-}
-
-/* Payload rows pair after pair, each with its node and its owner's features. */
-static void halo_rows_agree(struct cut *cut)
-{
-    float here[8], there[8];
-    for (int p = 0; p < cut->partition.n_part; p++) {
-        const struct part *part = &cut->part[p];
-        int64_t row = part->n_own;
-        cr_assert_eq(part->stores, cut->partition.stores);
-        for (int j = 0; j < cut->partition.n_part && part->stores; j++) {
-            const struct part_block block = part_block(part, PART_DIRECTION_IN, j);
-            for (uint32_t c = 0; j != p && c < block.n_col; c++, row++) {
-                cr_assert_eq(part->node[row], payload_node(cut, PART_DIRECTION_IN, p, j, c));
-                row_expand(part, row, here);
-                row_expand(&cut->part[j], part_send(&cut->part[j], PART_DIRECTION_IN, p).rows[c], there);
-                cr_assert_arr_eq(here, there, (size_t)part->n_feature * sizeof *here);
-            }
-        }
-        cr_assert_eq(row, part->n_own + part->n_halo);
-    }
-}
-
-Test(part, halo_rows_have_the_features_of_their_owners)
-{
-    cut_every(halo_rows_agree);
-}
-
-Test(part, encoding_twice_gives_the_same_bytes)
-{
-    struct tiny_graph graph = {.n_node = 60, .n_draw = 400, .seed = 3};
-    struct cut a, b;
-    cut_open(&graph, 3, JOB_METHOD_RANDOM, 2, &a);
-    cut_open(&graph, 3, JOB_METHOD_RANDOM, 2, &b);
-    for (int p = 0; p < 3; p++) {
-        cr_assert_eq(a.n_bytes[p], b.n_bytes[p]);
-        cr_assert_eq(memcmp(a.bytes[p], b.bytes[p], a.n_bytes[p]), 0);
-    }
-    cut_close(&a);
-    cut_close(&b);
 }
 
 /* Ascending, as a coordinator asks for them, and descending, where each run of gathered out-edges begins anew. */

@@ -115,21 +115,6 @@ Test(tls, what_one_end_writes_the_other_reads_in_pieces_of_any_size)
     free(large);
 }
 
-Test(tls, the_secret_words_are_not_in_what_is_sent)
-{
-    struct tls *client, *daemon;
-    size_t n;
-    identity_make();
-    pair_open(&client, &daemon, 0);
-    cr_assert_eq(tls_write(client, "a word that is told to no third", 31), STATUS_OK);
-    char *bytes = tls_take(client, &n);
-    cr_assert_not_null(bytes);
-    cr_assert_null(memmem(bytes, n, "told to no third", 16));
-    free(bytes);
-    tls_close(client);
-    tls_close(daemon);
-}
-
 Test(tls, a_byte_that_is_changed_on_the_way_ends_the_connection)
 {
     struct tls *client, *daemon;
@@ -302,7 +287,7 @@ static void users_write(const char *const roles[3])
     cr_assert_eq(chmod(folder_path("users.toml"), 0600), 0);
 }
 
-static void open_port_for(double hello_s, int32_t n_most, int32_t n_most_of_uid, bool with_tls)
+static void open_port_for(double hello_s, int32_t n_most, int32_t n_most_of_uid)
 {
     char users[256];
     users_write((const char *const[3]){"submit", "admin", "watch"});
@@ -310,14 +295,14 @@ static void open_port_for(double hello_s, int32_t n_most, int32_t n_most_of_uid,
     struct server_options options = server_case_options("tcp:127.0.0.1:0", n_most);
     options.n_most_of_uid = n_most_of_uid;
     options.users_file = users;
-    options.tls_folder = with_tls ? folder : NULL;
+    options.tls_folder = folder;
     options.hello_s = hello_s;
     server_case_open(&options, (struct server_handler){take_request, NULL, NULL, NULL, see_failed});
 }
 
-static void open_port(double hello_s, int32_t n_most, bool with_tls)
+static void open_port(double hello_s, int32_t n_most)
 {
-    open_port_for(hello_s, n_most, n_most, with_tls);
+    open_port_for(hello_s, n_most, n_most);
 }
 
 /* A client's socket with TLS over it. */
@@ -423,26 +408,10 @@ static void expect_ok(json_t *answer, bool ok)
     json_decref(answer);
 }
 
-Test(tls, users_log_in_by_name_and_have_their_roles)
-{
-    static const char *const expected[][2] = {{"ada", "submit"}, {"bob", "admin"}, {"eve", "watch"}};
-    open_port(100, 10, true);
-    for (int i = 0; i < 3; i++) {
-        struct far far;
-        far_open(&far);
-        expect_ok(far_login(&far, expected[i][0], server_fingerprint(server)), true);
-        json_t *answer = far_ask(&far, "{\"v\":1,\"cmd\":\"anything\"}");
-        cr_assert_str_eq(json_string_value(json_object_get(answer, "user")), expected[i][0]);
-        cr_assert_str_eq(json_string_value(json_object_get(answer, "role")), expected[i][1]);
-        json_decref(answer);
-        far_close(&far);
-    }
-}
-
 Test(tls, a_login_that_is_passed_on_from_another_certificate_is_refused)
 {
     struct far far;
-    open_port(100, 10, true);
+    open_port(100, 10);
     far_open(&far);
     expect_ok(far_login(&far, "ada", MINE), false);
     cr_assert_str_eq(failed_reason, "its proof is not that of the secret of user 'ada'");
@@ -456,7 +425,7 @@ Test(tls, a_login_that_is_passed_on_from_another_certificate_is_refused)
 Test(tls, a_name_that_there_is_not_is_refused_as_a_wrong_secret_is_and_named_in_the_log)
 {
     struct far far;
-    open_port(100, 10, true);
+    open_port(100, 10);
     far_open(&far);
     json_t *answer = far_login(&far, "mallory", server_fingerprint(server));
     cr_assert_not_null(strstr(json_string_value(json_object_get(answer, "error")), "the secret is not proved"));
@@ -469,42 +438,11 @@ Test(tls, a_name_that_there_is_not_is_refused_as_a_wrong_secret_is_and_named_in_
     far_close(&far);
 }
 
-Test(tls, a_client_without_tls_is_told_so_in_a_line)
-{
-    struct client client;
-    open_port(100, 10, true);
-    client_open(&client, server_address(server));
-    client_send(&client, "{\"v\":1,\"cmd\":\"hello\"}\n");
-    const char *line = client_line(&client);
-    cr_assert(line != NULL && strstr(line, "this port speaks TLS") != NULL, "%s", line != NULL ? line : "-");
-    client_expect_end(&client);
-    client_close(&client);
-}
-
-Test(tls, a_client_with_tls_is_told_by_a_port_without)
-{
-    struct client client;
-    bool done;
-    size_t n;
-    open_port(100, 10, false);
-    cr_assert_str_eq(server_fingerprint(server), "");
-    struct tls *tls = tls_open(NULL);
-    cr_assert_eq(tls_shake(tls, &done), STATUS_OK);
-    char *bytes = tls_take(tls, &n);
-    client_open(&client, server_address(server));
-    client_send_bytes(&client, bytes, n);
-    const char *line = client_line(&client);
-    cr_assert(line != NULL && strstr(line, "this port is without TLS") != NULL, "%s", line != NULL ? line : "-");
-    free(bytes);
-    tls_close(tls);
-    client_close(&client);
-}
-
 Test(tls, bytes_that_are_no_handshake_end_their_connection_alone)
 {
     struct far good;
     static char bytes[200000];
-    open_port(100, 10, true);
+    open_port(100, 10);
     for (unsigned i = 0; i < 40; i++) {
         struct client client;
         unsigned state = i + 1;
@@ -533,7 +471,7 @@ Test(tls, a_client_that_never_finishes_the_handshake_is_dropped_in_time)
     struct client client;
     bool done;
     size_t n;
-    open_port(0.3, 10, true);
+    open_port(0.3, 10);
     struct tls *tls = tls_open(NULL);
     cr_assert_eq(tls_shake(tls, &done), STATUS_OK);
     char *bytes = tls_take(tls, &n);
@@ -555,7 +493,7 @@ Test(tls, clients_in_a_handshake_keep_no_other_out)
     struct far good;
     bool done;
     size_t n;
-    open_port(100, 3, true);
+    open_port(100, 3);
     struct tls *tls = tls_open(NULL);
     cr_assert_eq(tls_shake(tls, &done), STATUS_OK);
     char *bytes = tls_take(tls, &n);
@@ -576,7 +514,7 @@ Test(tls, clients_in_a_handshake_keep_no_other_out)
 Test(tls, one_user_has_no_more_connections_than_that_after_logging_in_too)
 {
     struct far far[4];
-    open_port_for(100, 20, 3, true);
+    open_port_for(100, 20, 3);
     for (int i = 0; i < 4; i++) {
         far_open(&far[i]);
         expect_ok(far_login(&far[i], "ada", server_fingerprint(server)), i < 3);
@@ -590,7 +528,7 @@ Test(tls, users_that_are_gone_after_a_reload_are_disconnected_and_others_stay)
 {
     struct far ada, bob;
     static const char *const later[3] = {NULL, "admin", "watch"};
-    open_port(100, 10, true);
+    open_port(100, 10);
     far_open(&ada);
     far_open(&bob);
     expect_ok(far_login(&ada, "ada", server_fingerprint(server)), true);

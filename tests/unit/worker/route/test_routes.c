@@ -152,12 +152,13 @@ Test(routes, each_row_is_drawn_as_often_as_sampling_says)
 {
     enum { N_EPOCH = 100000 };
     static const uint32_t node[1] = {17};
+    const struct job job = {.exchange = {.sampling = 0.1}};
+    struct row_filter_epoch at = {.key = {.seed = 7, .stream = RANDOM_STREAM_SAMPLE},
+                                  .threshold = (uint64_t)(0.1 * 4294967296.0)};
     uint32_t out[1], n_drawn[1], n = 0;
-    struct sample_rows from = {
-        .n = 1, .node = node, .threshold = (uint64_t)(0.1 * 4294967296.0), .out = out, .n_drawn = n_drawn};
-    for (uint32_t epoch = 0; epoch < N_EPOCH; epoch++) {
-        const struct random_key key = {.seed = 7, .epoch = epoch, .stream = RANDOM_STREAM_SAMPLE};
-        sample_filter(&key, &from);
+    const struct sample_rows from = {.n = 1, .node = node, .out = out, .n_drawn = n_drawn};
+    for (at.key.epoch = 0; at.key.epoch < N_EPOCH; at.key.epoch++) {
+        sample_filter(row_filter_of(&job), &at, &from);
         n += n_drawn[0];
     }
     cr_expect_lt(abs((int)n - N_EPOCH / 10), 380, "%u draws, 4 standard deviations are 380", n);

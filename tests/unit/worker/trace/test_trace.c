@@ -66,31 +66,6 @@ static int64_t n_of(enum trace_kind kind, uint32_t epoch)
     return n;
 }
 
-Test(trace, its_steps_are_those_of_training_and_of_evaluation_in_order)
-{
-    trace_make(100, 100);
-    int32_t n_step;
-    int64_t n_event;
-    size_t n_bytes;
-    char text[STEP_TEXT_BYTES];
-    const struct trace_step *step = trace_content(trace, &n_step, &n_event, &n_bytes);
-    int n_train = n_steps(STEP_PHASE_TRAIN);
-    cr_assert_eq(n_step, n_train + n_steps(STEP_PHASE_EVALUATE));
-    for (int s = 0; s < n_step; s++) {
-        bool trains = s < n_train;
-        int number = trains ? s : s - n_train;
-        const struct step *one = &lists.phase[trains ? STEP_PHASE_TRAIN : STEP_PHASE_EVALUATE].step[number];
-        step_text(&program, one, text, sizeof text);
-        if (one->n_chain > 1) {
-            snprintf(text + strlen(text), sizeof text - strlen(text), "  + %d fused", one->n_chain - 1);
-        }
-        cr_expect_str_eq(step[s].text, text);
-        cr_expect(step[s].number == number && step[s].op == one->op);
-        cr_expect_eq(step[s].phase, trains ? TRACE_PHASE_TRAIN : TRACE_PHASE_EVALUATE);
-    }
-    cr_expect_eq(n_event, 0);
-}
-
 Test(trace, it_has_the_last_epoch_trained_and_the_last_evaluation_behind_it)
 {
     trace_make(100, 1000);

@@ -297,47 +297,6 @@ Test(run_folder, a_run_works_in_a_folder_of_its_own_until_it_succeeds)
     cr_assert_str_eq(text_of("o/result.json"), "eight");
 }
 
-Test(run_folder, a_publication_that_a_dead_job_began_is_completed_by_the_next_one)
-{
-    cr_assert_eq(mkdir("7", 0700), 0);
-    begin_in("7", 1, false);
-    open_run();
-    write_results("seven");
-    int how;
-    pid_t child = fork();
-    if (child == 0) {
-        setenv("TRAINERD_FAULTS", "publisher.move=kill@2", 1);
-        _exit(fault_arm("publisher", 0) == STATUS_OK ? run_folder_publish(&run) : STATUS_OK);
-    }
-    cr_assert_eq(waitpid(child, &how, 0), child);
-    cr_assert(WIFSIGNALED(how));
-    close_run(false);
-    cr_assert(folder_has("o/.publish") && !folder_has("o/result.json"));
-    cr_assert_str_eq(text_of("7/run/result.json"), "seven");
-    begin_in(NULL, 0, false);
-    cr_assert_str_eq(text_of("o/result.json"), "seven");
-    close_run(false);
-    begin_in("7", 2, true);
-    cr_assert(run.is_done);
-    close_run(true);
-}
-
-Test(run_folder, an_output_folder_serves_one_job_at_a_time)
-{
-    begin_in(NULL, 0, false);
-    open_run();
-    const struct run_folder first = run;
-    const struct output first_output = output;
-    init("o", NULL);
-    cr_assert_eq(run_folder_lock(&run), STATUS_CREATE);
-    cr_assert(strstr(status_reason(), "'o': another running job"), "%s", status_reason());
-    run_folder_close(&run);
-    run = first;
-    output = first_output;
-    close_run(false);
-    cr_assert_not(folder_has("o"), "nothing is left of it");
-}
-
 Test(run_folder, a_resume_finds_the_newest_checkpoint_below_output_dir)
 {
     char path[PATH_MAX];

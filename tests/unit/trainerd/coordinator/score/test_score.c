@@ -89,13 +89,6 @@ static double binary_auc(int64_t n, const float *difference, int32_t *labels)
     return auc;
 }
 
-Test(score, roc_auc_is_the_share_of_positive_and_negative_pairs_in_order)
-{
-    cr_assert_eq(binary_auc(4, (const float[]){-2, -1, 1, 2}, (int32_t[]){0, 0, 1, 1}), 1.0);
-    cr_assert_eq(binary_auc(4, (const float[]){-2, -1, 1, 2}, (int32_t[]){1, 1, 0, 0}), 0.0);
-    cr_assert_eq(binary_auc(4, (const float[]){-2, 1, -1, 2}, (int32_t[]){0, 0, 1, 1}), 0.75);
-}
-
 Test(score, roc_auc_counts_equal_scores_as_half)
 {
     cr_assert_eq(binary_auc(3, (const float[]){0, 0, 0}, (int32_t[]){0, 1, 0}), 0.5);
@@ -128,35 +121,6 @@ Test(score, roc_auc_of_several_labels_is_the_mean_of_columns_that_have_both_valu
     double auc = -1.0;
     cr_assert_eq(score_rows(JOB_METRIC_ROC_AUC, &truth, logits, DATASET_SPLIT_TRAIN, &auc), STATUS_OK);
     cr_assert_eq(auc, 0.75);
-}
-
-Test(score, roc_auc_agrees_with_counting_pairs_on_many_rows)
-{
-    enum { N = 600 };
-    static float logits[2 * N];
-    static int32_t labels[N];
-    static uint8_t split[N];
-    uint32_t state = 7;
-    for (int i = 0; i < N; i++) {
-        state = state * 1664525u + 1013904223u;
-        logits[2 * i + 1] = (float)((int32_t)(state >> 20) - 2048) / 37.0f;
-        labels[i] = (state >> 7 & 3) == 0;
-        split[i] = DATASET_SPLIT_TRAIN;
-    }
-    double in_order = 0.0, n_pair = 0.0;
-    for (int p = 0; p < N; p++) {
-        for (int q = 0; q < N; q++) {
-            if (labels[p] == 1 && labels[q] == 0) {
-                n_pair += 1.0;
-                float a = logits[2 * p + 1], b = logits[2 * q + 1];
-                in_order += a > b ? 1.0 : a == b ? 0.5 : 0.0;
-            }
-        }
-    }
-    const struct score_labels truth = {.n_node = N, .n_class = 2, .labels = labels, .split = split};
-    double auc = -1.0;
-    cr_assert_eq(score_rows(JOB_METRIC_ROC_AUC, &truth, logits, DATASET_SPLIT_TRAIN, &auc), STATUS_OK);
-    cr_assert_float_eq(auc, in_order / n_pair, 1e-12);
 }
 
 Test(score, a_logit_that_is_not_a_number_is_named)

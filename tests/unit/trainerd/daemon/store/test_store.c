@@ -16,37 +16,6 @@
 
 TestSuite(store, .init = folder_make, .fini = folder_remove);
 
-Test(store, what_was_acknowledged_is_there_after_the_process_is_killed)
-{
-    pid_t child = fork();
-    if (child == 0) {
-        struct store *store;
-        if (store_open(folder, &store) != STATUS_OK) {
-            _exit(1);
-        }
-        struct job_record record = store_case_record("first");
-        int64_t existing;
-        if (store_insert(store, &record, &store_case_submission, 1, &existing) != STATUS_OK) {
-            _exit(2);
-        }
-        record.state = JOB_STATE_RUNNING;
-        record.run.pid = 4321;
-        if (store_update(store, &record, NULL) != STATUS_OK) {
-            _exit(3);
-        }
-        raise(SIGKILL);
-    }
-    int status = 0;
-    cr_assert_eq(waitpid(child, &status, 0), child);
-    cr_assert(WIFSIGNALED(status), "exit %d", WEXITSTATUS(status));
-    struct store *store = store_case_open();
-    store_case_find(store);
-    cr_assert_eq(store_case_n, 1);
-    cr_assert_eq(store_case_found[0].state, JOB_STATE_RUNNING);
-    cr_assert_eq(store_case_found[0].run.pid, 4321);
-    store_close(store);
-}
-
 static const struct job_record every_field = {.name = "other",
                                               .uid = 4294967294u,
                                               .gid = 7,
