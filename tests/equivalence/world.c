@@ -20,15 +20,7 @@ void world_open(const char *text, struct world *w)
                                       (uint32_t)w->job.workers.count); /* as in the cluster */
     program_release(&w->program);
     cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
-    w->ends = memory_alloc(2 * (size_t)d->n_edge, sizeof *w->ends);
-    for (int64_t v = 0; v < d->n_node; v++) {
-        for (int64_t e = d->indptr[v]; e < d->indptr[v + 1]; e++) {
-            w->ends[e] = d->indices[e];
-            w->ends[d->n_edge + e] = v;
-        }
-    }
-    test_graph_from_edges(d->n_node, d->n_edge, w->ends, w->ends + d->n_edge, d->loops, &w->graph);
-    truth_open(&w->program, &w->graph, &w->truth);
+    truth_open(&w->program, d, &w->truth);
     float *weights = memory_alloc((size_t)w->program.n_weight, sizeof *weights);
     program_init_weights(&w->program, (uint64_t)w->job.train.seed, weights);
     for (int64_t i = 0; i < w->program.n_weight; i++) {
@@ -46,8 +38,6 @@ void world_open(const char *text, struct world *w)
 void world_close(struct world *w)
 {
     truth_release(&w->truth);
-    test_graph_release(&w->graph);
-    free(w->ends);
     program_release(&w->program);
     partition_release(&w->partition);
     dataset_release(&w->dataset);

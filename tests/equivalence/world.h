@@ -5,7 +5,6 @@
 #include "partition/graph/dataset.h"
 #include "partition/part/partition.h"
 #include "protocol/job/job.h"
-#include "tests/support/graphs/graph.h"
 #include "tests/support/model/truth.h"
 
 /* A job of one data set, with the truth over its graph: initial weights, training. */
@@ -14,9 +13,7 @@ struct world {
     struct dataset dataset;
     struct partition partition;
     struct program program;
-    struct test_graph graph;
     struct truth truth;
-    int64_t *ends;
 };
 
 /* Of a job's text. A failure ends the test. Not before processes are forked: it has threads. */

@@ -24,17 +24,15 @@ TestSuite(losses, .init = labels_draw);
 static void check(const char *what, const struct objective *objective)
 {
     static struct job job;
-    struct test_graph graph;
     struct program program;
     const struct program_input input = {.n_feature = 5, .n_class = N_CLASS};
     job_defaults(&job);
     job.model.hidden = 6;
-    test_graph_random(N_NODE, 0.2, 8, DATASET_LOOPS_STORED, &graph);
+    const struct tiny_graph graph = {.n_node = N_NODE, .n_draw = 40, .no_loops = true, .seed = 8};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     gradient_check(
         &(struct gradient_case){.what = what, .program = &program, .graph = &graph, .objective = objective});
     program_release(&program);
-    test_graph_release(&graph);
 }
 
 Test(losses, gradients_of_cross_entropy_with_weights_and_smoothing)

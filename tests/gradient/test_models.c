@@ -7,7 +7,7 @@
 #define N_CLASS 4
 
 static struct job job;
-static struct test_graph graph;
+static struct tiny_graph graph;
 
 static void begin(void)
 {
@@ -15,15 +15,10 @@ static void begin(void)
     job.model.hidden = 6;
     job.model.layers = 3;
     job.model.steps = 3;
-    test_graph_random(16, 0.2, 8, DATASET_LOOPS_STORED, &graph);
+    graph = (struct tiny_graph){.n_node = 16, .n_draw = 40, .no_loops = true, .seed = 8};
 }
 
-static void end(void)
-{
-    test_graph_release(&graph);
-}
-
-TestSuite(model, .init = begin, .fini = end);
+TestSuite(model, .init = begin);
 
 static void check_input(const char *what, bool sparse, const struct program_input *input)
 {
@@ -45,7 +40,7 @@ static void check_embedded(const char *what, int64_t n_feature, bool sparse, str
                                         .is_sparse = sparse,
                                         .is_typed = sparse && graph.n_relation > 0,
                                         .n_relation = graph.n_relation,
-                                        .n_edge_feature = graph.n_feature,
+                                        .n_edge_feature = graph.n_edge_feature,
                                         .embedded = embedded};
     check_input(what, sparse, &input);
 }
@@ -100,7 +95,7 @@ static void check(const char *what)
 Test(model, gcn_gives_the_gradients_of_all_its_weights)
 {
     job.model.kind = JOB_KIND_GCN;
-    graph.loops = DATASET_LOOPS_IMPLICIT;
+    graph.no_loops = false;
     check("gcn");
 }
 
@@ -137,14 +132,14 @@ Test(model, gin_gives_the_gradients_of_all_its_weights)
 Test(model, appnp_gives_the_gradients_of_all_its_weights)
 {
     job.model.kind = JOB_KIND_APPNP;
-    graph.loops = DATASET_LOOPS_IMPLICIT;
+    graph.no_loops = false;
     check("appnp");
 }
 
 Test(model, sgc_gives_the_gradients_of_all_its_weights)
 {
     job.model.kind = JOB_KIND_SGC;
-    graph.loops = DATASET_LOOPS_IMPLICIT;
+    graph.no_loops = false;
     check("sgc");
 }
 
@@ -152,7 +147,7 @@ Test(model, gcnii_gives_the_gradients_of_all_its_weights)
 {
     job.model.kind = JOB_KIND_GCNII;
     job.model.theta = 1.5;
-    graph.loops = DATASET_LOOPS_IMPLICIT;
+    graph.no_loops = false;
     check("gcnii");
     job.model.norm = JOB_NORM_BATCH;
     job.model.residual = true;
@@ -164,17 +159,16 @@ Test(model, layers_that_take_weights_of_edges_give_the_gradients_of_all_their_we
 {
     static const int kinds[] = {JOB_KIND_GCN,   JOB_KIND_APPNP, JOB_KIND_SGC,
                                 JOB_KIND_GCNII, JOB_KIND_SAGE,  JOB_KIND_GIN};
-    test_graph_weights(&graph, 9);
+    graph.weighted = true;
     for (size_t i = 0; i < sizeof kinds / sizeof *kinds; i++) {
         job.model.kind = kinds[i];
-        graph.loops = kinds[i] == JOB_KIND_SAGE || kinds[i] == JOB_KIND_GIN ? DATASET_LOOPS_STORED
-                                                                            : DATASET_LOOPS_IMPLICIT;
+        graph.no_loops = kinds[i] == JOB_KIND_SAGE || kinds[i] == JOB_KIND_GIN;
         check_features("weighted", 5, false);
         check_features("weighted", 13, true);
     }
     job.model.kind = JOB_KIND_SAGE;
     job.model.aggregator = JOB_AGGREGATOR_SUM;
-    graph.loops = DATASET_LOOPS_STORED;
+    graph.no_loops = true;
     check_features("weighted sums", 5, false);
     job.exchange.sampling = 0.5;
     check_features("weighted sums, sampled", 13, true);
@@ -189,7 +183,7 @@ static void attention(int kind)
     job.model.out_heads = 3;
     job.model.attention_dropout = 0.3;
     job.model.activation = JOB_ACTIVATION_ELU;
-    graph.loops = kind == JOB_KIND_TRANSFORMER ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+    graph.no_loops = kind == JOB_KIND_TRANSFORMER;
     check(job_choice_text("model", "kind", kind));
 }
 
@@ -213,7 +207,7 @@ Test(model, attention_over_edges_with_features_gives_the_gradients_of_all_weight
     static const int kinds[] = {JOB_KIND_GAT, JOB_KIND_GATV2, JOB_KIND_TRANSFORMER};
     job.model.heads = 2;
     job.model.out_heads = 3;
-    test_graph_features(&graph, 3, 21);
+    graph.n_edge_feature = 3;
     for (int k = 0; k < 3; k++) {
         job.model.kind = kinds[k];
         job.model.attention_dropout = 0.0;
@@ -227,7 +221,7 @@ Test(model, agnn_gives_the_gradients_of_all_its_weights)
 {
     job.model.kind = JOB_KIND_AGNN;
     job.model.layers = 2;
-    graph.loops = DATASET_LOOPS_IMPLICIT;
+    graph.no_loops = false;
     check("agnn");
     job.model.layers = 3;
     job.model.norm = JOB_NORM_LAYER;
@@ -239,7 +233,7 @@ Test(model, agnn_gives_the_gradients_of_all_its_weights)
 Test(model, rgcn_gives_the_gradients_of_all_its_weights)
 {
     job.model.kind = JOB_KIND_RGCN;
-    test_graph_types(&graph, 5, 3);
+    graph.n_relation = 5;
     check("rgcn");
     job.model.bases = 2;
     check("rgcn, bases");
@@ -254,7 +248,7 @@ Test(model, nodes_without_features_give_the_gradients_of_their_embeddings)
 {
     const struct embedded_run between[] = {{1, 4}, {9, 13}}, all = {0, 8};
     const int kinds[] = {JOB_KIND_RGCN, JOB_KIND_GCN, JOB_KIND_SAGE, JOB_KIND_GAT, JOB_KIND_GIN};
-    test_graph_types(&graph, 5, 3);
+    graph.n_relation = 5;
     for (int k = 0; k < 5; k++) {
         job.model.kind = kinds[k];
         job.model.input_dropout = 0.0;
@@ -276,7 +270,7 @@ Test(model, vectors_of_nodes_are_learned_in_front_of_every_kind)
     job.model.layers = 2;
     for (int kind = 0; kind < JOB_KIND_N; kind++) {
         if (kind == JOB_KIND_RGCN) {
-            test_graph_types(&graph, 5, 3);
+            graph.n_relation = 5;
         }
         job.model.kind = kind;
         check_typed(job_choice_text("model", "kind", kind), 8, (struct embedded){1, &all});
@@ -296,7 +290,7 @@ Test(model, a_maximum_of_one_hot_rows_gives_the_gradients_of_a_sum)
 Test(model, rows_of_nodes_own_in_the_first_layers_weights_give_their_gradients)
 {
     const struct embedded_run all = {0, 8};
-    test_graph_types(&graph, 3, 3);
+    graph.n_relation = 3;
     job.model.kind = JOB_KIND_RGCN;
     job.model.embedding = false;
     for (int bases = 0; bases <= 2; bases += 2) {
@@ -387,7 +381,7 @@ Test(model, stored_inputs_give_the_gradients_of_all_weights)
     for (int k = 0; k < 4; k++) {
         job.model.kind = kinds[k % 2];
         job.model.aggregator = aggregators[k / 2];
-        graph.loops = k < 2 ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_STORED;
+        graph.no_loops = k >= 2;
         job.model.input_dropout = 0.0;
         check_stored("stored, sparse", 13, true);
         job.model.input_dropout = 0.3;
@@ -401,8 +395,8 @@ Test(model, stored_inputs_give_the_gradients_of_all_weights)
     check_stored("stored, maximum of many", 13, false);
     job.model.kind = JOB_KIND_GIN;
     check_stored("stored, gin", 5, false);
-    test_graph_weights(&graph, 9);
-    graph.loops = DATASET_LOOPS_IMPLICIT;
+    graph.weighted = true;
+    graph.no_loops = false;
     job.model.kind = JOB_KIND_GCN;
     check_stored("stored, weighted", 13, true);
 }
@@ -415,7 +409,7 @@ Test(model, stored_inputs_of_attention_give_the_gradients_of_all_weights)
     for (int k = 0; k < 6; k++) {
         job.model.kind = kinds[k % 3];
         job.exchange.sampling = k < 3 ? 1.0 : 0.4;
-        graph.loops = job.model.kind == JOB_KIND_TRANSFORMER ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+        graph.no_loops = job.model.kind == JOB_KIND_TRANSFORMER;
         job.model.input_dropout = 0.0;
         check_stored("stored, attention, sparse", 13, true);
         job.model.input_dropout = 0.3;
@@ -443,13 +437,13 @@ Test(model, sampled_sums_give_the_gradients_of_all_their_weights)
 {
     static const int kinds[] = {JOB_KIND_SAGE, JOB_KIND_GIN, JOB_KIND_GCN, JOB_KIND_APPNP};
     for (int k = 0; k < 4; k++) {
-        graph.loops = k < 2 ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+        graph.no_loops = k < 2;
         sampled(kinds[k], 0.5);
         sampled(kinds[k], 0.2);
     }
     job.model.norm = JOB_NORM_BATCH;
     sampled(JOB_KIND_GCN, 0.5);
-    test_graph_weights(&graph, 9);
+    graph.weighted = true;
     job.model.norm = JOB_NORM_NONE;
     sampled(JOB_KIND_GCN, 0.5);
 }
@@ -457,7 +451,7 @@ Test(model, sampled_sums_give_the_gradients_of_all_their_weights)
 Test(model, stored_inputs_below_sampled_layers_give_the_gradients_of_all_weights)
 {
     static const int kinds[] = {JOB_KIND_GCN, JOB_KIND_SAGE};
-    graph.loops = DATASET_LOOPS_IMPLICIT;
+    graph.no_loops = false;
     job.model.input_dropout = 0.3;
     for (int k = 0; k < 4; k++) {
         job.model.kind = kinds[k % 2];
@@ -471,7 +465,7 @@ Test(model, a_sampled_maximum_gives_the_gradients_of_all_its_weights)
 {
     job.model.aggregator = JOB_AGGREGATOR_MAX;
     sampled(JOB_KIND_SAGE, 0.5);
-    graph.loops = DATASET_LOOPS_IMPLICIT;
+    graph.no_loops = false;
     sampled(JOB_KIND_SAGE, 0.2);
 }
 
@@ -479,7 +473,7 @@ Test(model, sampled_attention_gives_the_gradients_of_all_its_weights)
 {
     static const int kinds[] = {JOB_KIND_GAT, JOB_KIND_GATV2, JOB_KIND_TRANSFORMER, JOB_KIND_AGNN};
     for (int k = 0; k < 4; k++) {
-        graph.loops = kinds[k] == JOB_KIND_TRANSFORMER ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT;
+        graph.no_loops = kinds[k] == JOB_KIND_TRANSFORMER;
         sampled(kinds[k], 0.5);
         sampled(kinds[k], 0.2);
     }
@@ -488,7 +482,7 @@ Test(model, sampled_attention_gives_the_gradients_of_all_its_weights)
 Test(model, sampled_attention_over_edges_with_features_gives_the_gradients_of_all_its_weights)
 {
     static const int kinds[] = {JOB_KIND_GAT, JOB_KIND_GATV2, JOB_KIND_TRANSFORMER};
-    test_graph_features(&graph, 3, 22);
+    graph.n_edge_feature = 3;
     for (int k = 0; k < 3; k++) {
         sampled(kinds[k], 0.5);
         sampled(kinds[k], 0.2);
@@ -497,7 +491,7 @@ Test(model, sampled_attention_over_edges_with_features_gives_the_gradients_of_al
 
 Test(model, sampled_relations_give_the_gradients_of_all_their_weights)
 {
-    test_graph_types(&graph, 5, 3);
+    graph.n_relation = 5;
     sampled(JOB_KIND_RGCN, 0.5);
     job.model.bases = 2;
     sampled(JOB_KIND_RGCN, 0.5);

@@ -11,7 +11,7 @@
 #define N_CLASS 4
 
 static struct program program;
-static struct test_graph graph;
+static struct tiny_graph graph;
 static const struct program_input input = {.n_feature = N_FEATURE, .n_class = N_CLASS};
 
 static double spread, tolerance; /* of scores; what they allow */
@@ -21,13 +21,12 @@ static void begin(void)
     spread = 1.0;
     tolerance = 0.0;
     program_init(&input, &program);
-    test_graph_random(14, 0.25, 7, DATASET_LOOPS_STORED, &graph);
+    graph = (struct tiny_graph){.n_node = 14, .n_draw = 36, .no_loops = true, .seed = 7};
 }
 
 static void end(void)
 {
     program_release(&program);
-    test_graph_release(&graph);
 }
 
 TestSuite(op, .init = begin, .fini = end);
@@ -157,7 +156,7 @@ ACTIVATION_TEST(none, DEVICE_ACTIVATION_NONE)
 
 static void aggregate_check(enum aggregate_kind kind, enum dataset_loops loops)
 {
-    graph.loops = loops;
+    graph.no_loops = loops == DATASET_LOOPS_STORED;
     int x = mapped(6);
     int y = program_aggregate(&program, x, kind);
     check_read_again(aggregate_defs[kind]->name, y, x);
@@ -179,23 +178,23 @@ AGGREGATE_TEST(max, AGGREGATE_KIND_MAX)
 
 Test(op, weighted_sums_means_and_gcn_give_their_gradients_with_loops_and_without)
 {
-    test_graph_weights(&graph, 12);
+    graph.weighted = true;
     aggregate_check(AGGREGATE_KIND_SUM, DATASET_LOOPS_STORED);
     end();
     begin();
-    test_graph_weights(&graph, 15);
+    graph.weighted = true;
     aggregate_check(AGGREGATE_KIND_MEAN, DATASET_LOOPS_STORED);
     end();
     begin();
-    test_graph_weights(&graph, 16);
+    graph.weighted = true;
     aggregate_check(AGGREGATE_KIND_MEAN, DATASET_LOOPS_IMPLICIT);
     end();
     begin();
-    test_graph_weights(&graph, 13);
+    graph.weighted = true;
     aggregate_check(AGGREGATE_KIND_GCN, DATASET_LOOPS_STORED);
     end();
     begin();
-    test_graph_weights(&graph, 14);
+    graph.weighted = true;
     aggregate_check(AGGREGATE_KIND_GCN, DATASET_LOOPS_IMPLICIT);
 }
 
@@ -213,7 +212,7 @@ static int head_weight(void)
 /* Every input is a linear map of its own, and the values are read a second time afterwards. */
 static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, double dropout)
 {
-    graph.loops = loops;
+    graph.no_loops = loops == DATASET_LOOPS_STORED;
     int x = mapped((int64_t)N_HEAD * N_COLUMN);
     struct op op = {.aggregate = kind,
                     .in = {x, -1, -1},
@@ -298,7 +297,7 @@ Test(op, two_ops_with_one_weight_add_up_its_gradient)
 /* Attention over edges with features, which has no implicit loops. */
 static void edges_check(enum aggregate_kind kind, double dropout)
 {
-    test_graph_features(&graph, N_EDGE, 15);
+    graph.n_edge_feature = N_EDGE;
     program.n_edge_feature = N_EDGE;
     int x = mapped((int64_t)N_HEAD * N_COLUMN), w = edge_weight();
     struct op op = {
@@ -372,7 +371,7 @@ Test(op, head_mean_gives_its_gradient)
 /* Four relations, with a weight each or with two bases. */
 static void relation_check(bool has_bases)
 {
-    test_graph_types(&graph, 4, 3);
+    graph.n_relation = 4;
     const int64_t shape[] = {has_bases ? 2 : 4, 6, 6};
     int bases = program_tensor(&program, "weight", 3, shape, 1.0);
     int comp = has_bases ? program_param(&program, "comp", 4, 2, 1.0) : -1;
@@ -387,7 +386,7 @@ Test(op, relation_gives_the_gradients_of_its_weights_and_input)
 
 Test(op, relation_gives_the_gradients_of_diagonal_blocks)
 {
-    test_graph_types(&graph, 4, 3);
+    graph.n_relation = 4;
     const int64_t shape[] = {4, 3, 2, 3};
     int blocks = program_tensor(&program, "weight", 4, shape, 1.0);
     int x = mapped(6);
@@ -403,7 +402,7 @@ Test(op, relation_gives_the_gradients_of_bases_and_their_coefficients)
 /* Four relations' columns, 6 each, or two bases'. */
 static void relation_rows_check(bool has_bases)
 {
-    test_graph_types(&graph, 4, 3);
+    graph.n_relation = 4;
     program.n_relation = 4;
     int comp = has_bases ? program_param(&program, "comp", 4, 2, 1.0) : -1;
     int x = mapped(has_bases ? 12 : 24);

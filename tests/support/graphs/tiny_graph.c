@@ -8,6 +8,12 @@
 
 #define N_FEATURE 3
 
+float test_number(uint64_t seed, uint64_t row, uint32_t column)
+{
+    struct random_key key = {.seed = seed, .stream = RANDOM_STREAM_GENERATOR};
+    return 2.0f * random_unit(&key, row, column) - 1.0f;
+}
+
 static void *zeroed(int64_t n, size_t size)
 {
     return calloc(n > 0 ? (size_t)n : 1, size);
@@ -44,7 +50,7 @@ static void fill_weights(struct dataset *d, uint64_t seed)
         for (int64_t i = d->indptr[v]; i < d->indptr[v + 1]; i++) {
             uint32_t u = d->indices[i];
             bool is_reverse = d->symmetric && u > v;
-            d->edge_weight[i] = 1.0f - random_unit(&key, is_reverse ? v : u, is_reverse ? u : v);
+            d->edge_weight[i] = u == v ? 1.0f : 1.0f - random_unit(&key, is_reverse ? v : u, is_reverse ? u : v);
             d->strength[v] += d->edge_weight[i];
         }
     }
@@ -173,7 +179,9 @@ struct dataset tiny_build(const struct tiny_graph *graph)
                         .symmetric = graph->symmetric,
                         .n_relation = graph->n_relation,
                         .weighted = graph->weighted,
-                        .loops = graph->loops ? DATASET_LOOPS_STORED : DATASET_LOOPS_IMPLICIT};
+                        .loops = graph->loops || graph->no_loops || graph->weighted ? DATASET_LOOPS_STORED
+                                                                                    : DATASET_LOOPS_IMPLICIT};
+    bool adds_loops = graph->weighted && !graph->loops && !graph->no_loops;
     uint8_t *mark = zeroed(d.n_node * d.n_node, 1);
     const struct random_key key = {.seed = graph->seed, .stream = RANDOM_STREAM_GENERATOR};
     for (int64_t i = 0; i < graph->n_draw; i++) {
@@ -183,6 +191,9 @@ struct dataset tiny_build(const struct tiny_graph *graph)
         int type = graph->n_relation > 0 ? (int)(random_u32(&key, (uint64_t)i, 2) % (uint32_t)graph->n_relation) : 0;
         mark[v * d.n_node + u] |= (uint8_t)(keep << type);
         mark[u * d.n_node + v] |= keep && graph->symmetric;
+    }
+    for (int64_t v = 0; v < d.n_node && adds_loops; v++) {
+        mark[v * d.n_node + v] = 1;
     }
     fill_edges(&d, mark);
     free(mark);

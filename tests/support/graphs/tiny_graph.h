@@ -20,8 +20,11 @@ struct tiny_graph {
     int64_t n_draw; /* edges drawn, before duplicates are removed and reverse edges are added */
     bool symmetric;
     bool loops;     /* draw stored self loops too */
+    bool no_loops;  /* none are implied either */
     int n_relation; /* typed edges, at most 8 relations; 0: untyped. Not with symmetric */
-    bool weighted;  /* edges of weights in (0, 1], alike in both directions where symmetric. Not with n_relation */
+    /* edges of weights in (0, 1], alike in both directions where symmetric; implied loops are stored, of weight 1, as
+     * dataset_load leaves them. Not with n_relation */
+    bool weighted;
     /* columns of features of edges, (source · n_node + destination) + column / 4, the lesser end first where
      * symmetric, which the dataset then is not; loops have rows of loop_features. Not with the others */
     int64_t n_edge_feature;
@@ -39,6 +42,9 @@ struct dataset tiny_build(const struct tiny_graph *graph);
 struct dataset tiny_from_edges(int64_t n_node, int64_t n_pair, const uint32_t (*pair)[2], bool symmetric);
 
 void tiny_release(struct dataset *dataset);
+
+/* A number in [-1, 1) for (seed, row, column): for features, weights and other inputs of tests. */
+float test_number(uint64_t seed, uint64_t row, uint32_t column);
 
 /* Is (source → destination) stored? Its index among the edges, or -1. */
 int64_t tiny_edge(const struct dataset *dataset, uint32_t source, uint32_t destination);

@@ -2,7 +2,7 @@
 
 #include "partition/files/npy.h"
 #include "protocol/base/memory.h"
-#include "tests/support/graphs/graph.h"
+#include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>

@@ -9,6 +9,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define SEED 4
 #define EPOCH 3
@@ -130,28 +131,82 @@ static void features_embed(const struct program *program, int64_t n, float *feat
     }
 }
 
-/* Features, labels and splits of all nodes; the caller frees them. */
-static void inputs_draw(const struct gradient_case *one, struct trained_setup *setup)
+/* Rows of the features; the caller frees them. */
+static float *features_draw(const struct gradient_case *one)
 {
     const struct program *program = one->program;
-    int64_t n = one->graph->n_node, f = program->value[0].width, n_class = program->value[program->logits].width;
+    int64_t n = one->graph->n_node, f = program->value[0].width;
     float *features = memory_alloc((size_t)(n * f), sizeof *features);
-    int32_t *labels = memory_alloc((size_t)n, sizeof *labels);
-    uint8_t *split = memory_alloc((size_t)n, sizeof *split);
-    for (int64_t r = 0; r < n; r++) {
-        for (int64_t c = 0; c < f; c++) {
-            float number = test_number(1, (uint64_t)r, (uint32_t)c);
-            features[r * f + c] = one->zeros && fabsf(number) < 0.6f ? 0.0f : number;
-        }
-        labels[r] = (int32_t)(0.5f * (1.0f + test_number(2, (uint64_t)r, 0)) * (float)n_class);
-        split[r] = test_number(3, (uint64_t)r, 0) < 0.3f ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST;
+    for (int64_t i = 0; i < n * f; i++) {
+        float number = test_number(1, (uint64_t)(i / f), (uint32_t)(i % f));
+        features[i] = one->zeros && fabsf(number) < 0.6f ? 0.0f : number;
     }
     if (program->embedded.n_run > 0) {
         features_embed(program, n, features);
     }
-    setup->features = features;
-    setup->labels = labels;
-    setup->split = split;
+    return features;
+}
+
+/* A copy that the dataset owns. */
+static void *copy_of(const void *from, size_t n_bytes)
+{
+    return memcpy(memory_alloc(1, n_bytes + 1), from, n_bytes);
+}
+
+static void features_fill(const struct program *program, const float *features, struct dataset *d)
+{
+    int64_t n_value = 0, n = d->n_node * program->value[0].width;
+    d->n_feature = program->value[0].width;
+    float *values = copy_of(features, (size_t)n * sizeof *values);
+    if (!program->value[0].is_sparse) {
+        d->features_f32 = values;
+        return;
+    }
+    size_t n_run = (size_t)program->embedded.n_run;
+    d->embedded = (struct embedded){.n_run = (int64_t)n_run,
+                                    .run = copy_of(program->embedded.run, n_run * sizeof *program->embedded.run)};
+    d->features_typed = n_run > 0;
+    d->feature_indptr = memory_alloc((size_t)d->n_node + 1, sizeof *d->feature_indptr);
+    d->feature_indices = memory_alloc((size_t)n, sizeof *d->feature_indices);
+    d->feature_data = values;
+    for (int64_t i = 0; i < n; i++) {
+        if (features[i] != 0.0F) {
+            d->feature_indices[n_value] = (uint32_t)(i % d->n_feature);
+            values[n_value++] = features[i];
+        }
+        d->feature_indptr[i / d->n_feature + 1] = n_value;
+    }
+}
+
+static void labels_fill(const struct gradient_case *one, struct dataset *d)
+{
+    const struct objective *o = one->objective;
+    size_t n = (size_t)d->n_node, n_class = (size_t)one->program->value[one->program->logits].width;
+    d->n_class = (int32_t)n_class;
+    memset(d->n_split, 0, sizeof d->n_split);
+    for (size_t v = 0; v < n; v++) {
+        d->labels[v] = (int32_t)(0.5f * (1.0f + test_number(2, v, 0)) * (float)n_class);
+        d->split[v] = test_number(3, v, 0) < 0.3f ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST;
+        d->n_split[d->split[v]]++;
+    }
+    d->multi_label = o != NULL && o->label_rows != NULL;
+    d->label_rows = d->multi_label ? copy_of(o->label_rows, n * n_class * sizeof *d->label_rows) : NULL;
+    d->class_weight = o != NULL && o->weights != NULL ? copy_of(o->weights, n_class * sizeof *d->class_weight) : NULL;
+    d->loss_weight = objective_weight(o, d->n_node, d->n_class, d->labels, d->split);
+}
+
+/* The graph with inputs as the program takes them; edges' features are drawn like nodes'. */
+static struct dataset dataset_make(const struct gradient_case *one, const float *features)
+{
+    struct tiny_graph graph = *one->graph;
+    graph.features = TINY_FEATURES_NONE;
+    struct dataset d = tiny_build(&graph);
+    features_fill(one->program, features, &d);
+    labels_fill(one, &d);
+    for (int64_t i = 0; i < d.n_edge_row * d.n_edge_feature; i++) {
+        ((float *)(uintptr_t)d.edge_features)[i] = test_number(4, (uint64_t)i, 0);
+    }
+    return d;
 }
 
 /* Initial weights; biases, norms and epsilons away from their initial constants. */
@@ -172,20 +227,20 @@ static float *weights_draw(const struct program *program)
 void gradient_check(const struct gradient_case *one)
 {
     struct program plain = plain_of(one->program);
-    struct trained_setup setup = {.program = one->program,
-                                  .plain = &plain,
-                                  .graph = one->graph,
-                                  .objective = one->objective,
-                                  .seed = SEED,
-                                  .epoch = EPOCH,
-                                  .sampling = one->sampling};
-    inputs_draw(one, &setup);
-    float *weights = weights_draw(&plain);
+    float *features = features_draw(one), *weights = weights_draw(&plain);
+    struct dataset dataset = dataset_make(one, features);
+    const struct trained_setup setup = {.program = one->program,
+                                        .plain = &plain,
+                                        .dataset = &dataset,
+                                        .objective = one->objective,
+                                        .seed = SEED,
+                                        .epoch = EPOCH,
+                                        .sampling = one->sampling};
     struct truth truth;
-    truth_open(&plain, one->graph, &truth);
-    truth.features = setup.features;
-    truth.labels = setup.labels;
-    truth.split = setup.split;
+    truth_open(&plain, &dataset, &truth);
+    truth.features = features;
+    truth.labels = dataset.labels;
+    truth.split = dataset.split;
     truth.seed = SEED;
     truth.epoch = EPOCH;
     truth.objective = one->objective;
@@ -217,8 +272,8 @@ void gradient_check(const struct gradient_case *one)
     free(expected.gradient);
     truth_release(&truth);
     free(plain.param);
-    free((void *)(uintptr_t)setup.features);
-    free((void *)(uintptr_t)setup.labels);
-    free((void *)(uintptr_t)setup.split);
+    free(dataset.class_weight);
+    tiny_release(&dataset);
+    free(features);
     free(weights);
 }

@@ -3,7 +3,7 @@
 #define TESTS_SUPPORT_GRADIENT_H
 
 #include "models/program/program.h"
-#include "tests/support/graphs/graph.h"
+#include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/model/objective.h"
 
 #include <stdbool.h>
@@ -11,7 +11,7 @@
 struct gradient_case {
     const char *what; /* named in failures */
     const struct program *program;
-    const struct test_graph *graph;
+    const struct tiny_graph *graph;    /* features and labels are drawn */
     double sampling;                   /* p of a program that samples; 0: none */
     bool zeros;                        /* most features are 0 (for sparse programs) */
     const struct objective *objective; /* NULL: cross entropy, plain */

@@ -1,7 +1,6 @@
 #include "tests/support/model/trained.h"
 
 #include "protocol/base/memory.h"
-#include "tests/support/graphs/tiny_graph.h"
 #include "worker/state/trainer_state.h"
 
 #include <criterion/criterion.h>
@@ -10,117 +9,6 @@
 #include <string.h>
 
 #define OK(status) cr_assert_eq(status, STATUS_OK, "%s", status_reason())
-
-/* --- the graph as a dataset --- */
-
-static void edge_add(const struct test_graph *graph, int64_t e, uint32_t from, float weight, struct dataset *d)
-{
-    int64_t at = d->n_edge++;
-    d->indices[at] = from;
-    if (d->edge_type != NULL) {
-        d->edge_type[at] = graph->type[e];
-    }
-    if (d->edge_weight != NULL) {
-        d->edge_weight[at] = weight;
-    }
-    if (d->edge_row != NULL) {
-        d->edge_row[at] = (uint32_t)e;
-    }
-}
-
-/* In-edges of node v of one type, by source; with `loop` one of weight 1 to itself. */
-static void row_add(const struct test_graph *graph, int64_t v, int32_t type, bool loop, struct dataset *d)
-{
-    for (int64_t u = 0; u < graph->n_node; u++) {
-        for (int64_t e = 0; e < graph->n_edge; e++) {
-            if (graph->to[e] == v && graph->from[e] == u && (graph->type == NULL || graph->type[e] == type)) {
-                edge_add(graph, e, (uint32_t)u, graph->weight != NULL ? graph->weight[e] : 1.0F, d);
-            }
-        }
-        if (loop && u == v) {
-            edge_add(graph, 0, (uint32_t)u, 1.0F, d);
-        }
-    }
-}
-
-/* As dataset_load leaves them: loops of graphs whose edges have weights are stored. */
-static void edges_fill(const struct test_graph *graph, struct dataset *d)
-{
-    size_t n = (size_t)graph->n_node, n_most = (size_t)(graph->n_edge + graph->n_node);
-    bool loops = graph->loops == DATASET_LOOPS_IMPLICIT && graph->weight != NULL;
-    d->n_relation = graph->n_relation;
-    d->weighted = graph->weight != NULL;
-    d->n_edge_feature = graph->n_feature;
-    d->loops = loops ? DATASET_LOOPS_STORED : graph->loops;
-    d->indptr = memory_alloc(n + 1, sizeof *d->indptr);
-    d->indices = memory_alloc(n_most, sizeof *d->indices);
-    d->edge_type = graph->type != NULL ? memory_alloc(n_most, sizeof *d->edge_type) : NULL;
-    d->edge_weight = d->weighted ? memory_alloc(n_most, sizeof *d->edge_weight) : NULL;
-    d->strength = d->weighted ? memory_alloc(n, sizeof *d->strength) : NULL;
-    d->edge_row = graph->feature != NULL ? memory_alloc(n_most, sizeof *d->edge_row) : NULL;
-    for (int64_t v = 0; v < graph->n_node; v++) {
-        for (int32_t type = 0; type < (graph->type != NULL ? graph->n_relation : 1); type++) {
-            row_add(graph, v, type, loops, d);
-        }
-        d->indptr[v + 1] = d->n_edge;
-        if (d->weighted) {
-            d->strength[v] = (float)(graph->strength[v] + (loops ? 1.0 : 0.0));
-        }
-    }
-    if (graph->feature != NULL) {
-        size_t n_bytes = (size_t)(graph->n_edge * graph->n_feature) * sizeof *graph->feature;
-        d->n_edge_row = graph->n_edge;
-        d->edge_features = memcpy(memory_alloc(1, n_bytes), graph->feature, n_bytes);
-    }
-}
-
-static void features_fill(const struct trained_setup *setup, struct dataset *d)
-{
-    const struct program *program = setup->program;
-    int64_t n = d->n_node * d->n_feature, n_value = 0;
-    float *dense = memory_alloc((size_t)n, sizeof *dense);
-    memcpy(dense, setup->features, (size_t)n * sizeof *dense);
-    if (!program->value[0].is_sparse) {
-        d->features_f32 = dense;
-        return;
-    }
-    struct embedded_run *run = memory_alloc((size_t)program->embedded.n_run + 1, sizeof *run);
-    memcpy(run, program->embedded.run, (size_t)program->embedded.n_run * sizeof *run);
-    d->embedded = (struct embedded){.n_run = program->embedded.n_run, .run = run};
-    d->features_typed = d->embedded.n_run > 0;
-    d->feature_indptr = memory_alloc((size_t)d->n_node + 1, sizeof *d->feature_indptr);
-    d->feature_indices = memory_alloc((size_t)n, sizeof *d->feature_indices);
-    d->feature_data = dense;
-    for (int64_t i = 0; i < n; i++) {
-        if (dense[i] != 0.0F) {
-            d->feature_indices[n_value] = (uint32_t)(i % d->n_feature);
-            dense[n_value++] = dense[i]; /* never past what was read */
-        }
-        d->feature_indptr[i / d->n_feature + 1] = n_value;
-    }
-}
-
-static void labels_fill(const struct trained_setup *setup, struct dataset *d)
-{
-    const struct objective *o = setup->objective;
-    size_t n = (size_t)d->n_node, n_class = (size_t)d->n_class;
-    d->split = memcpy(memory_alloc(n, 1), setup->split, n);
-    for (size_t v = 0; v < n; v++) {
-        d->n_split[d->split[v]]++;
-    }
-    if (o != NULL && o->label_rows != NULL) {
-        size_t n_bytes = n * n_class * sizeof *d->label_rows;
-        d->multi_label = true;
-        d->label_rows = memcpy(memory_alloc(1, n_bytes), o->label_rows, n_bytes);
-    } else {
-        d->labels = memcpy(memory_alloc(n, sizeof *d->labels), setup->labels, n * sizeof *d->labels);
-    }
-    if (o != NULL && o->weights != NULL) {
-        size_t n_bytes = n_class * sizeof *d->class_weight;
-        d->class_weight = memcpy(memory_alloc(1, n_bytes), o->weights, n_bytes);
-    }
-    d->loss_weight = objective_weight(o, d->n_node, d->n_class, setup->labels, setup->split);
-}
 
 static void job_fill(const struct trained_setup *setup, int n_part, struct job *job)
 {
@@ -146,24 +34,17 @@ static void job_fill(const struct trained_setup *setup, int n_part, struct job *
 
 void trained_open(const struct trained_setup *setup, int n_part, struct trained *out)
 {
-    const struct program *program = setup->program;
     *out = (struct trained){.setup = *setup,
                             .opened = memory_alloc((size_t)n_part, sizeof *out->opened),
                             .parts = memory_alloc((size_t)n_part, sizeof(struct part *)),
-                            .rank_of_part = memory_alloc((size_t)n_part, sizeof *out->rank_of_part),
-                            .dataset = {.n_node = setup->graph->n_node,
-                                        .n_feature = program->value[0].width,
-                                        .n_class = (int32_t)program->value[program->logits].width}};
+                            .rank_of_part = memory_alloc((size_t)n_part, sizeof *out->rank_of_part)};
     job_fill(setup, n_part, &out->job);
-    edges_fill(setup->graph, &out->dataset);
-    features_fill(setup, &out->dataset);
-    labels_fill(setup, &out->dataset);
-    OK(partition_build(&out->dataset, &out->job, &out->partition));
-    out->partition.stores = program_stores(program);
+    OK(partition_build(setup->dataset, &out->job, &out->partition));
+    out->partition.stores = program_stores(setup->program);
     for (int p = 0; p < n_part; p++) {
         void *bytes;
         size_t n_bytes;
-        OK(part_encode(&out->dataset, &out->partition, p, &bytes, &n_bytes));
+        OK(part_encode(setup->dataset, &out->partition, p, &bytes, &n_bytes));
         OK(part_open(bytes, n_bytes, &out->opened[p]));
         out->parts[p] = &out->opened[p];
     }
@@ -176,14 +57,10 @@ void trained_close(struct trained *t)
         part_release(&t->opened[p]);
     }
     partition_release(&t->partition);
-    free(t->dataset.class_weight);
-    tiny_release(&t->dataset);
     free(t->opened);
     free(t->parts);
     free(t->rank_of_part);
 }
-
-/* --- weights of the plain program, and where a trainer has them --- */
 
 struct arrays {
     float *shared, *embeddings; /* of the whole graph, of one part */
@@ -273,7 +150,7 @@ static void gradients_get(const struct trained *t, struct trainer *trainer, floa
 
 static void logits_get(const struct trained *t, struct trainer *trainer, float *out)
 {
-    size_t n_class = (size_t)t->dataset.n_class;
+    size_t n_class = (size_t)t->setup.dataset->n_class;
     for (int p = 0; p < t->partition.n_part; p++) {
         const struct part *part = t->parts[p];
         float *rows = memory_alloc((size_t)part->n_own * n_class + 1, sizeof *rows);

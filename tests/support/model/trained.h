@@ -1,9 +1,8 @@
-/* A program over a test graph in the real trainer: the graph as a dataset, cut into K parts, all of one process. */
+/* A program in the real trainer: a dataset cut into K parts, all of one process. */
 #ifndef TESTS_SUPPORT_TRAINED_H
 #define TESTS_SUPPORT_TRAINED_H
 
 #include "partition/part/part.h"
-#include "tests/support/graphs/graph.h"
 #include "tests/support/model/objective.h"
 #include "worker/exchange/exchange.h"
 
@@ -13,10 +12,7 @@ struct trained_setup {
     const struct program *program;
     /* the same without embeddings, every weight whole: as weights come and gradients go */
     const struct program *plain;
-    const struct test_graph *graph;
-    const float *features;             /* n_node × width of value 0, also when the program takes them sparse */
-    const int32_t *labels;             /* n_node */
-    const uint8_t *split;              /* n_node */
+    const struct dataset *dataset;
     const struct objective *objective; /* NULL: cross entropy, plain */
     int64_t seed;                      /* of all that is random */
     uint32_t epoch;
@@ -26,7 +22,6 @@ struct trained_setup {
 struct trained {
     struct trained_setup setup;
     struct job job;
-    struct dataset dataset;
     struct partition partition; /* at random; owner: the part of each node */
     struct part *opened, **parts;
     uint32_t *rank_of_part;

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-void truth_open(const struct program *program, const struct test_graph *graph, struct truth *out)
+void truth_open(const struct program *program, const struct dataset *graph, struct truth *out)
 {
     *out = (struct truth){.program = program, .graph = graph};
     out->weights = memory_alloc((size_t)program->n_weight, sizeof *out->weights);
@@ -137,13 +137,20 @@ static void batch_norm(const struct evaluation *e)
     }
 }
 
+/* What an aggregate's scale of a node is made of: the number of its in-edges, or the sum of their weights. */
+static double degree_of(const struct dataset *graph, bool counts, int64_t node)
+{
+    return counts || graph->strength == NULL ? (double)(graph->indptr[node + 1] - graph->indptr[node])
+                                             : (double)graph->strength[node];
+}
+
 /* The factor of edge e, from → to; the implicit loop (e -1) is one more edge, of weight 1. */
 static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64_t e, int64_t from, int64_t to)
 {
     int self = t->graph->loops == DATASET_LOOPS_IMPLICIT;
     bool counts = kind == AGGREGATE_KIND_MEAN;
-    double d_from = t->graph->strength[from] + self, d_to = test_graph_degree(t->graph, counts, to) + self;
-    double weight = e >= 0 && t->graph->weight != NULL ? (double)t->graph->weight[e] : 1.0;
+    double d_from = degree_of(t->graph, false, from) + self, d_to = degree_of(t->graph, counts, to) + self;
+    double weight = e >= 0 && t->graph->weighted ? (double)t->graph->edge_weight[e] : 1.0;
     switch (kind) {
     case AGGREGATE_KIND_MEAN:
         return weight / d_to;
@@ -172,19 +179,20 @@ static double edge_count(const struct evaluation *e, int64_t from, int64_t to)
 
 static void aggregate(const struct evaluation *e)
 {
-    const struct test_graph *graph = e->truth->graph;
+    const struct dataset *graph = e->truth->graph;
     enum aggregate_kind kind = e->op->aggregate;
     bool self = graph->loops == DATASET_LOOPS_IMPLICIT, is_max = kind == AGGREGATE_KIND_MAX;
     for (int64_t i = 0; i < e->n; i++) {
         for (int64_t c = 0; c < e->f; c++) {
             double out = self ? edge_weight(e->truth, kind, -1, i, i) * e->x[0][i * e->f + c] : 0.0;
             bool empty = !self;
-            for (int64_t k = 0; k < graph->n_edge; k++) {
-                double count = edge_count(e, graph->from[k], i);
-                if (graph->to[k] != i || count == 0.0) {
+            for (int64_t k = graph->indptr[i]; k < graph->indptr[i + 1]; k++) {
+                double count = edge_count(e, graph->indices[k], i);
+                if (count == 0.0) {
                     continue;
                 }
-                double term = edge_weight(e->truth, kind, k, graph->from[k], i) * source(e, 0, graph->from[k], i)[c];
+                double term = edge_weight(e->truth, kind, k, graph->indices[k], i) *
+                              source(e, 0, graph->indices[k], i)[c];
                 term *= is_max ? 1.0 : count;
                 out = !is_max ? out + term : empty || term > out ? term : out;
                 empty = false;
@@ -215,7 +223,7 @@ static double score(const struct evaluation *e, int64_t h, int64_t i, int64_t j,
 {
     const struct op *op = e->op;
     const double *x = source(e, 0, j, i), *key = source(e, 1, j, i), *query = e->x[2], *att = e->w[0];
-    int64_t d = e->f_in / op->n_head, n_more = e->truth->graph->n_feature, wide = e->f / op->n_head;
+    int64_t d = e->f_in / op->n_head, n_more = e->truth->graph->n_edge_feature, wide = e->f / op->n_head;
     if (op->aggregate == AGGREGATE_KIND_GAT || op->aggregate == AGGREGATE_KIND_GAT_EDGES) {
         double sum = key[h] + query[i * op->n_head + h];
         for (int64_t c = 0; c < d && op->aggregate == AGGREGATE_KIND_GAT_EDGES; c++) {
@@ -244,17 +252,16 @@ static double score(const struct evaluation *e, int64_t h, int64_t i, int64_t j,
 /* y_i = Σ_j softmax_j(score(i, j)) · x_j (of edges with features perhaps x_j | f_ij) of one row and head: exponentials and their sum as they are, without a running maximum. */
 static void attend_row(const struct evaluation *e, int64_t i, int64_t h)
 {
-    const struct test_graph *graph = e->truth->graph;
+    const struct dataset *graph = e->truth->graph;
     struct random_key key = random_key_of(e, RANDOM_STREAM_EDGE);
     int64_t d = e->f_in / e->op->n_head, wide = e->f / e->op->n_head, n_loop = graph->loops == DATASET_LOOPS_IMPLICIT;
     double p = e->truth->training ? e->op->dropout : 0.0, total = 0.0, *y = e->y + i * e->f + h * wide;
     memset(y, 0, (size_t)wide * sizeof *y);
-    for (int64_t k = -n_loop; k < graph->n_edge; k++) {
-        if (k >= 0 && graph->to[k] != i) {
-            continue;
-        }
-        int64_t j = k < 0 ? i : graph->from[k];
-        const float *f = k >= 0 && graph->feature != NULL ? graph->feature + k * graph->n_feature : NULL;
+    for (int64_t k = graph->indptr[i] - n_loop; k < graph->indptr[i + 1]; k++) {
+        bool implied = k < graph->indptr[i];
+        int64_t j = implied ? i : graph->indices[k];
+        const float *f = !implied && graph->edge_row != NULL ? dataset_edge_features(graph, graph->edge_row[k])
+                                                             : NULL;
         double weight = exp(score(e, h, i, j, f)) * edge_count(e, j, i);
         bool dropped = random_edge_u32(&key, (uint32_t)i, (uint32_t)j, (uint32_t)h) < p * 4294967296.0;
         double factor = dropped ? 0.0 : weight / (1.0 - p);
@@ -376,17 +383,30 @@ static double relation_weight(const struct evaluation *e, int64_t type, int64_t 
     return w;
 }
 
+/* 1 / in-edges of node `to` that have edge k's type, as often as the edge counts. */
+static double relation_share(const struct evaluation *e, int64_t k, int64_t to)
+{
+    const struct dataset *graph = e->truth->graph;
+    int64_t n = 0;
+    for (int64_t i = graph->indptr[to]; i < graph->indptr[to + 1]; i++) {
+        n += graph->edge_type[i] == graph->edge_type[k];
+    }
+    return edge_count(e, graph->indices[k], to) / (double)n;
+}
+
 /* Edge by edge: y_to += weight · x_from · W of the edge's type. */
 static void relate(const struct evaluation *e)
 {
-    const struct test_graph *graph = e->truth->graph;
+    const struct dataset *graph = e->truth->graph;
     memset(e->y, 0, (size_t)(e->n * e->f) * sizeof *e->y);
-    for (int64_t k = 0; k < graph->n_edge; k++) {
-        double share = test_graph_weight(graph, k) * edge_count(e, graph->from[k], graph->to[k]);
-        for (int64_t at = 0; at < e->f_in * e->f; at++) {
-            int64_t i = at / e->f, o = at % e->f;
-            double w = relation_weight(e, graph->type[k], i, o);
-            e->y[graph->to[k] * e->f + o] += share * w * source(e, 0, graph->from[k], graph->to[k])[i];
+    for (int64_t to = 0; to < e->n; to++) {
+        for (int64_t k = graph->indptr[to]; k < graph->indptr[to + 1]; k++) {
+            double share = relation_share(e, k, to);
+            for (int64_t at = 0; at < e->f_in * e->f; at++) {
+                int64_t i = at / e->f, o = at % e->f;
+                double w = relation_weight(e, graph->edge_type[k], i, o);
+                e->y[to * e->f + o] += share * w * source(e, 0, graph->indices[k], to)[i];
+            }
         }
     }
 }
@@ -394,16 +414,18 @@ static void relate(const struct evaluation *e)
 /* Edge by edge: y_to += weight · the edge's relation's columns of x_from, or the bases' columns mixed for it. */
 static void relate_rows(const struct evaluation *e)
 {
-    const struct test_graph *graph = e->truth->graph;
+    const struct dataset *graph = e->truth->graph;
     int64_t n = e->f_in / e->f;
     memset(e->y, 0, (size_t)(e->n * e->f) * sizeof *e->y);
-    for (int64_t k = 0; k < graph->n_edge; k++) {
-        double share = test_graph_weight(graph, k) * edge_count(e, graph->from[k], graph->to[k]);
-        const double *x = source(e, 0, graph->from[k], graph->to[k]);
-        for (int64_t at = 0; at < e->f_in; at++) {
-            int64_t b = at / e->f, type = graph->type[k];
-            double part = e->w[0] != NULL ? e->w[0][type * n + b] : b == type ? 1.0 : 0.0;
-            e->y[graph->to[k] * e->f + at % e->f] += share * part * x[at];
+    for (int64_t to = 0; to < e->n; to++) {
+        for (int64_t k = graph->indptr[to]; k < graph->indptr[to + 1]; k++) {
+            double share = relation_share(e, k, to);
+            const double *x = source(e, 0, graph->indices[k], to);
+            for (int64_t at = 0; at < e->f_in; at++) {
+                int64_t b = at / e->f, type = graph->edge_type[k];
+                double part = e->w[0] != NULL ? e->w[0][type * n + b] : b == type ? 1.0 : 0.0;
+                e->y[to * e->f + at % e->f] += share * part * x[at];
+            }
         }
     }
 }

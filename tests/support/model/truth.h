@@ -5,7 +5,7 @@
 #define TESTS_SUPPORT_TRUTH_H
 
 #include "models/program/program.h"
-#include "tests/support/graphs/graph.h"
+#include "partition/graph/dataset.h"
 #include "tests/support/model/objective.h"
 
 #include <stdbool.h>
@@ -13,7 +13,7 @@
 
 struct truth {
     const struct program *program;
-    const struct test_graph *graph;
+    const struct dataset *graph;
     const float *features;             /* n_node × width of value 0 */
     const int32_t *labels;             /* n_node */
     const uint8_t *split;              /* n_node: the loss is over DATASET_SPLIT_TRAIN */
@@ -31,7 +31,7 @@ struct truth {
     double *weights;   /* n_weight, set by the caller */
 };
 
-void truth_open(const struct program *program, const struct test_graph *graph, struct truth *out);
+void truth_open(const struct program *program, const struct dataset *graph, struct truth *out);
 void truth_release(struct truth *truth);
 
 /* Mean loss over the training rows, after filling `value`. */

@@ -148,8 +148,9 @@ struct device_block operation_graph(struct operation_run *run, enum operation_de
     uint16_t *types = host_take((size_t)n_edge * sizeof *types);
     for (int64_t r = 0; r < n_row; r++) {
         int64_t n = indptr[r + 1] - indptr[r], step = n > 0 ? n_col / n : 0;
-        for (int64_t i = 0; i < n; i++) { /* one column out of each of n even stretches */
-            cols[indptr[r] + i] = (uint32_t)(i * step + (r * 7 + i * 3) % step);
+        for (int64_t i = 0; i < n;
+             i++) { /* one column out of each of n even stretches; of few columns, again and again */
+            cols[indptr[r] + i] = (uint32_t)(step > 0 ? i * step + (r * 7 + i * 3) % step : i * 37 % n_col);
             types[indptr[r] + i] = (uint16_t)((i + r % 3) * n_type / (n + 2));
         }
     }

@@ -1,6 +1,6 @@
 /* Jobs that go on after their data has changed, or has moved. */
 #include "partition/files/npy.h"
-#include "tests/support/graphs/graph.h"
+#include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"

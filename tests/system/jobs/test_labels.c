@@ -1,6 +1,6 @@
 /* Jobs on several labels a node of which some are not known: what the loss is a mean over. */
 #include "partition/files/npy.h"
-#include "tests/support/graphs/graph.h"
+#include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"

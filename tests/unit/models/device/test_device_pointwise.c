@@ -80,6 +80,18 @@ Test(pointwise, a_dropped_share_of_p_and_the_rest_scaled_keep_the_mean)
     free(ones);
 }
 
+Test(pointwise, coefficients_are_dropped_at_the_rate_asked_for)
+{
+    enum { N = 100000 };
+    const struct random_key key = {.seed = 11, .epoch = 3, .op = 5, .stream = RANDOM_STREAM_EDGE};
+    int n_dropped = 0;
+    for (uint32_t i = 0; i < N; i++) {
+        n_dropped += random_edge_u32(&key, 1000 + 17 * (i % 317), 1000 + 17 * (i / 317), i % 6) <
+                     random_drop_threshold(0.3);
+    }
+    cr_expect_lt(abs(n_dropped - 3 * N / 10), 600, "%d of %d, 4 standard deviations are 580", n_dropped, N);
+}
+
 Test(pointwise, draws_of_every_variant_are_those_of_the_generic_function)
 {
     struct random_key key = {.seed = 0x123456789abcdef0, .epoch = 77, .op = 300, .stream = RANDOM_STREAM_DROPOUT};

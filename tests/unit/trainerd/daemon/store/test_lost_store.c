@@ -115,15 +115,6 @@ Test(lost_store, a_store_that_is_gone_is_not_taken_for_a_new_one)
     expect_next("state", 0, 4);
 }
 
-Test(lost_store, an_emptied_store_is_not_taken_for_a_new_one)
-{
-    fill("state", 3, 3);
-    cr_assert_eq(truncate(folder_path("state/jobs.sqlite"), 0), 0);
-    expect_refused("state", "/jobs/3' is there");
-    repair("state");
-    expect_next("state", 0, 4);
-}
-
 Test(lost_store, another_store_with_higher_numbers_is_told_by_its_id)
 {
     fill("state", 3, 2);
@@ -251,35 +242,6 @@ Test(lost_store, what_is_no_backup_is_refused_and_the_store_stays)
     cr_assert_eq(jobs_restore(folder_path("state"), NULL, folder_path("none"), &done), STATUS_NO_INPUT);
     expect_next("state", 3, 4);
     cr_assert_not(folder_has("state/jobs.sqlite.new"));
-}
-
-Test(lost_store, nothing_is_restored_or_repaired_while_a_daemon_serves_it)
-{
-    struct store_repaired done;
-    fill("state", 3, 3);
-    backup("state", "backup");
-    pid_t child = fork(); /* locks are a process's */
-    if (child == 0) {
-        int ready[2];
-        (void)!pipe(ready);
-        pid_t daemon = fork();
-        if (daemon == 0) {
-            open_state("state");
-            (void)!write(ready[1], "", 1);
-            pause();
-        }
-        char byte;
-        (void)!read(ready[0], &byte, 1);
-        bool is_refused = jobs_restore(folder_path("state"), NULL, NULL, &done) == STATUS_PEER &&
-                          jobs_restore(folder_path("state"), NULL, folder_path("backup"), &done) == STATUS_PEER;
-        kill(daemon, SIGKILL);
-        waitpid(daemon, NULL, 0);
-        _exit(is_refused ? 0 : 1);
-    }
-    int how;
-    cr_assert_eq(waitpid(child, &how, 0), child);
-    cr_assert(WIFEXITED(how) && WEXITSTATUS(how) == 0, "%s", status_reason());
-    expect_next("state", 3, 4);
 }
 
 /* --- repair --- */

@@ -95,21 +95,6 @@ Test(store_file, another_programs_file_is_refused)
     expect_fails(store_open(folder, &store), STATUS_DATA, "another program's");
 }
 
-Test(store_file, a_row_that_cannot_be_a_jobs_costs_no_other_job)
-{
-    struct store *store = store_case_open();
-    store_case_insert(store, "a", "");
-    store_case_insert(store, "b", "");
-    store_case_insert(store, "c", "");
-    store_close(store);
-    run_sql("UPDATE jobs SET state = 'DREAMING' WHERE id = 2");
-    store = store_case_open();
-    store_case_find(store);
-    cr_assert_eq(store_case_n, 2);
-    cr_assert(store_case_found[0].id == 1 && store_case_found[1].id == 3);
-    store_close(store);
-}
-
 Test(store_file, every_store_has_an_id_of_its_own_that_stays)
 {
     char id[STORE_ID_BYTES];
@@ -124,27 +109,6 @@ Test(store_file, every_store_has_an_id_of_its_own_that_stays)
     store = store_case_open();
     cr_assert_str_neq(store_id(store), id);
     store_close(store);
-}
-
-Test(store_file, damage_is_noticed_when_it_is_opened)
-{
-    struct store *store = store_case_open();
-    for (int i = 0; i < 40; i++) {
-        store_case_insert(store, "a job with a name that takes room", "");
-    }
-    store_close(store);
-    struct stat about;
-    cr_assert_eq(stat(folder_path("jobs.sqlite"), &about), 0);
-    int file = open(folder_path("jobs.sqlite"), O_RDWR);
-    char junk[256];
-    memset(junk, 0x5a, sizeof junk);
-    for (off_t at = 4096; at < about.st_size; at += 4096) {
-        cr_assert_eq(pwrite(file, junk, sizeof junk, at), (ssize_t)sizeof junk);
-    }
-    close(file);
-    cr_assert_eq(store_open(folder, &store), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "jobs.sqlite") && strstr(status_reason(), "expected a job store"), "%s",
-              status_reason());
 }
 
 Test(store_file, on_a_full_disk_nothing_is_kept_by_halves_and_later_all_goes_on)
