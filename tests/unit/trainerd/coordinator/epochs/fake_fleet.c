@@ -100,7 +100,7 @@ static void rows_fill(int32_t part, float *to, size_t n_bytes)
 }
 
 /* A row's place, and what is said when it is read and when it is set. */
-static void *state_at(struct fleet *fleet, enum worker_state what, int32_t of, size_t n_bytes, const char **said_out)
+static void *state_at(struct fleet *fleet, enum worker_state what, size_t n_bytes, const char **said_out)
 {
     switch (what) {
     case WORKER_STATE_RATE:
@@ -109,13 +109,6 @@ static void *state_at(struct fleet *fleet, enum worker_state what, int32_t of, s
     case WORKER_STATE_BACK_OFFS:
         *said_out = "?b";
         return &fleet->n_back_off;
-    case WORKER_STATE_BUFFERS:
-        *said_out = "KQ";
-        return fleet->kept + 2 * of;
-    case WORKER_STATE_EMBEDDINGS:
-    case WORKER_STATE_EMBEDDINGS_BEST:
-        *said_out = "GP";
-        return fleet->embeddings[what - WORKER_STATE_EMBEDDINGS] + 2 * of;
     default:
         *said_out = "gp";
         bool is_moment = what == WORKER_STATE_MOMENT_1 || what == WORKER_STATE_MOMENT_2;
@@ -131,7 +124,7 @@ enum status fleet_get(struct fleet *fleet, enum worker_state what, int32_t of, v
         rows_fill(of, to, n_bytes);
         return STATUS_OK;
     }
-    const void *from = state_at(fleet, what, of, n_bytes, &said);
+    const void *from = state_at(fleet, what, n_bytes, &said);
     say(fleet, said[0]);
     if (from == NULL) {
         return status_fail(STATUS_BUG, "no array %d of %zu bytes", (int)what, n_bytes);
@@ -143,7 +136,8 @@ enum status fleet_get(struct fleet *fleet, enum worker_state what, int32_t of, v
 enum status fleet_put(struct fleet *fleet, enum worker_state what, int32_t of, const void *from, size_t n_bytes)
 {
     const char *said;
-    void *to = state_at(fleet, what, of, n_bytes, &said);
+    (void)of;
+    void *to = state_at(fleet, what, n_bytes, &said);
     say(fleet, said[1]);
     if (to == NULL) {
         return status_fail(STATUS_BUG, "no array %d of %zu bytes", (int)what, n_bytes);

@@ -12,8 +12,6 @@
 
 struct fleet {
     float state[4][FAKE_N_WEIGHT]; /* weights, moments, best weights */
-    float embeddings[4][4];        /* of the same: two parts' two floats */
-    float kept[4];                 /* likewise of what parts keep */
     bool has_moments;
     int valid_correct[FAKE_N_CALL_MOST]; /* by epoch, of 100 */
     double valid_loss[FAKE_N_CALL_MOST]; /* likewise the mean loss; 0: 1.5 */

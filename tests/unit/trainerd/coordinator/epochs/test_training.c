@@ -282,66 +282,6 @@ Test(training, an_optimizer_without_moments_saves_and_restores_none)
     close_run(second);
 }
 
-/* Part 0 has two floats of embeddings, part 1 one. */
-Test(training, embeddings_are_saved_behind_the_weights_part_after_part_and_go_back_to_their_parts)
-{
-    static const int64_t n_embedding[] = {2, 1};
-    const float present[4] = {0.5f, -1.0f, 8.0f, 0.0f}, best[4] = {3.0f, 4.0f, 5.0f, 0.0f};
-    struct run *first = open_run("two", EPOCHS "optimizer = \"sgd\"\n");
-    first->fleet.has_moments = false;
-    first->training.floats.n_embedding = n_embedding;
-    memcpy(first->fleet.embeddings[0], present, sizeof present);
-    memcpy(first->fleet.embeddings[3], best, sizeof best);
-    first->fleet.signal_at = 3;
-    cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED, "%s", status_reason());
-    cr_assert_eq(training_array_floats(&first->training, CHECKPOINT_ARRAY_WEIGHTS), FAKE_N_WEIGHT + 3);
-    cr_assert_not_null(strstr(first->fleet.said, "gGGgGG"), "%s", first->fleet.said);
-    close_run(first);
-
-    struct run *other = open_run("other", EPOCHS "optimizer = \"sgd\"\n");
-    struct checkpoint checkpoint;
-    cr_assert_eq(checkpoint_load(folder_path("two/checkpoint"), INT64_MAX, &checkpoint), STATUS_OK, "%s",
-                 status_reason());
-    cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "has 8 numbers of weights: expected 5"), "%s", status_reason());
-    other->training.floats.n_embedding = n_embedding;
-    cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_OK, "%s", status_reason());
-    cr_assert_str_eq(other->fleet.said, "pPPpPP");
-    cr_assert_arr_eq(other->fleet.embeddings[0], present, 3 * sizeof *present);
-    cr_assert_arr_eq(other->fleet.embeddings[3], best, 3 * sizeof *best);
-    checkpoint_release(&checkpoint);
-    close_run(other);
-}
-
-/* Part 0 keeps two floats, part 1 one. */
-Test(training, what_parts_keep_is_saved_and_goes_back_to_them)
-{
-    static const int64_t n_kept[] = {2, 1}, n_more[] = {2, 2};
-    const float kept[4] = {0.5f, -1.0f, 8.0f, 0.0f};
-    struct run *first = open_run("two", EPOCHS "optimizer = \"sgd\"\n");
-    first->fleet.has_moments = false;
-    first->training.floats.n_kept = n_kept;
-    memcpy(first->fleet.kept, kept, sizeof kept);
-    first->fleet.signal_at = 3;
-    cr_assert_eq(training_run(&first->training), STATUS_INTERRUPTED, "%s", status_reason());
-    cr_assert_not_null(strstr(first->fleet.said, "ggKK"), "%s", first->fleet.said);
-    close_run(first);
-
-    struct run *other = open_run("other", EPOCHS "optimizer = \"sgd\"\n");
-    struct checkpoint checkpoint;
-    cr_assert_eq(checkpoint_load(folder_path("two/checkpoint"), INT64_MAX, &checkpoint), STATUS_OK, "%s",
-                 status_reason());
-    other->training.floats.n_kept = n_more;
-    cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "has 3 numbers of stale buffers: expected 4"), "%s", status_reason());
-    other->fleet.said[0] = '\0';
-    other->training.floats.n_kept = n_kept;
-    cr_assert_eq(training_resume(&other->training, &checkpoint), STATUS_OK, "%s", status_reason());
-    cr_assert_arr_eq(other->fleet.kept, kept, 3 * sizeof *kept);
-    checkpoint_release(&checkpoint);
-    close_run(other);
-}
-
 Test(training, another_graph_or_partition_is_not_resumed)
 {
     struct run *run = open_run("o", EPOCHS);
@@ -356,33 +296,6 @@ Test(training, another_graph_or_partition_is_not_resumed)
     checkpoint.n_float[CHECKPOINT_ARRAY_WEIGHTS] = 4;
     cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_DATA);
     cr_assert(strstr(status_reason(), "has 4 numbers of weights: expected 5"), "%s", status_reason());
-    close_run(run);
-}
-
-Test(training, logits_come_back_in_the_datasets_order)
-{
-    struct run *run = open_run("o", EPOCHS);
-    float logits[FAKE_N_NODE * FAKE_N_CLASS];
-    cr_assert_eq(training_logits(&run->training, logits), STATUS_OK);
-    const float wanted[] = {100, 0, 1, -1, 102, -2, 2, -2, 101, -1, 0, 0};
-    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
-        cr_assert_eq(logits[i], wanted[i], "number %zu is %g, not %g", i, (double)logits[i], (double)wanted[i]);
-    }
-    close_run(run);
-}
-
-Test(training, roc_auc_is_taken_from_all_parts_logits)
-{
-    struct run *run = open_run("o", "epochs = 1\nmetric = \"roc_auc\"\n");
-    /* Class 1 minus class 0: nodes 0, 2, 4 of part 1 far below nodes 1, 3, 5. */
-    int32_t labels[FAKE_N_NODE] = {0, 1, 0, 1, 0, 1};
-    uint8_t split[FAKE_N_NODE] = {2, 2, 2, 2, 3, 3};
-    run->training.labels = (struct score_labels){
-        .n_node = FAKE_N_NODE, .n_class = 2, .labels = labels, .split = split};
-    expect_done(run);
-    cr_assert_eq(run->training.state.last.of[0].valid, 1.0);
-    cr_assert_eq(run->training.state.last.of[0].test, 1.0);
-    cr_assert(isnan(run->training.state.last.of[0].train));
     close_run(run);
 }
 

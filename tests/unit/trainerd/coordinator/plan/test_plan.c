@@ -102,90 +102,11 @@ static void world_close(struct world *w)
     dataset_release(&w->dataset);
 }
 
-/* Rank 0's memory plan, made from the same sizes. */
-static void memory_plan_of(const struct world *w, struct memory_plan *out)
-{
-    static const uint32_t rank_of_part[] = {0, 0, 1, 1};
-    struct memory_plan_part own[2];
-    const struct device_ops *ops;
-    OK(device_find("auto", &ops));
-    for (int32_t part = 0; part < 2; part++) {
-        const struct part_sizes *sizes = &w->sizes[part];
-        own[part] = (struct memory_plan_part){.n_own = sizes->n_own,
-                                              .n_edge = sizes->n_edge,
-                                              .n_bytes = sizes->n_bytes,
-                                              .implied_loops = w->dataset.loops == DATASET_LOOPS_IMPLICIT,
-                                              .weighted = w->dataset.weighted,
-                                              .halo = &sizes->halo};
-    }
-    const struct memory_plan_input input = {.job = &w->job,
-                                            .program = &w->program,
-                                            .ops = ops,
-                                            .n_part = 4,
-                                            .rank_of_part = rank_of_part,
-                                            .n_rank = 2,
-                                            .n_own_part = 2,
-                                            .own = own};
-    memory_plan_build(&input, out);
-}
-
 static const char *const models[] = {
     "kind = \"gcn\"\nlayers = 2\nhidden = 16",
     "kind = \"gat\"\nlayers = 3\nhidden = 4\nheads = 2\ndropout = 0.5\n[memory]\nrecompute = \"always\"",
     "kind = \"gin\"\nlayers = 2\nhidden = 16\nnorm = \"batch\"\n[memory]\nrecompute = \"never\"",
 };
-
-/* Is this step in a fused chain that begins before it? */
-static bool is_fused(const struct step_list *list, int step)
-{
-    bool fused = false;
-    for (int s = 0; s < step; s++) {
-        fused = fused || s + list->step[s].n_chain > step;
-    }
-    return fused;
-}
-
-Test(plan, its_steps_are_those_of_the_memory_plan_with_its_bytes)
-{
-    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
-        struct world w;
-        struct memory_plan memory;
-        world_open(&w, models[m]);
-        memory_plan_of(&w, &memory);
-        const struct plan_worker *worker = &w.plan.worker[0];
-        int n_static = memory.steps.phase[STEP_PHASE_STATIC].n_step;
-        cr_expect_eq(worker->n_step, n_static + memory.steps.phase[STEP_PHASE_TRAIN].n_step);
-        int64_t *alive = calloc((size_t)memory.steps.n_time, sizeof *alive), n_received = 0;
-        cr_expect_eq(worker->step[worker->peak].n_alive, liveness_load(&w.program, &memory, alive));
-        cr_expect_eq(worker->n_arena, memory.arena.n_bytes);
-        for (int s = 0; s < worker->n_step; s++) {
-            const struct plan_step *step = &worker->step[s];
-            cr_expect_eq(step->n_alive, alive[s]);
-            cr_expect_eq(step->is_static, s < n_static);
-            cr_expect_eq(step->is_fused, is_fused(&memory.steps.phase[STEP_PHASE_TRAIN], s - n_static));
-            cr_expect_leq(step->n_workspace, step->n_alive);
-            n_received += step->is_static ? 0 : step->n_received;
-        }
-        cr_expect_eq(n_received, memory.wire.n_train);
-        free(alive);
-        memory_plan_release(&memory);
-        world_close(&w);
-    }
-}
-
-Test(plan, without_recomputed_ops_its_steps_are_the_lowered_ones)
-{
-    struct world w;
-    struct step_lists lists;
-    world_open(&w, models[2]);
-    step_lists_lower(&w.program, &lists);
-    for (int32_t rank = 0; rank < 2; rank++) {
-        cr_expect_eq(w.plan.worker[rank].n_step,
-                     lists.phase[STEP_PHASE_STATIC].n_step + lists.phase[STEP_PHASE_TRAIN].n_step);
-    }
-    step_lists_release(&lists);
-    world_close(&w);
-}
 
 Test(plan, steps_are_printed_one_a_line_with_one_peak)
 {
