@@ -82,11 +82,6 @@ void spill_trace(struct spill *s, struct trace *trace)
     }
 }
 
-int64_t spill_bytes(const struct spill *s)
-{
-    return spill_file_bytes(s->file);
-}
-
 int64_t spill_moved(const struct spill *s)
 {
     return s != NULL ? s->n_moved : 0;

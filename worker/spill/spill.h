@@ -66,9 +66,6 @@ void spill_discard(struct spill *spill, const void *at, int64_t n_bytes);
 /* Record every wait from now on; NULL: no longer. */
 void spill_trace(struct spill *spill, struct trace *trace);
 
-/* Bytes taken. */
-int64_t spill_bytes(const struct spill *spill);
-
 /* Bytes read from the file and written to it so far, as ordered; 0 for a NULL spill. */
 int64_t spill_moved(const struct spill *spill);
 

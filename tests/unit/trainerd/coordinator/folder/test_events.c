@@ -113,27 +113,6 @@ Test(events, an_attempt_that_waits_begins_when_the_one_before_has_ended)
     json_decref(all);
 }
 
-Test(events, a_folder_is_one_attempts_at_a_time)
-{
-    struct events *events = take(1), *other;
-    pid_t child = fork();
-    if (child == 0) {
-        bool is_refused = events_open(folder, 2, NULL, false, &other) == STATUS_PEER;
-        _exit(is_refused && strstr(status_reason(), "/lock' is held: another attempt of this job runs") != NULL ? 0
-                                                                                                                : 1);
-    }
-    int end;
-    cr_assert_eq(waitpid(child, &end, 0), child);
-    cr_assert_eq(end, 0);
-    events_close(events);
-    events_close(take(2));
-    json_t *all = lines();
-    cr_assert_eq(json_array_size(all), 2, "the refused one wrote nothing");
-    json_decref(all);
-    cr_assert_eq(events_open("/nowhere/at/all", 1, NULL, false, &other), STATUS_NO_INPUT);
-    cr_assert_not_null(strstr(status_reason(), "'/nowhere/at/all/lock'"), "%s", status_reason());
-}
-
 Test(events, a_child_of_a_dead_attempt_does_not_keep_the_next_one_out)
 {
     int lives[2], ends[2];
