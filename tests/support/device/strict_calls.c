@@ -2,15 +2,20 @@
  * comes. */
 #include "tests/support/device/strict_state.h"
 
-/* Of an argument (kind, type, name): kind V is a value, S a struct that is given by its address and copied. */
+/* Of an argument (kind, type, name): kind V is a value, S a struct that is given by its address and copied, D a struct
+ * device_<type> that points at further structs, which are copied with it. */
 #define FIELD_V(type, name) type name;
 #define FIELD_S(type, name) type name;
+#define FIELD_D(type, name) struct type##_copy name;
 #define PARAM_V(type, name) , type name
 #define PARAM_S(type, name) , const type *name
+#define PARAM_D(type, name) , const struct device_##type *name
 #define COPY_V(type, name) , name
 #define COPY_S(type, name) , *name
+#define COPY_D(type, name) , type##_copied(name)
 #define PASS_V(type, name) , a->name
 #define PASS_S(type, name) , &a->name
+#define PASS_D(type, name) , type##_given(&a->name)
 #define FIELD(kind, type, name) FIELD_##kind(type, name)
 #define PARAM(kind, type, name) PARAM_##kind(type, name)
 #define COPY(kind, type, name) COPY_##kind(type, name)
@@ -44,6 +49,40 @@
         struct op##_args args = {0 EACH(COPY, __VA_ARGS__)};                                                         \
         strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, op##_run, &args, sizeof args);                          \
     }
+
+struct attention_rows_copy {
+    struct device_attention_rows rows;
+    struct device_attention how;
+    struct device_block block;
+};
+
+static struct attention_rows_copy attention_rows_copied(const struct device_attention_rows *rows)
+{
+    return (struct attention_rows_copy){*rows, *rows->how, *rows->block};
+}
+
+static const struct device_attention_rows *attention_rows_given(struct attention_rows_copy *copy)
+{
+    copy->rows.how = &copy->how;
+    copy->rows.block = &copy->block;
+    return &copy->rows;
+}
+
+struct relation_copy {
+    struct device_relation how;
+    struct device_block block;
+};
+
+static struct relation_copy relation_copied(const struct device_relation *how)
+{
+    return (struct relation_copy){*how, *how->block};
+}
+
+static const struct device_relation *relation_given(struct relation_copy *copy)
+{
+    copy->how.block = &copy->block;
+    return &copy->how;
+}
 
 /* clang-format off */
 DEFER(fill_zero, (V, void *, to), (V, size_t, n_bytes))
@@ -100,10 +139,17 @@ DEFER(aggregate_max, (S, struct device_block, block), (S, struct device_max, how
       (V, const float *, x), (V, float *, out), (V, uint32_t *, arg))
 DEFER(aggregate_max_backward, (S, struct device_block, block), (V, uint32_t, arg_base), (V, int64_t, f),
       (V, const uint32_t *, arg), (V, const float *, grad_out), (V, float *, grad_x))
+DEFER(attention_forward, (D, attention_rows, rows), (S, struct device_attention_state, state), (V, float *, out))
 DEFER(attention_finish, (V, int64_t, n), (S, struct device_attention, how), (S, struct device_attention_state, state),
       (V, float *, out))
 DEFER(attention_backward_begin, (V, int64_t, n), (S, struct device_attention, how), (V, const float *, grad_out),
       (V, const float *, out), (S, struct device_attention_state, state), (V, bool, add), (V, float *, grad_query))
+DEFER(attention_backward_query, (D, attention_rows, rows), (V, void *, scratch), (V, float *, grad_query),
+      (V, float *, grad_att), (V, float *, grad_edge))
+DEFER(attention_backward_source, (D, attention_rows, rows), (V, float *, grad_value), (V, float *, grad_key))
+DEFER(relation_sum, (D, relation, how), (V, float *, out))
+DEFER(relation_dot, (D, relation, how), (V, const float *, y), (V, bool, add), (V, void *, scratch),
+      (V, float *, grad_comp))
 DEFER(head_dot, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, x),
       (V, const float *, w), (V, float *, out))
 DEFER(head_dot_backward_input, (V, int64_t, n), (V, int64_t, n_head), (V, int64_t, n_column), (V, const float *, w),
@@ -129,108 +175,7 @@ DEFER(step, (S, struct device_step, how), (V, int64_t, n_value), (V, const float
       (V, float *, m), (V, float *, v))
 /* clang-format on */
 
-/* --- arguments that point at further structs --- */
-
-struct rows_args {
-    struct device_attention_rows rows;
-    struct device_attention how;
-    struct device_block block;
-    struct device_attention_state state;
-    float *to[3];
-    void *scratch;
-};
-
-static void rows_defer(struct device *device, void (*run)(struct strict *, void *),
-                       const struct device_attention_rows *rows, struct rows_args *args)
-{
-    args->rows = *rows;
-    args->how = *rows->how;
-    args->block = *rows->block;
-    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, run, args, sizeof *args);
-}
-
-static const struct device_attention_rows *rows_of(struct rows_args *a)
-{
-    a->rows.how = &a->how;
-    a->rows.block = &a->block;
-    return &a->rows;
-}
-
-static void attention_forward_run(struct strict *s, void *args)
-{
-    struct rows_args *a = args;
-    cpu_attention_forward(s->cpu, rows_of(a), &a->state, a->to[0]);
-}
-
-void strict_attention_forward(struct device *device, const struct device_attention_rows *rows,
-                              const struct device_attention_state *state, float *out)
-{
-    struct rows_args args = {.state = *state, .to = {out}};
-    rows_defer(device, attention_forward_run, rows, &args);
-}
-
-static void attention_query_run(struct strict *s, void *args)
-{
-    struct rows_args *a = args;
-    cpu_attention_backward_query(s->cpu, rows_of(a), a->scratch, a->to[0], a->to[1], a->to[2]);
-}
-
-void strict_attention_backward_query(struct device *device, const struct device_attention_rows *rows, void *scratch,
-                                     float *grad_query, float *grad_att, float *grad_edge)
-{
-    struct rows_args args = {.to = {grad_query, grad_att, grad_edge}, .scratch = scratch};
-    rows_defer(device, attention_query_run, rows, &args);
-}
-
-static void attention_source_run(struct strict *s, void *args)
-{
-    struct rows_args *a = args;
-    cpu_attention_backward_source(s->cpu, rows_of(a), a->to[0], a->to[1]);
-}
-
-void strict_attention_backward_source(struct device *device, const struct device_attention_rows *rows,
-                                      float *grad_value, float *grad_key)
-{
-    struct rows_args args = {.to = {grad_value, grad_key}};
-    rows_defer(device, attention_source_run, rows, &args);
-}
-
-struct relation_args {
-    struct device_relation how;
-    struct device_block block;
-    const float *y;
-    bool add;
-    void *scratch;
-    float *to;
-};
-
-static void relation_sum_run(struct strict *s, void *args)
-{
-    struct relation_args *a = args;
-    a->how.block = &a->block;
-    cpu_relation_sum(s->cpu, &a->how, a->to);
-}
-
-void strict_relation_sum(struct device *device, const struct device_relation *how, float *out)
-{
-    struct relation_args args = {.how = *how, .block = *how->block, .to = out};
-    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, relation_sum_run, &args, sizeof args);
-}
-
-static void relation_dot_run(struct strict *s, void *args)
-{
-    struct relation_args *a = args;
-    a->how.block = &a->block;
-    cpu_relation_dot(s->cpu, &a->how, a->y, a->add, a->scratch, a->to);
-}
-
-void strict_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add,
-                         void *scratch, float *grad_comp)
-{
-    struct relation_args args = {
-        .how = *how, .block = *how->block, .y = y, .add = add, .scratch = scratch, .to = grad_comp};
-    strict_defer(strict_of(device), DEVICE_LANE_COMPUTE, relation_dot_run, &args, sizeof args);
-}
+/* --- operations that make a block --- */
 
 struct sample_args {
     struct device_block block;
