@@ -1,6 +1,7 @@
 #include "partition/part/partition.h"
 #include "protocol/base/clock.h"
 #include "tests/support/graphs/tiny_graph.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 
@@ -51,7 +52,7 @@ static void is_whole(const struct partition *p, int64_t n_node, int32_t n_part)
 static void build_and_check(const struct dataset *dataset, const struct job *job)
 {
     struct partition a, b;
-    cr_assert_eq(partition_build(dataset, job, &a), STATUS_OK, "%s", status_reason());
+    expect_done(partition_build(dataset, job, &a));
     is_whole(&a, dataset->n_node, (int32_t)job->partition.parts);
     cr_assert_eq(partition_build(dataset, job, &b), STATUS_OK);
     cr_assert_eq(memcmp(a.order, b.order, (size_t)a.n_node * sizeof *a.order), 0, "built twice, two orders");
@@ -148,9 +149,8 @@ Test(partition, parts_that_a_job_leaves_out_follow_from_the_numbers_of_nodes_and
     }
     struct job job = job_of(0, JOB_METHOD_METIS);
     job.workers.count = 9;
-    cr_assert_eq(partition_parts_choose(&dataset, &job), STATUS_CONFIG);
-    cr_assert_not_null(strstr(status_reason(), "workers.count = 9 is more than partition.parts, which is 8 for"),
-                       "%s", status_reason());
+    expect_fails(partition_parts_choose(&dataset, &job), STATUS_CONFIG,
+                 "workers.count = 9 is more than partition.parts, which is 8 for");
     job = job_of(5, JOB_METHOD_METIS);
     cr_assert_eq(partition_parts_choose(&dataset, &job), STATUS_OK);
     cr_assert_eq(job.partition.parts, 5, "what is given stays");
@@ -309,8 +309,8 @@ static void expect_loss(const struct dataset *dataset, const struct job *job, in
     kill(sender, SIGKILL);
     waitpid(sender, NULL, 0);
     cr_assert_eq(status, STATUS_PEER, "signal %d: %s", number, status_reason());
-    cr_assert_not_null(strstr(status_reason(), words), "%s", status_reason());
-    cr_assert_not_null(strstr(status_reason(), "at 16384 nodes"), "%s", status_reason());
+    expect_reason(words);
+    expect_reason("at 16384 nodes");
 }
 
 static struct job metis_job(struct dataset *dataset)
@@ -328,7 +328,7 @@ Test(partition, metis_killed_while_memory_was_plentiful_is_a_loss_that_another_a
     struct dataset dataset;
     struct job job = metis_job(&dataset);
     expect_loss(&dataset, &job, SIGKILL, "METIS was killed (signal 9)");
-    cr_assert_not_null(strstr(status_reason(), "if the machine ran out of memory"), "%s", status_reason());
+    expect_reason("if the machine ran out of memory");
     dataset_release(&dataset);
 }
 
@@ -456,7 +456,7 @@ Test(partition, a_file_gives_line_i_to_node_i)
     struct partition partition;
     const char *const texts[] = {"1\n0\n0\n1\n", "1\r\n0\r\n0\r\n1\r\n", "1\n0\n0\n1"};
     for (int i = 0; i < 3; i++) {
-        cr_assert_eq(build_from_file(texts[i], &partition), STATUS_OK, "%s", status_reason());
+        expect_done(build_from_file(texts[i], &partition));
         const int32_t owner[] = {1, 0, 0, 1};
         cr_assert_eq(memcmp(partition.owner, owner, sizeof owner), 0);
         is_whole(&partition, 4, 2);
@@ -467,14 +467,12 @@ Test(partition, a_file_gives_line_i_to_node_i)
 Test(partition, a_job_that_gives_a_file_alone_has_as_many_parts_as_the_file)
 {
     struct partition partition;
-    cr_assert_eq(build_from_bytes("1\n0\n2\n1\n", 8, 0, &partition), STATUS_OK, "%s", status_reason());
+    expect_done(build_from_bytes("1\n0\n2\n1\n", 8, 0, &partition));
     is_whole(&partition, 4, 3);
     partition_release(&partition);
-    cr_assert_eq(build_from_bytes("1\n0\n3\n1\n", 8, 0, &partition), STATUS_DATA);
-    cr_assert_not_null(strstr(status_reason(), ": part 2 has no node"), "%s", status_reason());
-    cr_assert_eq(build_from_bytes("1\n0\n65536\n1\n", 12, 0, &partition), STATUS_DATA);
-    cr_assert_not_null(strstr(status_reason(), ":3: '65536', expected a part number of 0 to 65535"), "%s",
-                       status_reason());
+    expect_fails(build_from_bytes("1\n0\n3\n1\n", 8, 0, &partition), STATUS_DATA, ": part 2 has no node");
+    expect_fails(build_from_bytes("1\n0\n65536\n1\n", 12, 0, &partition), STATUS_DATA,
+                 ":3: '65536', expected a part number of 0 to 65535");
 }
 
 Test(partition, a_file_that_does_not_fit_is_refused_with_its_line)
@@ -496,17 +494,15 @@ Test(partition, a_file_that_does_not_fit_is_refused_with_its_line)
         {"00000000000000000000000000000000000000000000000000000000000000000000000000000000\n0\n1\n", ":1: '000"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        cr_assert_eq(build_from_file(rows[i].text, &partition), STATUS_DATA);
-        cr_assert_not_null(strstr(status_reason(), rows[i].reason), "%s", status_reason());
+        expect_fails(build_from_file(rows[i].text, &partition), STATUS_DATA, rows[i].reason);
     }
 }
 
 Test(partition, nothing_of_a_file_is_hidden_behind_a_zero_byte)
 {
     struct partition partition;
-    cr_assert_eq(build_from_bytes("0\n1\0x\n0\n1\n", 10, 2, &partition), STATUS_DATA);
-    cr_assert_not_null(strstr(status_reason(), ":2: '1', expected a part number of 0 to 1 and the line's end"), "%s",
-                       status_reason());
+    expect_fails(build_from_bytes("0\n1\0x\n0\n1\n", 10, 2, &partition), STATUS_DATA,
+                 ":2: '1', expected a part number of 0 to 1 and the line's end");
 }
 
 Test(partition, a_file_that_is_not_there_or_no_file_is_named, .timeout = 60)
@@ -515,10 +511,10 @@ Test(partition, a_file_that_is_not_there_or_no_file_is_named, .timeout = 60)
     struct job job = job_of(2, JOB_METHOD_FILE);
     struct partition partition;
     snprintf(job.partition.file, sizeof job.partition.file, "/nowhere/parts.txt");
-    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_NO_INPUT);
-    cr_assert_not_null(strstr(status_reason(), "/nowhere/parts.txt: cannot open: No such file"));
+    expect_fails(partition_build(&dataset, &job, &partition), STATUS_NO_INPUT,
+                 "/nowhere/parts.txt: cannot open: No such file");
     snprintf(job.partition.file, sizeof job.partition.file, "/dev/zero");
-    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_DATA);
-    cr_assert_not_null(strstr(status_reason(), "/dev/zero: is a folder, device, pipe or socket, expected a file"));
+    expect_fails(partition_build(&dataset, &job, &partition), STATUS_DATA,
+                 "/dev/zero: is a folder, device, pipe or socket, expected a file");
     tiny_release(&dataset);
 }

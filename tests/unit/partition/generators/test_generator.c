@@ -3,6 +3,7 @@
 #include "partition/graph/dataset.h"
 #include "protocol/base/memory.h"
 #include "tests/support/graphs/tiny_graph.h"
+#include "tests/support/process/expect.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -22,7 +23,7 @@ static struct job job_of(enum job_generator generator, int64_t nodes)
 static struct dataset loaded(const struct job *job)
 {
     struct dataset dataset;
-    cr_assert_eq(dataset_load(job, &dataset), STATUS_OK, "%s", status_reason());
+    expect_done(dataset_load(job, &dataset));
     return dataset;
 }
 
@@ -174,8 +175,8 @@ Test(generator, several_labels_per_node_are_rows_that_the_edges_follow)
     dataset_release(&dataset);
     job.dataset.labels_per_node = 9;
     struct dataset none;
-    cr_assert_eq(dataset_load(&job, &none), STATUS_CONFIG);
-    cr_assert(strstr(status_reason(), "dataset.labels_per_node is 9, expected at most dataset.classes, 8") != NULL);
+    expect_fails(dataset_load(&job, &none), STATUS_CONFIG,
+                 "dataset.labels_per_node is 9, expected at most dataset.classes, 8");
 }
 
 Test(generator, rmat_has_few_nodes_of_very_high_degree)
@@ -218,11 +219,9 @@ Test(generator, too_many_edges_are_refused_at_once)
     struct job job = job_of(JOB_GENERATOR_SBM, 4294967294);
     job.dataset.degree = 1e6;
     struct dataset dataset;
-    cr_assert_eq(dataset_load(&job, &dataset), STATUS_CONFIG);
-    cr_assert(strstr(status_reason(), "dataset.degree: 4294967294 nodes") != NULL, "%s", status_reason());
+    expect_fails(dataset_load(&job, &dataset), STATUS_CONFIG, "dataset.degree: 4294967294 nodes");
     job = job_of(JOB_GENERATOR_RMAT, 4294967294);
-    cr_assert_eq(dataset_load(&job, &dataset), STATUS_CONFIG);
-    cr_assert(strstr(status_reason(), "rounded up to 2^32, expected at most 2^31") != NULL, "%s", status_reason());
+    expect_fails(dataset_load(&job, &dataset), STATUS_CONFIG, "rounded up to 2^32, expected at most 2^31");
 }
 
 Test(generator, a_permutation_hits_every_number_once_and_goes_back)
@@ -266,14 +265,13 @@ Test(generator, a_graph_that_fits_nowhere_is_refused_before_it_is_drawn, .timeou
                                   "dataset.generator: 2147483648 nodes with 128849018880 edges and 1048576 "
                                   "features take 9008255816695808 bytes, more than "),
                            "%s", status_reason());
-        cr_assert_not_null(strstr(status_reason(), memory_machine_name()), "%s", status_reason());
+        expect_reason(memory_machine_name());
         job = job_of(kinds[i], 1 << 16);
         job.dataset.features = 15;
         job.workers.count = 4;
         job.memory.limit = (1 << 20) - 1;
-        cr_assert_eq(dataset_load(&job, &dataset), STATUS_NOMEM);
-        cr_assert_not_null(strstr(status_reason(), "features and labels of 65536 nodes take 4194304 bytes, shared by "
-                                                   "workers.count = 4 more than memory.limit = 1048575"),
-                           "%s", status_reason());
+        expect_fails(dataset_load(&job, &dataset), STATUS_NOMEM,
+                     "features and labels of 65536 nodes take 4194304 bytes, shared by "
+                     "workers.count = 4 more than memory.limit = 1048575");
     }
 }

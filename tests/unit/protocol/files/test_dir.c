@@ -1,4 +1,5 @@
 #include "protocol/files/dir.h"
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
@@ -18,7 +19,7 @@ static struct dir dir;
 static void begin(void)
 {
     folder_make();
-    cr_assert_eq(dir_open(folder, DIR_LAST_NO_LINK, &dir), STATUS_OK, "%s", status_reason());
+    expect_done(dir_open(folder, DIR_LAST_NO_LINK, &dir));
 }
 
 static void end(void)
@@ -73,20 +74,18 @@ Test(dir, a_link_in_the_way_to_a_folder_is_followed_and_one_in_its_place_is_not)
     cr_assert_eq(mkdir(folder_path("inner"), 0777), 0);
     plant(folder, "way");
     plant("inner", "end");
-    cr_assert_eq(dir_open(folder_path("way/inner"), DIR_LAST_NO_LINK, &other), STATUS_OK, "%s", status_reason());
+    expect_done(dir_open(folder_path("way/inner"), DIR_LAST_NO_LINK, &other));
     dir_close(&other);
     cr_assert_eq(dir_open(folder_path("end"), DIR_LAST_FOLLOWED, &other), STATUS_OK);
     dir_close(&other);
-    cr_assert_eq(dir_open(folder_path("end///"), DIR_LAST_NO_LINK, &other), STATUS_CREATE);
-    cr_assert(strstr(status_reason(), "/end' is a link, expected a folder"), "%s", status_reason());
-    cr_assert_eq(dir_inner(&dir, "end", true, &other), STATUS_CREATE);
-    cr_assert(strstr(status_reason(), "/end' is a link, expected a folder"), "%s", status_reason());
+    expect_fails(dir_open(folder_path("end///"), DIR_LAST_NO_LINK, &other), STATUS_CREATE,
+                 "/end' is a link, expected a folder");
+    expect_fails(dir_inner(&dir, "end", true, &other), STATUS_CREATE, "/end' is a link, expected a folder");
     cr_assert_eq(dir_inner(&dir, "none", false, &other), STATUS_NO_INPUT);
     cr_assert_eq(dir_inner(&dir, "none", true, &other), STATUS_OK);
     dir_close(&other);
     folder_write("file", "");
-    cr_assert_eq(dir_inner(&dir, "file", true, &other), STATUS_CREATE);
-    cr_assert(strstr(status_reason(), "/file' is a file, expected a folder"), "%s", status_reason());
+    expect_fails(dir_inner(&dir, "file", true, &other), STATUS_CREATE, "/file' is a file, expected a folder");
 }
 
 Test(dir, a_link_of_ones_own_is_followed_and_one_that_another_user_has_put_there_is_not)
@@ -99,11 +98,11 @@ Test(dir, a_link_of_ones_own_is_followed_and_one_that_another_user_has_put_there
     plant("nowhere", "open/dangling");
     folder_write("file", "");
     plant("file", "no-folder");
-    cr_assert_eq(dir_open(folder_path("end"), DIR_LAST_OWN_LINK, &other), STATUS_OK, "%s", status_reason());
+    expect_done(dir_open(folder_path("end"), DIR_LAST_OWN_LINK, &other));
     dir_close(&other);
-    cr_assert_eq(dir_open(folder_path("open/mine//"), DIR_LAST_OWN_LINK, &other), STATUS_OK, "%s", status_reason());
+    expect_done(dir_open(folder_path("open/mine//"), DIR_LAST_OWN_LINK, &other));
     dir_close(&other);
-    cr_assert_eq(dir_open(folder_path("inner"), DIR_LAST_OWN_LINK, &other), STATUS_OK, "%s", status_reason());
+    expect_done(dir_open(folder_path("inner"), DIR_LAST_OWN_LINK, &other));
     dir_close(&other);
     cr_assert_eq(dir_open(folder_path("open/dangling"), DIR_LAST_OWN_LINK, &other), STATUS_NO_INPUT);
     cr_assert_eq(dir_open(folder_path("no-folder"), DIR_LAST_OWN_LINK, &other), STATUS_CREATE);
@@ -112,10 +111,10 @@ Test(dir, a_link_of_ones_own_is_followed_and_one_that_another_user_has_put_there
         cr_skip_test("only root can make links of others");
     }
     cr_assert_eq(lchown(folder_path("open/mine"), 65534, 65534), 0);
-    cr_assert_eq(dir_open(folder_path("open/mine"), DIR_LAST_OWN_LINK, &other), STATUS_CREATE);
-    cr_assert(strstr(status_reason(), "/open/mine' is a link of another user (65534)"), "%s", status_reason());
+    expect_fails(dir_open(folder_path("open/mine"), DIR_LAST_OWN_LINK, &other), STATUS_CREATE,
+                 "/open/mine' is a link of another user (65534)");
     cr_assert_eq(chown(folder_path("open"), 65534, 65534), 0); /* whose folder it is, has put the link there */
-    cr_assert_eq(dir_open(folder_path("open/mine"), DIR_LAST_OWN_LINK, &other), STATUS_OK, "%s", status_reason());
+    expect_done(dir_open(folder_path("open/mine"), DIR_LAST_OWN_LINK, &other));
     dir_close(&other);
 }
 
@@ -139,8 +138,7 @@ Test(dir, a_file_is_whole_or_the_old_one_stays)
     cr_assert_str_eq(text_of("f"), "new");
     expect_n(1);
     fill_disk();
-    cr_assert_eq(dir_replace(&dir, "f", &old, 1), STATUS_IO);
-    cr_assert(strstr(status_reason(), "/f': File too large"), "%s", status_reason());
+    expect_fails(dir_replace(&dir, "f", &old, 1), STATUS_IO, "/f': File too large");
     cr_assert_str_eq(text_of("f"), "new");
     expect_n(1);
 }
@@ -198,7 +196,7 @@ static enum status fill(void *context, char *bytes)
 Test(dir, a_mapped_file_is_whole_or_the_old_one_stays)
 {
     char first[] = "old", second[] = "new", broken[] = "!broken";
-    cr_assert_eq(dir_replace_mapped(&dir, "f", 3, fill, first), STATUS_OK, "%s", status_reason());
+    expect_done(dir_replace_mapped(&dir, "f", 3, fill, first));
     cr_assert_eq(dir_replace_mapped(&dir, "f", 3, fill, second), STATUS_OK);
     cr_assert_str_eq(text_of("f"), "new");
     cr_assert_eq(dir_replace_mapped(&dir, "f", 7, fill, broken), STATUS_PEER);
@@ -206,8 +204,7 @@ Test(dir, a_mapped_file_is_whole_or_the_old_one_stays)
     cr_assert_str_eq(text_of("f"), "new");
     expect_n(1);
     fill_disk(); /* it has no space for pages */
-    cr_assert_eq(dir_replace_mapped(&dir, "g", 3, fill, second), STATUS_IO);
-    cr_assert(strstr(status_reason(), "/g'"), "%s", status_reason());
+    expect_fails(dir_replace_mapped(&dir, "g", 3, fill, second), STATUS_IO, "/g'");
     expect_n(1);
 }
 
@@ -219,8 +216,7 @@ Test(dir, a_link_is_made_or_led_elsewhere_and_nothing_else_is_replaced_by_one)
     cr_assert_eq(readlinkat(dir.file, "link", target, sizeof target - 1), 3);
     cr_assert_str_eq(target, "two");
     folder_write("file", "mine");
-    cr_assert_eq(dir_link_replace(&dir, "file", "one"), STATUS_CREATE);
-    cr_assert(strstr(status_reason(), "/file' is a file, expected a link"), "%s", status_reason());
+    expect_fails(dir_link_replace(&dir, "file", "one"), STATUS_CREATE, "/file' is a file, expected a link");
     expect_n(2);
 }
 
@@ -251,7 +247,7 @@ Test(dir, a_shared_file_has_two_names_or_is_copied)
     cr_assert_eq(dir_inner(&dir, "to", true, &to), STATUS_OK);
     folder_write("f", "text");
     folder_write("to/f", "older");
-    cr_assert_eq(dir_share(&dir, "f", &to, "f", false), STATUS_OK, "%s", status_reason());
+    expect_done(dir_share(&dir, "f", &to, "f", false));
     cr_assert_eq(dir_share(&dir, "f", &to, "f", false), STATUS_OK, "it has both names already");
     cr_assert_eq(inode_of("f"), inode_of("to/f"));
     cr_assert_eq(dir_share(&dir, "f", &to, "f", true), STATUS_OK);

@@ -1,5 +1,6 @@
 /* Keys of a job file, read and printed: defaults, types, ranges, settings over the file. */
 #include "protocol/job/job_keys.h"
+#include "tests/support/process/expect.h"
 #include "tests/unit/protocol/job/job_case.h"
 
 #include <criterion/criterion.h>
@@ -12,7 +13,7 @@ Test(job, a_key_that_is_not_given_has_its_default)
 {
     struct job job, defaults;
     job_defaults(&defaults);
-    cr_assert_eq(job_case_load(GRAPH, &job), STATUS_OK, "%s", status_reason());
+    expect_done(job_case_load(GRAPH, &job));
     cr_assert_eq(job.train.epochs, 200);
     cr_assert_eq(job.train.lr, 0.01);
     cr_assert_eq(job.train.clip_norm, 0.0);
@@ -25,12 +26,10 @@ Test(job, a_key_that_is_not_given_has_its_default)
 Test(job, every_type_of_key_is_read)
 {
     struct job job;
-    cr_assert_eq(
-        job_case_load(
-            "name = \"cora gcn\"\n[dataset]\npath = \"data/cora\"\n[model]\nkind = \"gin\"\nlearn_eps = true\n"
-            "[train]\nepochs = 7\nlr = 1\nweight_decay = 5e-4\n[memory]\nlimit = \"1.5GiB\"\n",
-            &job),
-        STATUS_OK, "%s", status_reason());
+    expect_done(job_case_load(
+        "name = \"cora gcn\"\n[dataset]\npath = \"data/cora\"\n[model]\nkind = \"gin\"\nlearn_eps = true\n"
+        "[train]\nepochs = 7\nlr = 1\nweight_decay = 5e-4\n[memory]\nlimit = \"1.5GiB\"\n",
+        &job));
     cr_assert_str_eq(job.job.name, "cora gcn");
     cr_assert_str_eq(job.dataset.path, "data/cora");
     cr_assert_eq(job.model.kind, JOB_KIND_GIN);
@@ -52,7 +51,7 @@ Test(job, sizes_are_read_with_decimal_and_binary_units)
         struct job job;
         char text[256];
         snprintf(text, sizeof text, GRAPH "[memory]\nlimit = %s\n", cases[i].text);
-        cr_assert_eq(job_case_load(text, &job), STATUS_OK, "%s", status_reason());
+        expect_done(job_case_load(text, &job));
         cr_assert_eq(job.memory.limit, cases[i].bytes, "%s", cases[i].text);
     }
     REFUSED(GRAPH "[memory]\nlimit = \"20 gigs\"\n", "job.toml:4:9: memory.limit", "20 gigs", "20GiB");
@@ -131,7 +130,7 @@ Test(job, a_text_too_long_for_its_place_is_refused)
     REFUSED(text, "job.toml:2:8: dataset.path has 1024 bytes; expected at most 1023");
     strcpy(text + n + JOB_TEXT_BYTES - 1, "\"\n");
     struct job job;
-    cr_assert_eq(job_case_load(text, &job), STATUS_OK, "%s", status_reason());
+    expect_done(job_case_load(text, &job));
     cr_assert_eq(strlen(job.dataset.path), JOB_TEXT_BYTES - 1);
 }
 
@@ -149,8 +148,8 @@ Test(job, settings_stand_over_the_file_and_later_ones_over_earlier_ones)
                          "output.dir=\"a\\tb\"",
                          "model.kind='sage'"};
     struct job job;
-    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 4, &job), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set + 5, 6, &job), STATUS_OK, "%s", status_reason());
+    expect_done(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set, 4, &job));
+    expect_done(job_load_text(GRAPH, strlen(GRAPH), "job.toml", set + 5, 6, &job));
     cr_assert_str_eq(job.dataset.path, "../data set/x");
     cr_assert(job.model.residual);
     cr_assert_eq(job.memory.limit, 21474836480);
@@ -169,7 +168,7 @@ Test(job, a_setting_of_a_text_is_taken_as_it_stands)
         struct job job;
         char setting[64];
         snprintf(setting, sizeof setting, "output.dir=%s", words[i]);
-        cr_assert_eq(job_case_load_set(GRAPH, setting, &job), STATUS_OK, "%s", status_reason());
+        expect_done(job_case_load_set(GRAPH, setting, &job));
         cr_assert_str_eq(job.output.dir, words[i]);
     }
 }
@@ -204,11 +203,10 @@ Test(job, a_list_of_choices_keeps_its_order_and_is_written_in_brackets_or_betwee
         struct job job;
         char text[128];
         snprintf(text, sizeof text, GRAPH "[train]\n%s\n", texts[i]);
-        cr_assert_eq(job_case_load(text, &job), STATUS_OK, "%s", status_reason());
+        expect_done(job_case_load(text, &job));
         cr_assert(job.train.metrics.n == 2 && job.train.metrics.of[0] == JOB_METRIC_ROC_AUC &&
                   job.train.metrics.of[1] == JOB_METRIC_ACCURACY);
-        cr_assert_eq(job_case_load_set(GRAPH "[train]\nmetrics = [\"macro_f1\"]\n", settings[i], &job), STATUS_OK,
-                     "%s", status_reason());
+        expect_done(job_case_load_set(GRAPH "[train]\nmetrics = [\"macro_f1\"]\n", settings[i], &job));
         cr_assert(job.train.metrics.n == 2 && job.train.metrics.of[0] == JOB_METRIC_ROC_AUC &&
                   job.train.metrics.of[1] == JOB_METRIC_ACCURACY);
         char *printed = job_print(&job);
@@ -244,10 +242,9 @@ Test(job, printed_jobs_read_back_as_the_same_bytes)
     struct job first, second;
     memset(&first, 0xaa, sizeof first);
     memset(&second, 0x55, sizeof second);
-    cr_assert_eq(job_load_text(GRAPH, strlen(GRAPH), "a", set, sizeof set / sizeof *set, &first), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(job_load_text(GRAPH, strlen(GRAPH), "a", set, sizeof set / sizeof *set, &first));
     char *text = job_print(&first);
-    cr_assert_eq(job_load_text(text, strlen(text), "b", NULL, 0, &second), STATUS_OK, "%s", status_reason());
+    expect_done(job_load_text(text, strlen(text), "b", NULL, 0, &second));
     cr_assert_eq(memcmp(&first, &second, sizeof first), 0);
     cr_assert(signbit(second.model.eps));
     char *again = job_print(&second);
@@ -415,19 +412,17 @@ Test(job, more_mistakes_than_there_is_room_for_are_counted)
 Test(job, features_are_a_number_or_a_word)
 {
     struct job job, again;
-    cr_assert_eq(job_case_load("[dataset]\npath = \"x\"\nfeatures = \"one_hot\"\n", &job), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(job_case_load("[dataset]\npath = \"x\"\nfeatures = \"one_hot\"\n", &job));
     cr_expect(job_makes_features(&job) && job.dataset.features == JOB_WORD(JOB_FEATURES_ONE_HOT));
     cr_expect_str_eq(job_remarks(), "");
     char *text = job_print(&job);
     cr_expect_not_null(strstr(text, "features = \"one_hot\"\n"), "%s", text);
-    cr_assert_eq(job_case_load(text, &again), STATUS_OK, "%s", status_reason());
+    expect_done(job_case_load(text, &again));
     cr_expect_eq(memcmp(&job, &again, sizeof job), 0);
     free(text);
-    cr_assert_eq(job_case_load_set(GRAPH, "dataset.features=degree", &job), STATUS_OK, "%s", status_reason());
+    expect_done(job_case_load_set(GRAPH, "dataset.features=degree", &job));
     cr_expect_eq(job.dataset.features, JOB_WORD(JOB_FEATURES_DEGREE));
-    cr_assert_eq(job_case_load("[dataset]\ngenerator = \"sbm\"\nfeatures = 5\n", &job), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(job_case_load("[dataset]\ngenerator = \"sbm\"\nfeatures = 5\n", &job));
     cr_expect(job.dataset.features == 5 && !job_makes_features(&job));
     REFUSED("[dataset]\npath = \"x\"\nfeatures = \"degrees\"\n", "job.toml:3:12: dataset.features is \"degrees\"",
             "a whole number from 1 to 1048576, or one of degree, one_hot, learned", "did you mean \"degree\"?");

@@ -1,5 +1,6 @@
 /* Rules that see more than one key of a job, and remarks on keys that mean nothing. */
 #include "protocol/job/codecs.h"
+#include "tests/support/process/expect.h"
 #include "tests/unit/protocol/job/job_case.h"
 
 #include <criterion/criterion.h>
@@ -106,7 +107,7 @@ Test(job_rules, rules_across_keys_name_the_place_of_the_key_that_breaks_them)
 
 #define REMARKED(text, ...)                                                                                          \
     do {                                                                                                             \
-        cr_assert_eq(job_case_load(text, &job_case_scratch), STATUS_OK, "%s", status_reason());                      \
+        expect_done(job_case_load(text, &job_case_scratch));                                                         \
         cr_assert_str_eq(job_remarks(), __VA_ARGS__);                                                                \
     } while (0)
 
@@ -131,8 +132,7 @@ Test(job_rules, weights_and_smoothing_are_refused_where_the_loss_has_no_place_fo
 Test(job_rules, a_loss_of_numbers_is_refused_with_what_is_made_of_classes)
 {
     struct job job;
-    cr_assert_eq(job_case_load(NUMBERS "huber_delta = 2.0\nmetric = \"rmse\"\n", &job), STATUS_OK, "%s",
-                 status_reason());
+    expect_done(job_case_load(NUMBERS "huber_delta = 2.0\nmetric = \"rmse\"\n", &job));
     cr_assert(job_regresses(&job));
     cr_assert_eq(job.train.huber_delta, 2.0);
     REFUSED(NUMBERS "huber_delta = 0.0\n", "train.huber_delta");
@@ -153,9 +153,8 @@ Test(job_rules, a_loss_of_numbers_is_refused_with_what_is_made_of_classes)
 Test(job_rules, the_metrics_of_a_job_are_all_of_classes_or_all_of_numbers)
 {
     struct job job;
-    cr_assert_eq(job_case_load(NUMBERS "metrics = [\"rmse\", \"mae\"]\n", &job), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(job_case_load(GRAPH "[train]\nmetric = \"roc_auc\"\nmetrics = [\"roc_auc\", \"accuracy\"]\n", &job),
-                 STATUS_OK, "%s", status_reason());
+    expect_done(job_case_load(NUMBERS "metrics = [\"rmse\", \"mae\"]\n", &job));
+    expect_done(job_case_load(GRAPH "[train]\nmetric = \"roc_auc\"\nmetrics = [\"roc_auc\", \"accuracy\"]\n", &job));
     REFUSED(NUMBERS "metrics = [\"rmse\", \"accuracy\"]\n", "job.toml:5:11: the metric \"accuracy\" is of classes");
     REFUSED(GRAPH "[train]\nmetrics = [\"accuracy\", \"r2\"]\n", "job.toml:4:11: the metric \"r2\" is of numbers");
     REFUSED(GRAPH "[train]\nmetric = \"accuracy\"\nmetrics = [\"roc_auc\", \"accuracy\"]\n",
@@ -182,7 +181,7 @@ Test(job_rules, keys_of_patience_are_not_used_without_it)
 Test(job_rules, a_rate_that_falls_by_evaluations_wants_some_and_room_to_fall)
 {
     struct job job;
-    cr_assert_eq(job_case_load(PLATEAU "lr_patience = 3\nlr_min = 1e-4\n", &job), STATUS_OK, "%s", status_reason());
+    expect_done(job_case_load(PLATEAU "lr_patience = 3\nlr_min = 1e-4\n", &job));
     cr_assert_eq(job.train.lr_schedule, JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU);
     cr_assert_eq(job.train.lr_monitor, JOB_MONITOR_LOSS);
     cr_assert_eq(job.train.lr_patience, 3);
@@ -261,7 +260,7 @@ Test(job_rules, a_key_of_an_exchange_that_means_nothing_beside_another_is_remark
 Test(job_rules, sums_by_cusparse_are_refused_without_a_gpu_or_sums)
 {
     struct job job;
-    cr_assert_eq(job_case_load(GRAPH "[model]\nkernel = \"cusparse\"\n", &job), STATUS_OK, "%s", status_reason());
+    expect_done(job_case_load(GRAPH "[model]\nkernel = \"cusparse\"\n", &job));
     cr_assert_eq(job.model.kernel, JOB_KERNEL_CUSPARSE);
     REMARKED(GRAPH "[model]\nkernel = \"cusparse\"\n[exchange]\ncover = true\n",
              "job.toml:6:9: exchange.cover is not used: model.kernel is \"cusparse\"\n");

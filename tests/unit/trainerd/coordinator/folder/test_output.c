@@ -1,3 +1,4 @@
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/coordinator/folder/output.h"
 
@@ -29,7 +30,7 @@ Test(output, the_folder_is_the_jobs_or_runs_and_its_name)
 Test(output, a_failed_job_leaves_no_folder_that_it_made_itself)
 {
     struct output output;
-    cr_assert_eq(output_open(folder_path("a/b/c"), &output), STATUS_OK, "%s", status_reason());
+    expect_done(output_open(folder_path("a/b/c"), &output));
     cr_assert(folder_has("a/b/c"));
     output_close(&output, false);
     cr_assert_not(folder_has("a"));
@@ -66,14 +67,12 @@ Test(output, a_folder_serves_one_job_at_a_time)
 Test(output, a_path_through_a_file_is_refused_before_anything_is_made)
 {
     folder_write("file", "");
-    cr_assert_eq(output_check(folder_path("file")), STATUS_CREATE);
-    cr_assert(strstr(status_reason(), "is not a folder"), "%s", status_reason());
+    expect_fails(output_check(folder_path("file")), STATUS_CREATE, "is not a folder");
     cr_assert_eq(output_check(folder_path("file/deep/er")), STATUS_CREATE);
     cr_assert_eq(output_check(folder_path("not/yet")), STATUS_OK);
     cr_assert_not(folder_has("not"));
     struct output output;
-    cr_assert_eq(output_open(folder_path("file/deep"), &output), STATUS_CREATE);
-    cr_assert(strstr(status_reason(), "file/deep"), "%s", status_reason());
+    expect_fails(output_open(folder_path("file/deep"), &output), STATUS_CREATE, "file/deep");
 }
 
 Test(output, a_new_job_removes_old_results_and_sets_old_checkpoints_aside)
@@ -85,7 +84,7 @@ Test(output, a_new_job_removes_old_results_and_sets_old_checkpoints_aside)
     for (int round = 0; round < 2; round++) {
         cr_assert_eq(mkdir(folder_path("o/checkpoint"), 0777), 0);
         folder_write("o/checkpoint/epoch-1.ckpt", round == 0 ? "first" : "second");
-        cr_assert_eq(output_clear(&output, false), STATUS_OK, "%s", status_reason());
+        expect_done(output_clear(&output, false));
     }
     cr_assert_not(folder_has("o/result.json"));
     cr_assert_not(folder_has("o/checkpoint"));
@@ -103,9 +102,8 @@ Test(output, what_a_user_put_beside_old_checkpoints_is_not_removed)
     folder_write("o/checkpoint/epoch-2.ckpt", "new");
     folder_write("o/checkpoint.old/epoch-1.ckpt", "old");
     folder_write("o/checkpoint.old/notes", "mine");
-    cr_assert_eq(output_clear(&output, false), STATUS_IO);
-    cr_assert(strstr(status_reason(), "o/checkpoint' of an earlier job to 'checkpoint.old': Directory not empty"),
-              "%s", status_reason());
+    expect_fails(output_clear(&output, false), STATUS_IO,
+                 "o/checkpoint' of an earlier job to 'checkpoint.old': Directory not empty");
     cr_assert_str_eq(text_of("o/checkpoint.old/notes"), "mine");
     cr_assert_str_eq(text_of("o/checkpoint/epoch-2.ckpt"), "new");
     output_close(&output, true);
@@ -117,7 +115,7 @@ Test(output, a_first_checkpoint_that_was_never_finished_is_no_older_jobs)
     cr_assert_eq(output_open(folder_path("o"), &output), STATUS_OK);
     cr_assert_eq(mkdir(folder_path("o/checkpoint"), 0777), 0);
     folder_write("o/checkpoint/epoch-4.ckpt.0123abcd.tmp", "half");
-    cr_assert_eq(output_clear(&output, false), STATUS_OK, "%s", status_reason());
+    expect_done(output_clear(&output, false));
     cr_assert(!folder_has("o/checkpoint") && !folder_has("o/checkpoint.old"));
     output_close(&output, true);
 }
@@ -129,7 +127,7 @@ Test(output, a_resumed_job_keeps_all_but_the_old_end)
     folder_write("o/result.json", "{}");
     folder_write("o/metrics.jsonl", "one\n");
     cr_assert_eq(mkdir(folder_path("o/checkpoint"), 0777), 0);
-    cr_assert_eq(output_clear(&output, true), STATUS_OK, "%s", status_reason());
+    expect_done(output_clear(&output, true));
     cr_assert_not(folder_has("o/result.json"));
     cr_assert(folder_has("o/metrics.jsonl") && folder_has("o/checkpoint"));
     output_close(&output, true);
@@ -161,8 +159,7 @@ Test(output, metrics_grow_by_lines_and_resume_cuts_them_back)
     cr_assert_str_eq(text_of("o/metrics.jsonl"), "one\n2\n");
 
     cr_assert_eq(output_open(folder_path("o"), &output), STATUS_OK);
-    cr_assert_eq(output_metrics_open(&output, 7), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "metrics.jsonl' has 6 bytes: expected at least the 7"), "%s", status_reason());
+    expect_fails(output_metrics_open(&output, 7), STATUS_DATA, "metrics.jsonl' has 6 bytes: expected at least the 7");
     output_close(&output, true);
     cr_assert_str_eq(text_of("o/metrics.jsonl"), "one\n2\n");
 }
