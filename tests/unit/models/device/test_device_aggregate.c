@@ -1,12 +1,9 @@
 #include "models/device/device.h"
 #include "tests/support/device/device_case.h"
-#include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct aggregate {
     struct device_block block;
@@ -37,32 +34,6 @@ static int64_t degree_hub(int64_t row, int64_t n_row)
     return row == 2 ? 200000 : row == n_row - 1 ? 70000 : row % 5;
 }
 
-static int64_t degree_10000(int64_t row, int64_t n_row)
-{
-    (void)row;
-    (void)n_row;
-    return 10000;
-}
-
-Test(aggregate, ten_thousand_ones_make_ten_thousand)
-{
-    struct device_block block = device_graph(3, 10000, degree_10000);
-    float *ones = device_scratch(10000 * 17 * sizeof *ones), out[3 * 17];
-    for (int i = 0; i < 10000 * 17; i++) {
-        ones[i] = 1.0f;
-    }
-    struct aggregate a = {.block = block, .how = {.begin = true}, .f = 17, .x = ones};
-    struct device *device = NULL;
-    cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
-    sum(device, &a, out);
-    for (int i = 0; i < 3 * 17; i++) {
-        cr_assert_eq(out[i], 10000.0f);
-    }
-    device_cpu.close(device);
-    free(ones);
-    device_graph_free(&block);
-}
-
 Test(aggregate, a_large_output_that_goes_past_the_caches_has_the_same_values)
 {
     int64_t n = 270000, f = 64; /* 69 MB: stores are streamed from 64 MiB on */
@@ -85,29 +56,6 @@ Test(aggregate, a_large_output_that_goes_past_the_caches_has_the_same_values)
     free(x);
     free(expected);
     device_graph_free(&block);
-}
-
-/* --- maxima: values, places and their gradients are equal to the last bit --- */
-
-Test(aggregate, rows_without_neighbours_have_a_maximum_of_zero)
-{
-    const int64_t indptr[] = {0, 0, 1};
-    const uint32_t cols[] = {0};
-    const float x[] = {-5.0f};
-    struct device_block block = {.n_row = 2, .n_col = 1, .n_edge = 1, .indptr = indptr, .cols = cols};
-    struct device *device = NULL;
-    float out[2];
-    uint32_t arg[2];
-    cr_assert_eq(device_cpu.open(1, &device), STATUS_OK);
-    cr_assert_eq(device_cpu.block_open(device, &block), STATUS_OK);
-    device_cpu.aggregate_max(device, &block, &(struct device_max){.arg_base = 3, .begin = true, .n_finish = 2}, 1, x,
-                             out, arg);
-    cr_assert_eq(out[0], 0.0f);
-    cr_assert_eq(arg[0], UINT32_MAX);
-    cr_assert_eq(out[1], -5.0f);
-    cr_assert_eq(arg[1], 3);
-    device_cpu.block_close(device, &block);
-    device_cpu.close(device);
 }
 
 /* --- joined blocks --- */
