@@ -160,10 +160,6 @@ void part_encoder_close(struct part_encoder *encoder);
  */
 enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void **bytes_out, size_t *n_out);
 
-/* The same for one part alone: as much as an encoder for it costs. */
-enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part,
-                        void **bytes_out, size_t *n_out);
-
 /* Check encoded bytes and point a part into them.
  *
  *   owns    *out borrows `bytes` (64-byte aligned, alive as long as *out); part_release gives back the small tables

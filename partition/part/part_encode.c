@@ -163,9 +163,8 @@ static size_t edge_rows_most(const struct dataset *dataset)
     return dataset->edge_row != NULL ? (size_t)(dataset->n_edge_row + dataset->n_node) : 0;
 }
 
-/* part_encoder_open for the parts below part_end. */
-static enum status encoder_open(const struct dataset *dataset, const struct partition *partition, int32_t part_end,
-                                struct part_encoder **out)
+enum status part_encoder_open(const struct dataset *dataset, const struct partition *partition,
+                              struct part_encoder **out)
 {
     struct part_encoder *encoder = memory_alloc(1, sizeof *encoder);
     struct side_tables *tables = &encoder->tables;
@@ -194,16 +193,10 @@ static enum status encoder_open(const struct dataset *dataset, const struct part
         tables->edge_place[i] = SIDE_COLUMN_NONE;
     }
     if (!dataset->symmetric) {
-        out_edges_init(dataset, partition, tables->place, part_end, &encoder->out_edges);
+        out_edges_init(dataset, partition, tables->place, partition->n_part, &encoder->out_edges);
     }
     *out = encoder;
     return STATUS_OK;
-}
-
-enum status part_encoder_open(const struct dataset *dataset, const struct partition *partition,
-                              struct part_encoder **out)
-{
-    return encoder_open(dataset, partition, partition->n_part, out);
 }
 
 void part_encoder_close(struct part_encoder *encoder)
@@ -276,16 +269,4 @@ enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void
     *bytes_out = bytes;
     *n_out = (size_t)e.header.n_bytes;
     return STATUS_OK;
-}
-
-enum status part_encode(const struct dataset *dataset, const struct partition *partition, int32_t part,
-                        void **bytes_out, size_t *n_out)
-{
-    struct part_encoder *encoder;
-    enum status status = encoder_open(dataset, partition, part + 1, &encoder);
-    if (status == STATUS_OK) {
-        status = part_encoder_encode(encoder, part, bytes_out, n_out);
-        part_encoder_close(encoder);
-    }
-    return status;
 }

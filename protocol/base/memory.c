@@ -167,12 +167,7 @@ int64_t memory_now(enum memory_category category)
     return atomic_load(&bytes_now[MEMORY_PLACE_HOST][category]);
 }
 
-int64_t memory_peak(enum memory_category category)
-{
-    return memory_peak_at(MEMORY_PLACE_HOST, category);
-}
-
-int64_t memory_peak_at(enum memory_place place, enum memory_category category)
+int64_t memory_peak(enum memory_place place, enum memory_category category)
 {
     return atomic_load(&bytes_peak[place][category]);
 }

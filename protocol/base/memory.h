@@ -77,10 +77,9 @@ void *memory_alloc(size_t n, size_t size);
 /* Likewise, a block of memory_alloc made n bytes long; what is new is not zeroed. */
 void *memory_grow(void *block, size_t n);
 
-/* Bytes of the host alive now and the most ever alive, by category; MEMORY_N gives the sum. Likewise elsewhere. */
+/* Bytes of the host alive now, and the most ever alive at a place, by category; MEMORY_N gives the sum. */
 int64_t memory_now(enum memory_category category);
-int64_t memory_peak(enum memory_category category);
-int64_t memory_peak_at(enum memory_place place, enum memory_category category);
+int64_t memory_peak(enum memory_place place, enum memory_category category);
 
 /* Number of calls of memory_acquire and memory_alloc, and of allocations of devices, so far. An epoch must not change
  * it. */

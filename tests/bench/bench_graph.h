@@ -4,6 +4,7 @@
 
 #include "models/device/device.h"
 #include "partition/part/part.h"
+#include "tests/support/graphs/part_encode.h"
 
 #include <stdio.h>
 #include <stdlib.h>

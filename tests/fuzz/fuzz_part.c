@@ -8,6 +8,7 @@
 #include "partition/part/reach.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "tests/support/graphs/part_encode.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -267,8 +267,3 @@ enum status spill_file_grow(struct spill_file *file, int64_t n_bytes, int64_t *o
     file->n_bytes += n_bytes;
     return STATUS_OK;
 }
-
-int64_t spill_file_bytes(const struct spill_file *file)
-{
-    return file->n_bytes;
-}

@@ -31,7 +31,6 @@ void spill_file_close(struct spill_file *file);
 /* Make the file n_bytes (a multiple of the page) longer, disk space included; *offset_out is where they begin.
  * errors  STATUS_IO a full disk */
 enum status spill_file_grow(struct spill_file *file, int64_t n_bytes, int64_t *offset_out);
-int64_t spill_file_bytes(const struct spill_file *file);
 
 /* Give an order for pages of memory and of the file; returns its ticket. Waits only while very many orders are
  * open. */

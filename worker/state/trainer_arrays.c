@@ -182,7 +182,7 @@ void trainer_memory(const struct trainer *t, struct memory_table *planned_out, s
     memory_plan_table(&t->plan, planned_out);
     for (int place = 0; place < MEMORY_PLACE_N; place++) {
         for (int c = 0; c < MEMORY_N; c++) {
-            measured_out->bytes[place][c] = memory_peak_at((enum memory_place)place, (enum memory_category)c);
+            measured_out->bytes[place][c] = memory_peak((enum memory_place)place, (enum memory_category)c);
         }
     }
     if (t->setup.spill != NULL) {

@@ -3,6 +3,7 @@
 #include "partition/part/part.h"
 #include "protocol/base/log.h"
 #include "protocol/job/job.h"
+#include "tests/support/graphs/part_encode.h"
 #include "tests/support/process/patience.h"
 #include "trainerd/coordinator/plan/prune.h"
 #include "worker/state/trainer_state.h"

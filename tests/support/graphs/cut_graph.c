@@ -1,4 +1,5 @@
 #include "tests/support/graphs/cut_graph.h"
+#include "tests/support/graphs/part_encode.h"
 
 #include "partition/part/reach.h"
 #include "protocol/base/memory.h"

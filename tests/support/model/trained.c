@@ -1,4 +1,5 @@
 #include "tests/support/model/trained.h"
+#include "tests/support/graphs/part_encode.h"
 
 #include "protocol/base/memory.h"
 #include "worker/state/trainer_state.h"

@@ -2,6 +2,7 @@
 
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
+#include "tests/support/daemon/jobs_submit.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/process_look.h"

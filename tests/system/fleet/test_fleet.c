@@ -1,5 +1,6 @@
 #include "partition/part/part.h"
 #include "protocol/base/clock.h"
+#include "tests/support/graphs/part_encode.h"
 #include "tests/support/process/fleet_case.h"
 #include "tests/support/process/patience.h"
 #include "trainerd/coordinator/fleet/fleet.h"

@@ -35,21 +35,16 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context);
 
 /* Create jobs of one owner, all of them or none, with one submission id. The caller sets uid, gid, group, tags,
  * priority, time_limit_s and max_restarts of each `record`, and a name unless the job file's is used; the rest and
- * submission->output come from the job file.
+ * submission->output come from the job file. In steps: open, read job files, as many as fit into each slice (NULL:
+ * all), and save all at once.
  *
  *   shapes        record n · submission n
+ *   owns          borrows jobs, record and submission; the caller owns *out: jobs_draft_close
  *   existing_out  the first job of this owner with this submission id: nothing was made; else 0
  *   errors        STATUS_CONFIG a job file is wrong, asks for GPUs that the daemon does not have, for more than its
  *                 owner's quota, or for another's output.dir; STATUS_IO they cannot be saved. Of several jobs the
  *                 reason says which one. STATUS_PEER so many may not wait
  *   cost          a read of the job file for each job
- */
-enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
-                        size_t n, int64_t *existing_out);
-
-/* The same in steps: open, read job files, as many as fit into each slice (NULL: all), and save all at once.
- *
- *   owns  borrows jobs, record and submission; the caller owns *out: jobs_draft_close
  */
 struct jobs_draft;
 enum status jobs_draft_open(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,

@@ -185,20 +185,3 @@ enum status jobs_draft_save(struct jobs_draft *draft, int64_t *existing_out)
     }
     return status;
 }
-
-enum status jobs_submit(struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
-                        size_t n, int64_t *existing_out)
-{
-    struct jobs_draft *draft;
-    bool is_done;
-    enum status status = jobs_draft_open(jobs, record, submission, n, &draft);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = jobs_draft_read(draft, NULL, &is_done);
-    if (status == STATUS_OK) {
-        status = jobs_draft_save(draft, existing_out);
-    }
-    jobs_draft_close(draft);
-    return status;
-}

@@ -60,13 +60,13 @@ Test(device, what_is_taken_is_counted_where_it_lies_and_as_a_call)
         int64_t n_call = memory_n_call();
         cr_assert_eq(ops->acquire(device, DEVICE_PLACE_DEVICE, MEMORY_PAYLOADS, (size_t)n, &of_device), STATUS_OK);
         cr_expect_eq(memory_n_call(), n_call + 1, "%s", ops->name);
-        cr_expect_eq(memory_peak_at(device_place, MEMORY_PAYLOADS), n, "%s", ops->name);
+        cr_expect_eq(memory_peak(device_place, MEMORY_PAYLOADS), n, "%s", ops->name);
         cr_assert_eq(ops->acquire(device, DEVICE_PLACE_SHARED, MEMORY_FEATURES, (size_t)n, &shared), STATUS_OK);
         cr_expect_eq(memory_n_call(), n_call + 2, "%s", ops->name);
-        cr_expect_eq(memory_peak_at(shared_place, MEMORY_FEATURES), n, "%s", ops->name);
+        cr_expect_eq(memory_peak(shared_place, MEMORY_FEATURES), n, "%s", ops->name);
         cr_assert_eq(ops->borrow(device, MEMORY_PAYLOADS, host, 3000, &copy), STATUS_OK);
         cr_expect_eq(memory_n_call(), n_call + 2 + !ops->unified, "%s", ops->name);
-        cr_expect_eq(memory_peak_at(device_place, MEMORY_PAYLOADS), n + (ops->unified ? 0 : 3000), "%s", ops->name);
+        cr_expect_eq(memory_peak(device_place, MEMORY_PAYLOADS), n + (ops->unified ? 0 : 3000), "%s", ops->name);
         ops->giveback(device, MEMORY_PAYLOADS, host, 3000, copy);
         ops->release(device, DEVICE_PLACE_SHARED, MEMORY_FEATURES, shared, (size_t)n);
         ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_PAYLOADS, of_device, (size_t)n);

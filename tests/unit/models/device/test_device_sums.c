@@ -164,7 +164,7 @@ Test(sums, a_width_that_was_not_named_goes_by_the_devices_own_kernels)
 
 static int64_t structure_peak(void)
 {
-    return memory_peak_at(MEMORY_PLACE_DEVICE, MEMORY_STRUCTURE);
+    return memory_peak(MEMORY_PLACE_DEVICE, MEMORY_STRUCTURE);
 }
 
 Test(sums, their_memory_is_what_is_planned_from_what_the_library_says)

@@ -220,7 +220,7 @@ static void bad_and_small(int64_t claimed, const char *where, const char *expect
 {
     int64_t before = memory_now(MEMORY_N);
     bad(STATUS_DATA, where, expected);
-    cr_assert_lt(memory_peak(MEMORY_N) - before, claimed, "%s", where);
+    cr_assert_lt(memory_peak(MEMORY_PLACE_HOST, MEMORY_N) - before, claimed, "%s", where);
 }
 
 Test(dataset_ogb, counts_that_tables_contradict_are_refused_before_memory_is_taken_for_them)
@@ -241,7 +241,7 @@ Test(dataset_ogb, counts_that_tables_contradict_are_refused_before_memory_is_tak
     job.model.kind = JOB_KIND_TRANSFORMER;
     fixture_refused(&job, STATUS_DATA, "num-edge-list.csv.gz: line 1: 2147483648 edges",
                     "edge-feat.csv.gz has 3 lines");
-    cr_assert_lt(memory_peak(MEMORY_N), 1 << 24);
+    cr_assert_lt(memory_peak(MEMORY_PLACE_HOST, MEMORY_N), 1 << 24);
 }
 
 Test(dataset_ogb, a_count_of_nodes_that_arrays_contradict_is_refused_before_memory_is_taken_for_it)
@@ -479,6 +479,6 @@ Test(dataset_ogb, typed_features_take_little_more_memory_than_what_stays)
     cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
     int64_t stays = memory_now(MEMORY_N) - before;
     cr_assert_eq(d.feature_indptr[d.n_node], N * WIDTH + 3);
-    cr_assert_lt((double)(memory_peak(MEMORY_N) - before), 1.3 * (double)stays);
+    cr_assert_lt((double)(memory_peak(MEMORY_PLACE_HOST, MEMORY_N) - before), 1.3 * (double)stays);
     dataset_release(&d);
 }

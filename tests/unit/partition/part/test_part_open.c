@@ -2,6 +2,7 @@
 #include "partition/part/part_format.h"
 #include "partition/part/reach.h"
 #include "protocol/base/memory.h"
+#include "tests/support/graphs/part_encode.h"
 #include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>

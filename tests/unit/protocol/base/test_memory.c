@@ -35,9 +35,9 @@ Test(memory, bytes_alive_and_their_peak_are_counted_by_category_and_in_all)
     memory_release(MEMORY_PAYLOADS, b, HUGE, 2);
     cr_assert_eq(memory_acquire(MEMORY_FEATURES, 500, 4, &c), STATUS_OK);
     cr_assert_eq(memory_now(MEMORY_N), 6000);
-    cr_assert_eq(memory_peak(MEMORY_FEATURES), 6000);
-    cr_assert_eq(memory_peak(MEMORY_PAYLOADS), 2 * (int64_t)HUGE);
-    cr_assert_eq(memory_peak(MEMORY_N), 4000 + 2 * (int64_t)HUGE);
+    cr_assert_eq(memory_peak(MEMORY_PLACE_HOST, MEMORY_FEATURES), 6000);
+    cr_assert_eq(memory_peak(MEMORY_PLACE_HOST, MEMORY_PAYLOADS), 2 * (int64_t)HUGE);
+    cr_assert_eq(memory_peak(MEMORY_PLACE_HOST, MEMORY_N), 4000 + 2 * (int64_t)HUGE);
     memory_release(MEMORY_FEATURES, a, 1000, 4);
     memory_release(MEMORY_FEATURES, c, 500, 4);
     memory_release(MEMORY_FEATURES, NULL, 500, 4);

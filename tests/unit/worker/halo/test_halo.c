@@ -4,6 +4,7 @@
 
 #include "partition/part/partition.h"
 #include "protocol/base/memory.h"
+#include "tests/support/graphs/part_encode.h"
 #include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/process/folder.h"
 

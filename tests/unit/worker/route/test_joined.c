@@ -3,6 +3,7 @@
 #include "worker/state/trainer_state.h"
 
 #include "partition/part/part.h"
+#include "tests/support/graphs/part_encode.h"
 #include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>

@@ -6,6 +6,7 @@
 #include "worker/route/stored.h"
 #include "worker/state/trainer_state.h"
 
+#include "tests/support/graphs/part_encode.h"
 #include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,7 @@
 /* Blocks remapped in a copy: columns of a part of the same rank are its own rows, and the part stays as it was. */
 #include "worker/rows/part_remap.h"
 
+#include "tests/support/graphs/part_encode.h"
 #include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>

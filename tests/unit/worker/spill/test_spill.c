@@ -78,7 +78,7 @@ Test(spill, what_was_written_is_what_is_read_however_often_it_had_to_go)
         }
         spill_unpin(spill, range, 2);
     }
-    cr_expect_leq(memory_peak(MEMORY_SPILL), 9 * CHUNK);
+    cr_expect_leq(memory_peak(MEMORY_PLACE_HOST, MEMORY_SPILL), 9 * CHUNK);
     spill_close(spill);
     cr_expect_eq(memory_now(MEMORY_SPILL), 0);
     free(mirror[0]);

@@ -1,4 +1,5 @@
 #include "protocol/base/fault.h"
+#include "tests/support/daemon/jobs_submit.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/daemon/jobs/jobs.h"

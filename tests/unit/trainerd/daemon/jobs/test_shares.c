@@ -1,5 +1,6 @@
 /* The order between users by what they have used, and that no job waits for ever. */
 #include "protocol/base/random.h"
+#include "tests/support/daemon/jobs_submit.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/unit/trainerd/daemon/jobs/queue_case.h"

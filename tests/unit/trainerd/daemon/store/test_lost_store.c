@@ -1,5 +1,6 @@
 /* A store that is lost, damaged, older than the jobs' folders or another one: refused, and what makes it good again.
  */
+#include "tests/support/daemon/jobs_submit.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/daemon/jobs/jobs.h"
