@@ -56,6 +56,13 @@ struct part_arrays {
     const float *strength;
 };
 
+/* Arrays of edges that are written: taken out of a part, or made. */
+struct part_edges {
+    int64_t *indptr;
+    uint32_t *cols;
+    float *weights; /* NULL unless weighted */
+};
+
 struct part {
     int32_t part;
     int32_t n_part;
@@ -83,7 +90,7 @@ struct part {
     int64_t n_split[DATASET_SPLIT_N]; /* of the whole graph, as the dataset's */
     double loss_weight;               /* that its training loss is a mean over */
     int64_t n_bytes;                  /* of the encoded part */
-    const void *bytes;                /* n_bytes: itself, where all arrays below lie */
+    void *bytes;                      /* n_bytes: itself, where all arrays below lie */
 
     int32_t n_hop; /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
 
@@ -110,6 +117,10 @@ struct part {
 /* The pair's block; that with part q, which is empty (n_row 0) where there is no edge. */
 struct part_block part_block_at(const struct part *part, enum part_direction d, int32_t pair);
 struct part_block part_block(const struct part *part, enum part_direction d, int32_t q);
+
+/* Take a direction's columns out of the part, of covers also ends and weights: they are the caller's to write, though
+ * in the part's bytes. The part has NULL in their place; where it is symmetric, in both directions. */
+struct part_edges part_take_edges(struct part *part, enum part_direction d, bool covers);
 
 /* Own rows that part q takes: those with an edge towards it, which are the rows of the opposite direction's block. */
 struct part_send part_send(const struct part *part, enum part_direction d, int32_t q);
@@ -162,11 +173,12 @@ enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void
 
 /* Check encoded bytes and point a part into them.
  *
- *   owns    *out borrows `bytes` (64-byte aligned, alive as long as *out); part_release gives back the small tables
+ *   owns    *out borrows `bytes` (64-byte aligned, alive as long as *out), to read them (but see part_take_edges);
+ *           part_release gives back the small tables
  *   errors  STATUS_DATA with the section and what was expected: short, wrong magic or version, checksum, an index out
  *           of range, rows not ascending, shapes that disagree
  */
-enum status part_open(const void *bytes, size_t n_bytes, struct part *out);
+enum status part_open(void *bytes, size_t n_bytes, struct part *out);
 void part_release(struct part *part);
 
 #endif

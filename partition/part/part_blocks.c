@@ -76,6 +76,9 @@ enum status part_blocks_open(const struct part_header *h, enum part_direction d,
     return STATUS_OK;
 }
 
+/* From element i of an array on; of what the part does not have, NULL. */
+#define AT(array, i) ((array) != NULL ? (array) + (i) : NULL)
+
 struct part_block part_block_at(const struct part *part, enum part_direction d, int32_t k)
 {
     const struct part_pairs *pairs = &part->halo.pairs[d];
@@ -87,14 +90,12 @@ struct part_block part_block_at(const struct part *part, enum part_direction d, 
                                .n_col = part_pair_cols(pairs, k),
                                .n_edge = part_pair_edges(pairs, k),
                                .rows = own ? NULL : from->rows + at->row - before,
-                               .indptr = from->indptr + at->row + k,
-                               .cols = from->cols + at->edge,
-                               .types = from->types != NULL ? from->types + at->edge : NULL,
-                               .weights = from->weights != NULL ? from->weights + at->edge : NULL,
+                               .indptr = AT(from->indptr, at->row + k),
+                               .cols = AT(from->cols, at->edge),
+                               .types = AT(from->types, at->edge),
+                               .weights = AT(from->weights, at->edge),
                                .degree = own ? part->degree : from->degree + col,
-                               .strength = from->strength == NULL ? NULL
-                                           : own                  ? part->strength
-                                                                  : from->strength + col,
+                               .strength = own ? part->strength : AT(from->strength, col),
                                .node = own ? part->node : from->node + col};
 }
 
@@ -102,6 +103,29 @@ struct part_block part_block(const struct part *part, enum part_direction d, int
 {
     int32_t k = part_pair_find(&part->halo.pairs[d], q);
     return k >= 0 ? part_block_at(part, d, k) : (struct part_block){0};
+}
+
+/* The same array, as the bytes' owner has it. */
+static void *owned(const struct part *part, const void *array)
+{
+    return array != NULL ? (char *)part->bytes + ((const char *)array - (const char *)part->bytes) : NULL;
+}
+
+struct part_edges part_take_edges(struct part *part, enum part_direction d, bool covers)
+{
+    struct part_arrays *from = &part->arrays[d];
+    const struct part_edges out = {.indptr = covers ? owned(part, from->indptr) : NULL,
+                                   .cols = owned(part, from->cols),
+                                   .weights = covers ? owned(part, from->weights) : NULL};
+    from->cols = NULL;
+    if (covers) {
+        from->indptr = NULL;
+        from->weights = NULL;
+    }
+    if (part->symmetric) {
+        part->arrays[PART_DIRECTION_N - 1 - d] = *from;
+    }
+    return out;
 }
 
 struct part_send part_send(const struct part *part, enum part_direction d, int32_t q)

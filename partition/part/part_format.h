@@ -179,6 +179,6 @@ enum status part_blocks_open(const struct part_header *header, enum part_directi
 enum status part_block_fail(enum part_direction d, int32_t q, const char *expected);
 
 /* part_open, with or without looking at the checksums (a fuzzer gets past them only so). */
-enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct part *out);
+enum status part_check(void *bytes, size_t n_bytes, bool checksums, struct part *out);
 
 #endif

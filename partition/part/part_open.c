@@ -348,7 +348,6 @@ static void point_rows(const struct reader *in)
     p->loss_weight = h->loss_weight;
     p->class_weights = h->class_weighted ? section(in, PART_SECTION_CLASS_WEIGHTS) : NULL;
     p->n_bytes = h->n_bytes;
-    p->bytes = in->bytes;
     p->node = section(in, PART_SECTION_NODE);
     p->degree = section(in, PART_SECTION_DEGREE);
     p->strength = h->weighted ? section(in, PART_SECTION_STRENGTH) : NULL;
@@ -364,14 +363,14 @@ static void point_rows(const struct reader *in)
     p->edge_features = h->n_edge_feature > 0 ? section(in, PART_SECTION_EDGE_FEATURES) : NULL;
 }
 
-enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct part *out)
+enum status part_check(void *bytes, size_t n_bytes, bool checksums, struct part *out)
 {
     ASSERT((uintptr_t)bytes % PART_ALIGN == 0);
     enum status status = part_header_check(bytes, n_bytes, checksums);
     if (status != STATUS_OK) {
         return status;
     }
-    struct part part = {0};
+    struct part part = {.bytes = bytes};
     struct reader in = {.bytes = bytes, .header = bytes, .part = &part};
     point_rows(&in);
     int n_side = part.symmetric ? 1 : PART_DIRECTION_N;
@@ -396,7 +395,7 @@ enum status part_check(const void *bytes, size_t n_bytes, bool checksums, struct
     return STATUS_OK;
 }
 
-enum status part_open(const void *bytes, size_t n_bytes, struct part *out)
+enum status part_open(void *bytes, size_t n_bytes, struct part *out)
 {
     return part_check(bytes, n_bytes, true, out);
 }

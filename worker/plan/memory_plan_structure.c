@@ -114,7 +114,9 @@ int64_t memory_plan_remap(const struct memory_plan_input *in, const struct memor
         in_place = in_place || (op->kind == OP_KIND_AGGREGATE && !aggregate_returns(in->program, op->aggregate));
     }
     bool wanted = (in_place && has_pair(in, own, (int)d, true)) || (shares && has_pair(in, own, (int)d, false));
-    return wanted ? part_remap_bytes(&own->halo->pairs[d], shares && in->shared->covers, own->weighted) : 0;
+    return wanted && part_remap_copies(in->program, d)
+               ? part_remap_bytes(&own->halo->pairs[d], shares && in->shared->covers, own->weighted)
+               : 0;
 }
 
 /* What lies in files when parts are spilled: the encoded parts, and what is made of them edge by edge or value by

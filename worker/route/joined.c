@@ -15,13 +15,6 @@ struct joined {
     struct part_lent scale;                  /* rows.n_row; empty: none */
 };
 
-/* A joined block in the host's memory. */
-struct arrays {
-    int64_t *indptr; /* rows.n_row + 1 */
-    uint32_t *cols;
-    float *weights; /* NULL unless weighted */
-};
-
 /* The edges of one block add to the ends of its rows. end: of the part's first row */
 static void rows_count(const struct part_block *block, int64_t *end)
 {
@@ -37,7 +30,7 @@ static int64_t indptr_fill(const struct joined *joined, enum part_direction d, i
     for (int32_t i = 0; i < joined->own->n; i++) {
         const struct part *part = joined->own->part[i].part;
         for (int32_t k = 0; k < part->halo.pairs[d].n_pair; k++) {
-            const struct part_block block = part_block_at(part, d, k);
+            const struct part_block block = part_device_host_block(&joined->own->part[i], d, k);
             rows_count(&block, indptr + 1 + joined->rows->row_begin[i]);
         }
     }
@@ -50,8 +43,8 @@ static int64_t indptr_fill(const struct joined *joined, enum part_direction d, i
 
 /* Put the edges of one block behind those that its rows have so far. next: where each row's next one goes; border:
  * set in a row's first */
-static void block_join(const struct part_block *block, uint32_t first_row, uint32_t border, const struct arrays *to,
-                       int64_t *next)
+static void block_join(const struct part_block *block, uint32_t first_row, uint32_t border,
+                       const struct part_edges *to, int64_t *next)
 {
     for (int64_t r = 0; r < block->n_row; r++) {
         int64_t *at = &next[block->rows != NULL ? block->rows[r] : r];
@@ -65,7 +58,7 @@ static void block_join(const struct part_block *block, uint32_t first_row, uint3
 }
 
 /* Own part i's blocks, in the order i, i+1, … (mod K). */
-static void part_join(const struct joined *joined, enum part_direction d, int32_t i, const struct arrays *to)
+static void part_join(const struct joined *joined, enum part_direction d, int32_t i, const struct part_edges *to)
 {
     const struct part *part = joined->own->part[i].part;
     const struct part_pairs *pairs = &part->halo.pairs[d];
@@ -94,7 +87,7 @@ static enum status side_open(const struct joined *joined, enum part_direction d,
     if (status != STATUS_OK) {
         return status;
     }
-    struct arrays to = {.indptr = (int64_t *)(void *)made};
+    struct part_edges to = {.indptr = (int64_t *)(void *)made};
     to.cols = (uint32_t *)(void *)(to.indptr + n_row + 1);
     to.weights = weighted ? (float *)(void *)(to.cols + n_edge) : NULL;
     if (indptr_fill(joined, d, to.indptr) > joined->most_edges) {

@@ -67,7 +67,7 @@ static void edges_pick(struct edges *e, int64_t n_col)
 static struct part_block block_of(const struct shared_rows *s, enum part_direction d,
                                   const struct shared_taker *taker)
 {
-    return part_block_at(own_part(s->own, taker->i), d, taker->k);
+    return part_remap_block(own_part(s->own, taker->i), d, taker->k, &s->own->remap[taker->i][d]);
 }
 
 static struct edges edges_open(const struct shared_rows *s, enum part_direction d, int32_t hop,
@@ -309,7 +309,7 @@ struct trimmed {
 
 /* Columns become places in the payload, and a row that gets a sum has one edge. */
 static void block_trim(const struct edges *from, const struct cover *c, const uint32_t *place,
-                       const struct part_trimmed *to, struct trimmed *at)
+                       const struct part_edges *to, struct trimmed *at)
 {
     int64_t n_edge = 0;
     for (int64_t r = 0; r < from->n_row; r++, at->n_taker++) {
@@ -331,17 +331,14 @@ static void block_trim(const struct edges *from, const struct cover *c, const ui
     at->n_edge = c->taker_ptr[at->n_taker];
 }
 
-/* Trim all of a taker's block into its remapped copy. */
+/* Trim all of a taker's block where it is remapped. */
 static void trim_all(const struct shared_rows *s, enum part_direction d, const struct shared_taker *taker,
                      const struct edges *edges, const struct cover *c, const uint32_t *place, struct trimmed *at)
 {
     const struct part_pairs *pairs = &own_part(s->own, taker->i)->halo.pairs[d];
     const struct part_remap *remap = &s->own->remap[taker->i][d];
-    int64_t edge = part_pair_off_diagonal(pairs, taker->k).edge;
-    if (remap->cols != NULL) {
-        const struct part_trimmed to = {.indptr = remap->indptr + part_remap_ptr(pairs, taker->k),
-                                        .cols = remap->cols + edge,
-                                        .weights = remap->weights != NULL ? remap->weights + edge : NULL};
+    if (remap->edges.cols != NULL) {
+        const struct part_edges to = part_remap_edges(remap, pairs, taker->k);
         block_trim(edges, c, place, &to, at);
     }
 }
@@ -351,14 +348,14 @@ static void trim_copy(struct shared_rows *s, const struct shared_way *way, const
                       const struct edges *edges, const struct cover *c, const uint32_t *place, struct trimmed *at)
 {
     const struct part *part = own_part(s->own, taker->i);
-    const struct part_trimmed to = {
+    const struct part_edges to = {
         .indptr = memory_alloc((size_t)edges->n_row + 1, sizeof *to.indptr),
         .cols = memory_alloc((size_t)edges->n_edge, sizeof *to.cols),
         .weights = edges->weights != NULL ? memory_alloc((size_t)edges->n_edge, sizeof *to.weights) : NULL};
     if (s->trimmed == NULL) {
         s->trimmed = memory_alloc((size_t)s->own->n_part, sizeof *s->trimmed);
     }
-    struct part_trimmed **blocks = &s->trimmed[part->part];
+    struct part_edges **blocks = &s->trimmed[part->part];
     if (*blocks == NULL) {
         *blocks = memory_alloc((size_t)part_hop_place(part, PART_DIRECTION_N, 0, 0), sizeof **blocks);
     }
@@ -366,7 +363,7 @@ static void trim_copy(struct shared_rows *s, const struct shared_way *way, const
     (*blocks)[part_hop_place(part, way->d, way->hop, taker->k)] = to;
 }
 
-struct part_trimmed *const *shared_rows_trimmed(const struct shared_rows *s)
+struct part_edges *const *shared_rows_trimmed(const struct shared_rows *s)
 {
     return s != NULL ? s->trimmed : NULL;
 }
@@ -378,7 +375,7 @@ void shared_rows_trimmed_end(struct shared_rows *s)
     }
     for (int32_t i = 0; i < s->own->n; i++) {
         const struct part *part = own_part(s->own, i);
-        struct part_trimmed *blocks = s->trimmed[part->part];
+        struct part_edges *blocks = s->trimmed[part->part];
         for (int64_t b = 0; blocks != NULL && b < part_hop_place(part, PART_DIRECTION_N, 0, 0); b++) {
             free(blocks[b].indptr);
             free(blocks[b].cols);

@@ -163,11 +163,14 @@ static void columns_remap(const struct shared_rows *s, enum part_direction d, co
                           const struct shared_taker *taker)
 {
     const struct part *part = own_part(s->own, taker->i);
-    const struct part_block block = part_block_at(part, d, taker->k);
     const struct part_remap *remap = &s->own->remap[taker->i][d];
-    uint32_t *cols = remap->cols + part_pair_off_diagonal(&part->halo.pairs[d], taker->k).edge;
-    for (int64_t e = 0; e < block.n_edge && remap->cols != NULL; e++) {
-        cols[e] = shared_place_of(m, block.node[block.cols[e]]);
+    const struct part_block block = part_remap_block(part, d, taker->k, remap);
+    if (remap->edges.cols == NULL) {
+        return;
+    }
+    uint32_t *cols = part_remap_edges(remap, &part->halo.pairs[d], taker->k).cols;
+    for (int64_t e = 0; e < block.n_edge; e++) {
+        cols[e] = shared_place_of(m, block.node[cols[e]]);
     }
 }
 

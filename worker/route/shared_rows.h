@@ -52,7 +52,7 @@ const uint32_t *shared_rows_node(const struct shared_rows *shared, enum part_dir
                                  enum part_shared_side side);
 
 /* The trimmed blocks of hops (part_device_setup.trimmed); and forget them, once own parts have copied them. */
-struct part_trimmed *const *shared_rows_trimmed(const struct shared_rows *shared);
+struct part_edges *const *shared_rows_trimmed(const struct shared_rows *shared);
 void shared_rows_trimmed_end(struct shared_rows *shared);
 
 #endif

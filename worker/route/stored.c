@@ -68,7 +68,7 @@ enum status stored_open(const struct own_parts *own, struct stored **out)
     s->schedule = memory_alloc((size_t)own->n, sizeof *s->schedule);
     enum status status = STATUS_OK;
     for (int32_t i = 0; i < s->own->n && status == STATUS_OK; i++) {
-        status = s->own->remap[i][PART_DIRECTION_IN].cols != NULL ? schedules_open(s, i) : STATUS_OK;
+        status = s->own->remap[i][PART_DIRECTION_IN].edges.cols != NULL ? schedules_open(s, i) : STATUS_OK;
     }
     return status;
 }

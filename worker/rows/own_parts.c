@@ -27,11 +27,14 @@ enum status own_parts_remap(struct own_parts *own)
 {
     enum status status = STATUS_OK;
     own->remap = memory_alloc((size_t)own->n, sizeof *own->remap);
-    for (int32_t i = 0; i < own->n; i++) {
-        const struct part *part = own_part(own, i);
-        int n_direction = part->symmetric || own->setup.program->forward_only ? 1 : PART_DIRECTION_N;
-        for (int d = 0; d < n_direction && status == STATUS_OK; d++) {
-            status = part_remap_open(&own->setup, part, (enum part_direction)d, &own->remap[i][d]);
+    for (int32_t i = 0; i < own->n && status == STATUS_OK; i++) {
+        struct part *part = own->setup.parts[own->number[i]];
+        struct part_remap *remap = own->remap[i];
+        status = part_remap_open(&own->setup, part, PART_DIRECTION_IN, &remap[PART_DIRECTION_IN]);
+        if (part->symmetric) {
+            remap[PART_DIRECTION_OUT] = remap[PART_DIRECTION_IN];
+        } else if (!own->setup.program->forward_only && status == STATUS_OK) {
+            status = part_remap_open(&own->setup, part, PART_DIRECTION_OUT, &remap[PART_DIRECTION_OUT]);
         }
     }
     return status;
@@ -59,8 +62,9 @@ void own_parts_close(struct own_parts *own)
         part_device_close(&own->setup, &own->part[i]);
     }
     for (int32_t i = 0; own->remap != NULL && i < own->n; i++) {
-        for (int d = 0; d < PART_DIRECTION_N; d++) {
-            part_remap_close(&own->setup, &own->remap[i][d]);
+        part_remap_close(&own->setup, &own->remap[i][PART_DIRECTION_IN]);
+        if (!own_part(own, i)->symmetric) {
+            part_remap_close(&own->setup, &own->remap[i][PART_DIRECTION_OUT]);
         }
     }
     free(own->part);

@@ -29,7 +29,7 @@ struct own_parts {
  */
 void own_parts_list(struct part *const *parts, int32_t n_part, uint32_t n_rank, struct own_parts *out);
 
-/* Make remapped copies of blocks, whose columns of other workers' rows are filled in later; then put all parts on the
+/* Remap blocks, but for columns of other workers' rows, which are filled in later; then put all parts on the
  * device. setup is filled in. errors  STATUS_NOMEM; STATUS_IO of the spill */
 enum status own_parts_remap(struct own_parts *own);
 enum status own_parts_open(struct own_parts *own);

@@ -52,7 +52,7 @@ static struct part_schedule schedule_of(const struct part_blocks *blocks, int32_
 }
 
 /* The block's first rows, up to the hop: their edges are all there. */
-static void block_cut(const struct part *part, int d, int32_t pair, int32_t hop, const int64_t *host_indptr,
+static void block_cut(const struct part *part, int d, int32_t pair, int32_t hop, const struct part_block *host,
                       struct device_block *block)
 {
     const struct part_pairs *pairs = &part->halo.pairs[d];
@@ -60,22 +60,18 @@ static void block_cut(const struct part *part, int d, int32_t pair, int32_t hop,
     int64_t at = pair * (int64_t)part->n_hop;
     block->n_row = pairs->n_row_hop[at + hop];
     block->n_col = before < part->n_hop ? pairs->n_col_hop[at + before] : block->n_col;
-    block->n_edge = host_indptr[block->n_row];
+    block->n_edge = host->indptr[block->n_row];
 }
 
-/* The block's arrays where it is remapped. */
-static void block_remap(const struct part_remap *remap, const struct part_pairs *pairs, int32_t pair,
+/* The block's arrays where it is remapped, in the part's bytes or in a copy. */
+static void block_remap(const struct part_device *own, const struct part_remap *remap, const struct part_block *host,
                         struct device_block *block)
 {
-    int64_t edge = part_pair_off_diagonal(pairs, pair).edge;
-    block->cols = part_lent_view(&remap->made, remap->cols + edge);
-    if (remap->indptr != NULL) {
-        block->indptr = part_lent_view(&remap->made, remap->indptr + part_remap_ptr(pairs, pair));
-        block->n_edge = remap->indptr[part_remap_ptr(pairs, pair) + block->n_row];
-    }
-    if (remap->weights != NULL) {
-        block->weights = part_lent_view(&remap->made, remap->weights + edge);
-    }
+    const struct part_lent *lent = remap->made.host != NULL ? &remap->made : &own->bytes;
+    block->n_edge = host->n_edge;
+    block->cols = part_lent_view(lent, host->cols);
+    block->indptr = remap->edges.indptr != NULL ? part_lent_view(lent, host->indptr) : block->indptr;
+    block->weights = remap->edges.weights != NULL ? part_lent_view(lent, host->weights) : block->weights;
 }
 
 struct device_block part_device_block(const struct part_device *own, int d, int32_t hop, int32_t pair,
@@ -85,8 +81,9 @@ struct device_block part_device_block(const struct part_device *own, int d, int3
     const struct part_pairs *pairs = &own->part->halo.pairs[d];
     const struct part_pair *at = &blocks->at[pair];
     const struct part_schedule of_device = schedule_of(blocks, pair);
-    const struct part_remap *remap = columns == PART_COLUMNS_OWN && pair != pairs->own ? blocks->remap : NULL;
-    const int64_t *host_indptr = own->part->arrays[d].indptr + pairs->pair[pair].row + pair;
+    const bool as_received = columns == PART_COLUMNS_PAYLOAD && own->part->arrays[d].cols != NULL;
+    const struct part_remap *remap = as_received ? NULL : blocks->remap;
+    const struct part_block host = part_remap_block(own->part, (enum part_direction)d, pair, remap);
     struct device_block block = {.n_row = at[1].row - at->row,
                                  .n_col = at[1].col - at->col,
                                  .n_edge = at[1].edge - at->edge,
@@ -102,12 +99,11 @@ struct device_block part_device_block(const struct part_device *own, int d, int3
     if (blocks->weights != NULL) {
         block.weights = blocks->weights + at->edge;
     }
-    if (remap != NULL) {
-        block_remap(remap, pairs, pair, &block);
-        host_indptr = remap->indptr != NULL ? remap->indptr + part_remap_ptr(pairs, pair) : host_indptr;
+    if (remap != NULL && pair != pairs->own) {
+        block_remap(own, remap, &host, &block);
     }
     if (blocks->hop < own->part->n_hop) {
-        block_cut(own->part, d, pair, blocks->hop, host_indptr, &block);
+        block_cut(own->part, d, pair, blocks->hop, &host, &block);
     }
     return block;
 }

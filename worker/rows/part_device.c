@@ -72,18 +72,20 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
 {
     const struct part *part = own->part;
     const struct part_arrays *from = &part->arrays[d];
+    const struct part_edges *taken = &remap->edges;
     struct part_blocks *out = &own->blocks[d][part->n_hop];
-    *out = (struct part_blocks){.at = part->halo.pairs[d].pair,
-                                .hop = PROGRAM_HOP_ALL,
-                                .indptr = part_device_view(own, from->indptr),
-                                .cols = part_device_view(own, from->cols),
-                                .types = part_device_view(own, from->types),
-                                .weights = part_device_view(own, from->weights),
-                                .edge_table = part_device_view(own, part->edge_features)};
+    *out = (struct part_blocks){
+        .at = part->halo.pairs[d].pair,
+        .hop = PROGRAM_HOP_ALL,
+        .indptr = part_device_view(own, from->indptr != NULL ? from->indptr : taken->indptr),
+        .cols = part_device_view(own, from->cols != NULL ? from->cols : taken->cols),
+        .types = part_device_view(own, from->types),
+        .weights = part_device_view(own, from->weights != NULL ? from->weights : taken->weights),
+        .edge_table = part_device_view(own, part->edge_features),
+        .remap = remap};
     enum status status = STATUS_OK;
-    if (remap->cols != NULL) {
+    if (remap->made.host != NULL) {
         status = part_lend(setup, remap->made.host, remap->made.n_bytes, &remap->made);
-        out->remap = remap;
     }
     return status == STATUS_OK ? part_schedules_open(setup, own, d, part->n_hop) : status;
 }

@@ -1,7 +1,6 @@
 /* One own part on the device: its blocks ready for aggregation, the scales of its rows, its features.
  *
- * The part's bytes are lent to the device as a whole; what passes read otherwise is remapped in a copy
- * (part_remap.h).
+ * The part's bytes are lent to the device as a whole; what passes read otherwise is remapped (part_remap.h).
  */
 #ifndef WORKER_PART_DEVICE_H
 #define WORKER_PART_DEVICE_H
@@ -22,13 +21,6 @@ struct part_lent {
     const char *host;
     char *device;
     int64_t n_bytes;
-};
-
-/* Edges of a hop that are left of a block where the others come as sums of a cover. */
-struct part_trimmed {
-    int64_t *indptr;
-    uint32_t *cols;
-    float *weights; /* NULL unless weighted */
 };
 
 /* What a block's columns count: rows of the part's own payload, or what they are remapped to, if they are. */
@@ -54,7 +46,7 @@ struct part_blocks {
     const float *edge_table; /* NULL: edges have no features */
     int32_t n_schedule;
     struct part_schedule *schedule; /* n_schedule: pairs ascending */
-    const struct part_remap *remap; /* PART_COLUMNS_OWN of blocks with other parts; NULL: they are the part's */
+    const struct part_remap *remap; /* of blocks with other parts; NULL where edges are picked out */
     struct part_lent made;          /* at a hop edges picked out; empty: all are the part's */
 };
 
@@ -88,7 +80,7 @@ struct part_device_setup {
     const struct part_shared *shared; /* shares: how many; else NULL */
     /* By part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by part_hop_place.
      * NULL: there are none. */
-    struct part_trimmed *const *trimmed;
+    struct part_edges *const *trimmed;
     /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
     struct spill *spill;
 };

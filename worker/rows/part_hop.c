@@ -172,7 +172,7 @@ static struct device_block host_block(const struct part_device_setup *setup, enu
     } else if (setup->shares && k != pairs->own) {
         out.n_col = part_shared_rows(setup->shared, d, q, setup->rank, part_shared_side_of(q, part->part), hop);
         if (comes_covered(setup, d, hop)) {
-            const struct part_trimmed *trimmed = &setup->trimmed[part->part][part_hop_place(part, d, hop, k)];
+            const struct part_edges *trimmed = &setup->trimmed[part->part][part_hop_place(part, d, hop, k)];
             out.indptr = trimmed->indptr;
             out.cols = trimmed->cols;
             out.weights = trimmed->weights;
@@ -192,10 +192,11 @@ static void blocks_pick(const struct part_device_setup *setup, enum part_directi
     }
 }
 
-static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, const struct part *part,
+static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, const struct part_device *own,
                                       enum part_direction d, int32_t hop)
 {
-    const struct part_arrays *arrays = &part->arrays[d];
+    const struct part *part = own->part;
+    const struct part_blocks *all = part_device_blocks(own, d, part->n_hop);
     const struct part_rows listed = part_halo_given(&part->halo, PART_DIRECTION_N - 1 - d, hop_of_rows(d, hop));
     bool loops = d == PART_DIRECTION_OUT && part->loops == DATASET_LOOPS_IMPLICIT;
     return (struct part_hop_sizes){
@@ -203,8 +204,8 @@ static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, con
         .n_edge = part_hop_edges(setup->program, loops, part_edges(part, d, hop), part_rows_own(part, hop)),
         .n_row = part_rows_own(part, hop_of_rows(d, hop)),
         .n_listed = part_rows_all(&listed),
-        .typed = arrays->types != NULL,
-        .weighted = arrays->weights != NULL};
+        .typed = all->types != NULL,
+        .weighted = all->weights != NULL};
 }
 
 /* The arrays in the piece of memory where picked edges go: 8-byte ones first, then 4, then 2. */
@@ -244,7 +245,7 @@ static enum status picks_open(const struct part_device_setup *setup, enum part_d
                               const struct part_device *part)
 {
     struct part_blocks *out = &part->blocks[d][hop];
-    const struct part_hop_sizes sizes = sizes_of(setup, part->part, d, hop);
+    const struct part_hop_sizes sizes = sizes_of(setup, part, d, hop);
     int64_t n_bytes = part_hop_copy_bytes(&sizes);
     char *made = NULL;
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)part_pairs_bytes(sizes.n_pair, 0), 1, &out->picked);

@@ -20,6 +20,22 @@ static void reverse(struct partition *partition)
     }
 }
 
+struct part cut_part(const struct dataset *dataset, const struct partition *partition, int32_t p)
+{
+    void *bytes = NULL;
+    size_t n_bytes = 0;
+    struct part part = {0};
+    cr_assert_eq(part_encode(dataset, partition, p, &bytes, &n_bytes), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
+    return part;
+}
+
+void cut_part_close(struct part *part)
+{
+    memory_release(MEMORY_OTHER, part->bytes, (size_t)part->n_bytes, 1);
+    part_release(part);
+}
+
 void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_hop, struct cut *cut)
 {
     struct job job;
@@ -38,24 +54,18 @@ void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_hop,
         cr_assert_eq(reach_build(&cut->dataset, n_hop, &reach), STATUS_OK);
         cr_assert_eq(reach_order(&reach, &cut->partition), STATUS_OK);
     }
-    cut->bytes = calloc((size_t)n_part, sizeof *cut->bytes);
-    cut->n_bytes = calloc((size_t)n_part, sizeof *cut->n_bytes);
     cut->part = calloc((size_t)n_part, sizeof *cut->part);
     for (int p = 0; p < n_part; p++) {
-        cr_assert_eq(part_encode(&cut->dataset, &cut->partition, p, &cut->bytes[p], &cut->n_bytes[p]), STATUS_OK);
-        cr_assert_eq(part_open(cut->bytes[p], cut->n_bytes[p], &cut->part[p]), STATUS_OK, "%s", status_reason());
+        cut->part[p] = cut_part(&cut->dataset, &cut->partition, p);
     }
 }
 
 void cut_close(struct cut *cut)
 {
     for (int p = 0; p < cut->partition.n_part; p++) {
-        part_release(&cut->part[p]);
-        memory_release(MEMORY_OTHER, cut->bytes[p], cut->n_bytes[p], 1);
+        cut_part_close(&cut->part[p]);
     }
     free(cut->part);
-    free(cut->n_bytes);
-    free(cut->bytes);
     partition_release(&cut->partition);
     tiny_release(&cut->dataset);
 }

@@ -10,10 +10,12 @@
 struct cut {
     struct dataset dataset;
     struct partition partition;
-    void **bytes;
-    size_t *n_bytes;
     struct part *part;
 };
+
+/* One part, encoded and opened, with bytes of its own. */
+struct part cut_part(const struct dataset *dataset, const struct partition *partition, int32_t p);
+void cut_part_close(struct part *part);
 
 /* The graph in n_part parts by a method (enum job_method), ordered by hop where n_hop is not 0. Released with cut_close. */
 void cut_open(const struct tiny_graph *graph, int n_part, int method, int n_hop, struct cut *cut);

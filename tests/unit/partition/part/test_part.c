@@ -104,7 +104,7 @@ static void sizes_agree(struct cut *cut)
         const struct part *part = &cut->part[p];
         int64_t n_edge = 0;
         cr_assert_eq(sizes[p].n_own, part->n_own);
-        cr_assert_eq(sizes[p].n_bytes, (int64_t)cut->n_bytes[p]);
+        cr_assert_eq(sizes[p].n_bytes, cut->part[p].n_bytes);
         cr_assert_eq(sizes[p].n_feature_value, part->feature_indptr != NULL ? part->feature_indptr[part->n_own]
                                                                             : part->n_own * part->n_feature);
         cr_assert_eq(sizes[p].n_embedded, part->n_embedded);
@@ -185,8 +185,8 @@ static void encoder_agrees(struct cut *cut)
         void *bytes;
         size_t n_bytes;
         cr_assert_eq(part_encoder_encode(encoder, p, &bytes, &n_bytes), STATUS_OK);
-        cr_assert_eq(n_bytes, cut->n_bytes[p]);
-        cr_assert_eq(memcmp(bytes, cut->bytes[p], n_bytes), 0);
+        cr_assert_eq((int64_t)n_bytes, cut->part[p].n_bytes);
+        cr_assert_eq(memcmp(bytes, cut->part[p].bytes, n_bytes), 0);
         memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
     }
     part_encoder_close(encoder);

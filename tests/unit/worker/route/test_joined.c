@@ -3,8 +3,7 @@
 #include "worker/state/trainer_state.h"
 
 #include "partition/part/part.h"
-#include "tests/support/graphs/part_encode.h"
-#include "tests/support/graphs/tiny_graph.h"
+#include "tests/support/graphs/cut_graph.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -16,7 +15,7 @@ static struct world {
     struct job job;
     struct dataset dataset;
     struct partition partition;
-    struct part *parts[N_PART], opened[N_PART];
+    struct part *parts[N_PART], opened[N_PART], came[N_PART]; /* of the trainer; as they came */
     uint32_t rank_of_part[N_PART];
     struct exchange *exchange;
     struct device_ops ops;
@@ -36,10 +35,8 @@ static void world_open(const struct tiny_graph *graph, const char *model, int64_
     world.dataset = tiny_build(graph);
     cr_assert_eq(partition_build(&world.dataset, &world.job, &world.partition), STATUS_OK, "%s", status_reason());
     for (int32_t p = 0; p < N_PART; p++) {
-        void *bytes;
-        size_t n_bytes;
-        cr_assert_eq(part_encode(&world.dataset, &world.partition, p, &bytes, &n_bytes), STATUS_OK);
-        cr_assert_eq(part_open(bytes, n_bytes, &world.opened[p]), STATUS_OK, "%s", status_reason());
+        world.opened[p] = cut_part(&world.dataset, &world.partition, p);
+        world.came[p] = cut_part(&world.dataset, &world.partition, p);
         world.parts[p] = &world.opened[p];
     }
     cr_assert_eq(exchange_open(64, 64, &world.exchange), STATUS_OK);
@@ -59,8 +56,8 @@ static void world_close(void)
     trainer_close(world.trainer);
     exchange_close(world.exchange);
     for (int32_t p = 0; p < N_PART; p++) {
-        memory_release(MEMORY_OTHER, (void *)(uintptr_t)world.parts[p]->bytes, (size_t)world.parts[p]->n_bytes, 1);
-        part_release(world.parts[p]);
+        cut_part_close(&world.opened[p]);
+        cut_part_close(&world.came[p]);
     }
     partition_release(&world.partition);
     tiny_release(&world.dataset);
@@ -88,7 +85,7 @@ static void row_agrees(enum part_direction d, int32_t i, int64_t r, const int64_
     int64_t at = joined->indptr[t->plan.rows.row_begin[i] + r],
             end = joined->indptr[t->plan.rows.row_begin[i] + r + 1];
     for (int32_t s = 0; s < N_PART; s++) {
-        const struct part_block b = part_block(t->own.part[i].part, d, (i + s) % N_PART);
+        const struct part_block b = part_block(&world.came[i], d, (i + s) % N_PART);
         for (int64_t k = 0; k < b.n_row; k++) {
             if ((b.rows != NULL ? b.rows[k] : k) != r) {
                 continue;

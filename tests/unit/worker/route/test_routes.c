@@ -6,8 +6,7 @@
 #include "worker/route/stored.h"
 #include "worker/state/trainer_state.h"
 
-#include "tests/support/graphs/part_encode.h"
-#include "tests/support/graphs/tiny_graph.h"
+#include "tests/support/graphs/cut_graph.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -20,7 +19,7 @@ static struct world {
     struct job job;
     struct dataset dataset;
     struct partition partition;
-    struct part opened[N_PART];
+    struct part opened[N_PART], came[N_PART]; /* of trainers; as they came */
     struct part *parts[N_RANK][N_PART];
     uint32_t rank_of_part[N_PART];
     struct exchange *exchange[N_RANK];
@@ -41,10 +40,8 @@ static void world_open(const char *text, uint32_t n_rank, bool covered, bool sto
     w.partition.covered = covered;
     w.partition.stores = stores;
     for (int32_t p = 0; p < N_PART; p++) {
-        void *bytes;
-        size_t n_bytes;
-        cr_assert_eq(part_encode(&w.dataset, &w.partition, p, &bytes, &n_bytes), STATUS_OK);
-        cr_assert_eq(part_open(bytes, n_bytes, &w.opened[p]), STATUS_OK, "%s", status_reason());
+        w.opened[p] = cut_part(&w.dataset, &w.partition, p);
+        w.came[p] = cut_part(&w.dataset, &w.partition, p);
         w.rank_of_part[p] = (uint32_t)p % n_rank;
         w.parts[w.rank_of_part[p]][p] = &w.opened[p];
     }
@@ -70,8 +67,8 @@ static void world_close(void)
         exchange_close(w.exchange[rank]);
     }
     for (int32_t p = 0; p < N_PART; p++) {
-        memory_release(MEMORY_OTHER, (void *)(uintptr_t)w.opened[p].bytes, (size_t)w.opened[p].n_bytes, 1);
-        part_release(&w.opened[p]);
+        cut_part_close(&w.opened[p]);
+        cut_part_close(&w.came[p]);
     }
     partition_release(&w.partition);
     tiny_release(&w.dataset);
@@ -247,7 +244,7 @@ static void expect_listed(int32_t taker, int32_t giver)
     for (int64_t r = 0; r < n; r++) {
         cr_assert_eq(node[r], w.opened[giver].node[given[r]]);
     }
-    const struct part_block from = part_block_at(&w.opened[taker], PART_DIRECTION_IN, k),
+    const struct part_block from = part_block_at(&w.came[taker], PART_DIRECTION_IN, k),
                             to = part_device_host_block(&t->own.part[i], PART_DIRECTION_IN, k);
     for (int64_t e = 0; e < from.n_edge; e++) {
         cr_assert_eq(node[to.cols[e]], from.node[from.cols[e]]);
@@ -301,7 +298,7 @@ static void expect_covered(int32_t taker, int32_t giver, int64_t *n_sum_out)
             came[n_row + s] += number(w.opened[giver].node[sums.cols[e]]);
         }
     }
-    const struct part_block from = part_block_at(&w.opened[taker], PART_DIRECTION_IN, k),
+    const struct part_block from = part_block_at(&w.came[taker], PART_DIRECTION_IN, k),
                             to = part_device_host_block(&t->own.part[i], PART_DIRECTION_IN, k);
     for (int64_t c = 0; c < from.n_col; c++) {
         all[c] = number(from.node[c]);
@@ -339,7 +336,7 @@ Test(routes, blocks_of_stored_inputs_have_payload_rows_as_columns)
         const struct part_pairs *pairs = pairs_of(p, PART_DIRECTION_IN);
         for (int32_t k = 0; k < pairs->n_pair; k++) {
             if (k != pairs->own) {
-                const struct part_block from = part_block_at(&w.opened[p], PART_DIRECTION_IN, k);
+                const struct part_block from = part_block_at(&w.came[p], PART_DIRECTION_IN, k);
                 const struct device_block block = stored_block(t->routes.stored, i, PROGRAM_HOP_ALL, k);
                 cr_assert(block.n_row == from.n_row && block.n_col == from.n_col && block.n_edge == from.n_edge);
                 cr_assert_arr_eq(block.cols, from.cols, (size_t)from.n_edge * sizeof *from.cols);

@@ -1,8 +1,7 @@
-/* Blocks remapped in a copy: columns of a part of the same rank are its own rows, and the part stays as it was. */
+/* Blocks remapped in their arrays, taken out of the part, or in a copy. */
 #include "worker/rows/part_remap.h"
 
-#include "tests/support/graphs/part_encode.h"
-#include "tests/support/graphs/tiny_graph.h"
+#include "tests/support/graphs/cut_graph.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -28,65 +27,98 @@ static void begin(void)
     dataset = tiny_build(&(struct tiny_graph){.n_node = 30, .n_draw = 200, .weighted = true, .seed = 5});
     cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
     for (int32_t p = 0; p < N_PART; p++) {
-        void *bytes;
-        size_t n_bytes;
-        cr_assert_eq(part_encode(&dataset, &partition, p, &bytes, &n_bytes), STATUS_OK);
-        cr_assert_eq(part_open(bytes, n_bytes, &opened[p]), STATUS_OK, "%s", status_reason());
+        opened[p] = cut_part(&dataset, &partition, p);
         parts[p] = &opened[p];
     }
     setup = (struct part_device_setup){
         .program = &program, .rank_of_part = rank_of_part, .parts = parts, .in_place = true};
 }
 
-TestSuite(part_remap, .init = begin);
-
-static void expect_columns(const struct part_remap *remap, const uint32_t *before)
+static void end(void)
 {
-    const struct part *part = parts[0];
-    const struct part_pairs *pairs = &part->halo.pairs[PART_DIRECTION_IN];
+    for (int32_t p = 0; p < N_PART; p++) {
+        cut_part_close(&opened[p]);
+    }
+    partition_release(&partition);
+    tiny_release(&dataset);
+}
+
+TestSuite(part_remap, .init = begin, .fini = end);
+
+/* Part 0's blocks of in-edges as they came, and remapped: columns of part 2 are its own rows. */
+static void expect_columns(const struct part *came, const struct part_remap *remap)
+{
+    const struct part_pairs *pairs = &came->halo.pairs[PART_DIRECTION_IN];
     for (int32_t k = 0; k < pairs->n_pair; k++) {
-        const struct part_block from = part_block_at(part, PART_DIRECTION_IN, k),
-                                to = part_remap_block(part, PART_DIRECTION_IN, k, remap);
+        const struct part_block from = part_block_at(came, PART_DIRECTION_IN, k),
+                                to = part_remap_block(parts[0], PART_DIRECTION_IN, k, remap);
         int32_t q = pairs->pair[k].part;
         for (int64_t e = 0; e < from.n_edge; e++) {
-            cr_assert_eq(from.cols[e], before[pairs->pair[k].edge + e], "the part is const");
             if (q == 2) {
                 cr_assert_eq(parts[q]->node[to.cols[e]], from.node[from.cols[e]], "part 2's own row");
             } else {
                 cr_assert_eq(to.cols[e], from.cols[e], "part %d", q);
             }
         }
+        cr_expect_eq(to.n_edge, from.n_edge);
         cr_expect_eq(to.indptr[to.n_row], from.n_edge);
         cr_expect(to.weights[0] == from.weights[0]);
     }
 }
 
-Test(part_remap, columns_of_a_part_of_the_same_rank_are_its_own_rows_and_the_part_is_as_it_was)
+static void expect_taken(const struct part_arrays *from, bool covers)
+{
+    cr_expect_null(from->cols, "read by nobody as payload rows");
+    cr_expect_eq(from->indptr == NULL, covers);
+    cr_expect_eq(from->weights == NULL, covers);
+    cr_expect_not_null(from->rows);
+}
+
+Test(part_remap, columns_of_a_part_of_the_same_rank_are_its_own_rows_in_arrays_that_the_part_has_no_more)
+{
+    for (int covers = 0; covers < 2; covers++) {
+        struct part_remap remap = {0};
+        struct part came = opened[0];
+        opened[0] = cut_part(&dataset, &partition, 0);
+        setup.covers = covers != 0;
+        cr_assert_eq(part_remap_open(&setup, parts[0], PART_DIRECTION_IN, &remap), STATUS_OK);
+        cr_expect_null(remap.made.host, "nothing is copied");
+        expect_taken(&parts[0]->arrays[PART_DIRECTION_IN], covers != 0);
+        cr_expect_eq(parts[0]->arrays[PART_DIRECTION_OUT].cols == NULL, parts[0]->symmetric);
+        expect_columns(&came, &remap);
+        part_remap_close(&setup, &remap);
+        cut_part_close(&opened[0]);
+        opened[0] = came;
+    }
+}
+
+Test(part_remap, of_a_part_that_passes_read_as_it_came_too_blocks_are_copied)
 {
     const struct part_pairs *pairs = &parts[0]->halo.pairs[PART_DIRECTION_IN];
-    size_t n_edge = (size_t)pairs->pair[pairs->n_pair].edge;
-    uint32_t *before = memory_alloc(n_edge, sizeof *before);
-    memcpy(before, parts[0]->arrays[PART_DIRECTION_IN].cols, n_edge * sizeof *before);
+    struct part came = cut_part(&dataset, &partition, 0);
+    struct value stored = {.hop = PROGRAM_HOP_HALO};
+    program.value = &stored;
+    program.n_value = 1;
     for (int covers = 0; covers < 2; covers++) {
         struct part_remap remap = {0};
         setup.covers = covers != 0;
         cr_assert_eq(part_remap_open(&setup, parts[0], PART_DIRECTION_IN, &remap), STATUS_OK);
         cr_expect_eq(remap.made.n_bytes, part_remap_bytes(pairs, covers != 0, true));
-        cr_expect_eq(remap.indptr != NULL, covers != 0);
-        expect_columns(&remap, before);
+        cr_expect_eq(remap.edges.indptr != NULL, covers != 0);
+        expect_columns(&came, &remap);
         part_remap_close(&setup, &remap);
     }
-    free(before);
+    cr_expect_arr_eq(parts[0]->bytes, came.bytes, (size_t)came.n_bytes, "the part is as it was");
+    cut_part_close(&came);
 }
 
-Test(part_remap, blocks_that_no_pass_reads_otherwise_have_no_copy)
+Test(part_remap, blocks_that_no_pass_reads_otherwise_stay_the_parts)
 {
     struct part_remap remap = {0};
     setup.in_place = false;
     cr_assert_eq(part_remap_open(&setup, parts[0], PART_DIRECTION_IN, &remap), STATUS_OK);
-    cr_expect_null(remap.cols);
+    cr_expect_null(remap.edges.cols);
     setup.shares = true;
     cr_assert_eq(part_remap_open(&setup, parts[0], PART_DIRECTION_IN, &remap), STATUS_OK);
-    cr_expect_not_null(remap.cols, "rows of part 1 are shared");
-    part_remap_close(&setup, &remap);
+    cr_expect_not_null(remap.edges.cols, "rows of part 1 are shared");
 }
