@@ -29,7 +29,9 @@ struct trainer_setup {
     uint32_t rank, n_rank;
     int32_t n_part;
     const uint32_t *rank_of_part; /* n_part */
-    struct part *const *parts;    /* n_part: open parts of this rank, NULL elsewhere */
+    /* n_part: open parts of this rank, NULL elsewhere. The trainer takes edges out of them (part_take_edges): a part
+     * serves one trainer */
+    struct part *const *parts;
     struct exchange *exchange;
     /* where the arena, and what parts are made into, goes; NULL: into memory. Parts may lie there */
     struct spill *spill;

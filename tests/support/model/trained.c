@@ -1,5 +1,5 @@
 #include "tests/support/model/trained.h"
-#include "tests/support/graphs/part_encode.h"
+#include "tests/support/graphs/cut_graph.h"
 
 #include "protocol/base/memory.h"
 #include "worker/state/trainer_state.h"
@@ -42,21 +42,10 @@ void trained_open(const struct trained_setup *setup, int n_part, struct trained 
     job_fill(setup, n_part, &out->job);
     OK(partition_build(setup->dataset, &out->job, &out->partition));
     out->partition.stores = program_stores(setup->program);
-    for (int p = 0; p < n_part; p++) {
-        void *bytes;
-        size_t n_bytes;
-        OK(part_encode(setup->dataset, &out->partition, p, &bytes, &n_bytes));
-        OK(part_open(bytes, n_bytes, &out->opened[p]));
-        out->parts[p] = &out->opened[p];
-    }
 }
 
 void trained_close(struct trained *t)
 {
-    for (int p = 0; p < t->partition.n_part; p++) {
-        memory_release(MEMORY_OTHER, (void *)(uintptr_t)t->opened[p].bytes, (size_t)t->opened[p].n_bytes, 1);
-        part_release(&t->opened[p]);
-    }
     partition_release(&t->partition);
     free(t->opened);
     free(t->parts);
@@ -179,6 +168,10 @@ double trained_run(const struct trained *t, const struct device_ops *ops, const 
     struct trainer_report report;
     job.memory.recompute = t->partition.n_part % 2 == 0 ? JOB_RECOMPUTE_ALWAYS : JOB_RECOMPUTE_NEVER;
     job.memory.offload = !ops->unified && t->partition.n_part > 1 ? JOB_OFFLOAD_ALWAYS : JOB_OFFLOAD_NEVER;
+    for (int p = 0; p < t->partition.n_part; p++) { /* a part serves one trainer */
+        t->opened[p] = cut_part(t->setup.dataset, &t->partition, p);
+        t->parts[p] = &t->opened[p];
+    }
     OK(exchange_open(1, 1, &setup.exchange));
     OK(trainer_open(&setup, &trainer));
     weights_put(t, trainer, weights);
@@ -188,5 +181,8 @@ double trained_run(const struct trained *t, const struct device_ops *ops, const 
     gradients_get(t, trainer, grad_out);
     trainer_close(trainer);
     exchange_close(setup.exchange);
+    for (int p = 0; p < t->partition.n_part; p++) {
+        cut_part_close(&t->opened[p]);
+    }
     return report.loss;
 }
