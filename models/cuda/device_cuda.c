@@ -8,7 +8,7 @@ const struct device_ops device_cuda = {
     .codecs = DEVICE_CODECS_ALL,
     .n_context = CUDA_CONTEXT_BYTES,
     .n_context_sums = CUDA_SPARSE_BYTES,
-    .joined_edges = CUDA_JOINED_EDGES,
+    .merged_edges = CUDA_JOINED_EDGES,
 #define X(op) .op = cuda_##op,
     DEVICE_OP_LIST(X)
 #undef X

@@ -68,7 +68,7 @@ struct device_ops {
     int64_t n_context;      /* of its own memory: about the bytes of opening it, before it is opened */
     int64_t n_context_sums; /* likewise for sums_open */
     /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none. */
-    int64_t joined_edges;
+    int64_t merged_edges;
 
     /* --- life and memory: failures are returned at once --- */
     enum status (*open)(int n_thread, struct device **out); /* n_thread 0: all cores */

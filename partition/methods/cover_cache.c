@@ -26,11 +26,11 @@ struct cache_header {
 };
 
 /* The header and the counts, as they are in a file. Returns their number. */
-static int pieces_of(struct cache_header *header, const struct part_shared *shared, struct iovec out[5])
+static int pieces_of(struct cache_header *header, const struct part_dedup *shared, struct iovec out[5])
 {
     int n = 0, n_direction = shared->mirrors ? 1 : PART_DIRECTION_N;
     size_t n_sum = (size_t)shared->n_part * ((size_t)shared->n_hop + 1),
-           n_list = n_sum * shared->n_rank * PART_SHARED_N_SIDE;
+           n_list = n_sum * shared->n_rank * PART_DEDUP_N_SIDE;
     out[n++] = (struct iovec){.iov_base = header, .iov_len = sizeof *header};
     for (int d = 0; d < n_direction; d++) {
         out[n++] = (struct iovec){.iov_base = shared->n_row[d], .iov_len = n_list * sizeof *shared->n_row[d]};
@@ -70,7 +70,7 @@ static bool cache_find(const struct part_cover_input *in, const struct job *job,
 }
 
 /* The fault of the file, or NULL. */
-static const char *read_file(int file, const char *key, struct part_shared *shared, struct part_cover_rows *rows_out)
+static const char *read_file(int file, const char *key, struct part_dedup *shared, struct part_cover_rows *rows_out)
 {
     struct cache_header header;
     struct iovec piece[5];
@@ -99,7 +99,7 @@ static const char *read_file(int file, const char *key, struct part_shared *shar
 }
 
 /* Load saved counts. *out is then as part_shared_cover makes it; else it is unchanged. */
-static bool load(const struct partition_cache *cache, const struct part_cover_input *in, struct part_shared *out,
+static bool load(const struct partition_cache *cache, const struct part_cover_input *in, struct part_dedup *out,
                  struct part_cover_rows *rows_out)
 {
     int file = partition_cache_open(cache, "covers");
@@ -107,8 +107,8 @@ static bool load(const struct partition_cache *cache, const struct part_cover_in
         return false;
     }
     const struct partition *partition = in->partition;
-    bool mirrors = part_shared_mirrors(in->dataset->symmetric, true, partition->n_hop);
-    enum status status = part_shared_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
+    bool mirrors = part_dedup_mirrors(in->dataset->symmetric, true, partition->n_hop);
+    enum status status = part_dedup_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
     if (status == STATUS_OK) {
         status = part_sums_acquire(out);
     }
@@ -118,12 +118,12 @@ static bool load(const struct partition_cache *cache, const struct part_cover_in
     close(file);
     if (wrong != NULL) {
         log_warn("the cached covers '%s' have %s: covering the graph again", cache->path, wrong);
-        part_shared_release(out);
+        part_dedup_release(out);
     }
     return wrong == NULL;
 }
 
-static void save(const struct partition_cache *cache, const struct part_shared *shared,
+static void save(const struct partition_cache *cache, const struct part_dedup *shared,
                  const struct part_cover_rows *rows)
 {
     struct cache_header header = {.magic = CACHE_MAGIC,
@@ -140,7 +140,7 @@ static void save(const struct partition_cache *cache, const struct part_shared *
     partition_cache_write(cache, piece, n_piece, "covers");
 }
 
-enum status cover_cache_count(const struct part_cover_input *in, const struct job *job, struct part_shared *out,
+enum status cover_cache_count(const struct part_cover_input *in, const struct job *job, struct part_dedup *out,
                               struct part_cover_rows *rows_out)
 {
     struct partition_cache cache;
@@ -148,7 +148,7 @@ enum status cover_cache_count(const struct part_cover_input *in, const struct jo
     if (keeps && load(&cache, in, out, rows_out)) {
         return STATUS_OK;
     }
-    enum status status = part_shared_cover(in, out, rows_out);
+    enum status status = part_dedup_cover(in, out, rows_out);
     if (status == STATUS_OK && keeps) {
         save(&cache, out, rows_out);
     }

@@ -4,7 +4,7 @@
  * A first placement grows group after group along the heaviest traffic; if that is uneven, largest part to the
  * lightest group. Moves and swaps of parts then lower the traffic within the load limit. Lower numbers win ties.
  * Parts in the order of their numbers are preferred if that is as even and sends little more. Rows that parts of a
- * worker share (part_shared.h) are then sent once instead of twice, and METIS's parts are numbered so that neighbours
+ * worker share (part_dedup.h) are then sent once instead of twice, and METIS's parts are numbered so that neighbours
  * in number are neighbours.
  */
 #include "partition/part/part.h"

@@ -409,7 +409,7 @@ static void release(struct coordinator *c, enum status status)
     score_confusion_release(&c->result.confusion);
     embeddings_release(&c->embeddings);
     splits_release(&c->drawn);
-    free(c->parts.n_kept);
+    free(c->parts.n_buffer);
     plan_release(&c->plan);
     program_release(&c->program);
     part_sizes_release(c->parts.sizes, c->partition.n_part);
@@ -418,7 +418,7 @@ static void release(struct coordinator *c, enum status status)
     checkpoint_release(&c->checkpoint);
     free(c->parts.rank_of_part);
     free(c->workers.machine_of_rank);
-    part_shared_release(&c->parts.shared);
+    part_dedup_release(&c->parts.dedup);
     free(c->workers.memory);
     free(c->workers.libraries);
     free(c->result.traffic.table);

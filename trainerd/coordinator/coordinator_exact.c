@@ -81,7 +81,7 @@ static enum status plan_other(const struct coordinator *c, const struct job *job
         input.steps = false;
         status = plan_build(&input, out);
     }
-    part_shared_release(&other->parts.shared);
+    part_dedup_release(&other->parts.dedup);
     part_sizes_release(other->parts.sizes, other->partition.n_part);
     partition_release(&other->partition);
     program_release(&other->program);

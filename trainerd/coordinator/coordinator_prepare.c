@@ -201,7 +201,7 @@ static enum status cover_program(struct coordinator *c, const struct program *pr
         own_rank[p] = p;
     }
     const struct part_cover_input input = cover_input(c, program, own_rank, (uint32_t)c->partition.n_part);
-    enum status status = cover_cache_count(&input, &c->job, &c->parts.shared, &rows);
+    enum status status = cover_cache_count(&input, &c->job, &c->parts.dedup, &rows);
     bool counted = status == STATUS_OK && rows.n_halo > 0;
     c->parts.cover_share = counted ? (double)rows.n_cover / (double)rows.n_halo : 1.0;
     free(own_rank);
@@ -248,22 +248,21 @@ static enum status count_sizes(struct coordinator *c)
 static enum status place(struct coordinator *c)
 {
     uint32_t n_worker = (uint32_t)c->job.workers.count;
-    bool shares = memory_plan_shares(&c->job, &c->program, c->partition.n_part, n_worker, c->partition.covered);
+    bool shares = memory_plan_dedups(&c->job, &c->program, c->partition.n_part, n_worker, c->partition.covered);
     c->parts.rank_of_part = memory_alloc((size_t)c->partition.n_part, sizeof *c->parts.rank_of_part);
     partition_place(c->partition.n_part, c->parts.sizes, (int32_t)n_worker, c->parts.rank_of_part);
-    if (c->parts.shared.n_part > 0 &&
-        !(shares && c->partition.covered && (uint32_t)c->partition.n_part == n_worker)) {
-        part_shared_release(&c->parts.shared); /* counted to see what it would save */
+    if (c->parts.dedup.n_part > 0 && !(shares && c->partition.covered && (uint32_t)c->partition.n_part == n_worker)) {
+        part_dedup_release(&c->parts.dedup); /* counted to see what it would save */
     }
-    if (!shares || c->parts.shared.n_part > 0) {
+    if (!shares || c->parts.dedup.n_part > 0) {
         return STATUS_OK;
     }
     struct part_cover_rows rows;
     const struct part_cover_input input = cover_input(c, &c->program, c->parts.rank_of_part, n_worker);
-    enum status status = c->partition.covered ? cover_cache_count(&input, &c->job, &c->parts.shared, &rows)
-                                              : part_shared_build(&c->dataset, &c->partition, c->parts.rank_of_part,
-                                                                  n_worker, &c->parts.shared);
-    c->parts.shared.spreads = memory_plan_spreads(&c->program);
+    enum status status = c->partition.covered ? cover_cache_count(&input, &c->job, &c->parts.dedup, &rows)
+                                              : part_dedup_build(&c->dataset, &c->partition, c->parts.rank_of_part,
+                                                                 n_worker, &c->parts.dedup);
+    c->parts.dedup.scatters = memory_plan_scatters(&c->program);
     return status;
 }
 
@@ -324,7 +323,7 @@ static enum status report_parts(struct coordinator *c)
             &c->progress,
             "inputs: each part has a copy of the features that it reads, so the first layer sends nothing");
     }
-    if (c->parts.shared.sums[PART_DIRECTION_IN] != NULL) {
+    if (c->parts.dedup.sums[PART_DIRECTION_IN] != NULL) {
         progress_print(&c->progress, "covers: %.0f %% of the halo rows are sent, as rows or as sums",
                        100.0 * c->parts.cover_share);
     }
@@ -342,7 +341,7 @@ struct plan_input coordinator_plan_input(const struct coordinator *c)
                                .program = &c->program,
                                .prune = &c->parts.prune,
                                .rank_of_part = c->parts.rank_of_part,
-                               .shared = c->parts.shared.n_part > 0 ? &c->parts.shared : NULL,
+                               .dedup = c->parts.dedup.n_part > 0 ? &c->parts.dedup : NULL,
                                .partition_bytes = c->parts.n_bytes,
                                .steps = c->options->steps};
 }
@@ -360,19 +359,19 @@ static int64_t memory_planned(const struct plan *plan)
 static void kept_count(struct coordinator *c)
 {
     struct step_lists lists;
-    struct kept_list kept;
+    struct stale_list stale;
     struct feedback_list feedback;
     step_lists_lower(&c->program, &lists);
-    kept_list_build(&c->program, &lists.phase[STEP_PHASE_TRAIN], &kept);
+    stale_list_build(&c->program, &lists.phase[STEP_PHASE_TRAIN], &stale);
     feedback_list_build(&c->program, &lists.phase[STEP_PHASE_TRAIN], &feedback);
-    bool any = kept.n + feedback.n > 0;
-    c->parts.n_kept = any ? memory_alloc((size_t)c->partition.n_part, sizeof *c->parts.n_kept) : NULL;
+    bool any = stale.n + feedback.n > 0;
+    c->parts.n_buffer = any ? memory_alloc((size_t)c->partition.n_part, sizeof *c->parts.n_buffer) : NULL;
     for (int32_t part = 0; any && part < c->partition.n_part; part++) {
         const struct part_halo *own = &c->parts.sizes[part].halo;
-        c->parts.n_kept[part] = kept_list_floats(&kept, own) + feedback_list_floats(&feedback, own);
+        c->parts.n_buffer[part] = stale_list_floats(&stale, own) + feedback_list_floats(&feedback, own);
     }
-    c->training.floats.n_kept = c->parts.n_kept;
-    kept_list_release(&kept);
+    c->training.floats.n_buffer = c->parts.n_buffer;
+    stale_list_release(&stale);
     feedback_list_release(&feedback);
     step_lists_release(&lists);
 }

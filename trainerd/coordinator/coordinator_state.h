@@ -24,9 +24,9 @@ struct coordinator_parts {
     struct prune prune;
     struct part_sizes *sizes; /* by part, as the next two */
     int32_t *rank_of_part;
-    int64_t *n_kept;           /* floats of its stale buffers and residuals; NULL: there are no such */
-    struct part_shared shared; /* zeroed: parts of a worker share no rows */
-    double cover_share;        /* rows that travel with covers, as a share of those that travel without */
+    int64_t *n_buffer;       /* floats of its stale buffers and residuals; NULL: there are no such */
+    struct part_dedup dedup; /* zeroed: parts of a worker share no rows */
+    double cover_share;      /* rows that travel with covers, as a share of those that travel without */
 };
 
 struct coordinator_workers {
@@ -78,7 +78,7 @@ enum status coordinator_prepare(struct coordinator *c);
 /* The job's program, from the dataset. */
 enum status coordinator_program(struct coordinator *c);
 
-/* What its epochs leave out, the parts' sizes, covers and shared rows, and the parts' workers. */
+/* What its epochs leave out, the parts' sizes, covers and deduplicated rows, and the parts' workers. */
 enum status coordinator_count(struct coordinator *c);
 
 struct plan_input coordinator_plan_input(const struct coordinator *c);

@@ -112,7 +112,7 @@ static bool same_round(const struct exchange_key *a, const struct exchange_key *
 
 static bool is_of_stock(const struct exchange_key *key)
 {
-    return key->phase == EXCHANGE_PHASE_KEPT_ROWS || key->phase == EXCHANGE_PHASE_KEPT_GRADIENTS;
+    return key->phase == EXCHANGE_PHASE_STALE_ROWS || key->phase == EXCHANGE_PHASE_STALE_GRADIENTS;
 }
 
 /* Is it asked for by a payload that is offered now? */

@@ -77,7 +77,7 @@ void traffic_phase(struct traffic *t, enum step_phase phase, bool tentative)
 /* What a halo pass of this phase moves. */
 static enum traffic_what what_of(uint32_t phase)
 {
-    bool forward = phase == EXCHANGE_PHASE_FORWARD || phase == EXCHANGE_PHASE_KEPT_ROWS;
+    bool forward = phase == EXCHANGE_PHASE_FORWARD || phase == EXCHANGE_PHASE_STALE_ROWS;
     return forward ? TRAFFIC_FORWARD : phase == EXCHANGE_PHASE_EVALUATE ? TRAFFIC_EVALUATE : TRAFFIC_BACKWARD;
 }
 

@@ -1,9 +1,9 @@
 #include "worker/halo/halo.h"
 
 #include "worker/halo/source.h"
-#include "worker/route/joined.h"
+#include "worker/route/merged.h"
 #include "worker/route/sample.h"
-#include "worker/route/sample_shared.h"
+#include "worker/route/sample_dedup.h"
 #include "worker/state/pin.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ struct halo *halo_open(struct trainer *t)
     h->fetch.slot = memory_alloc((size_t)t->plan.payloads.n_fetch_slot, sizeof *h->fetch.slot);
     h->sent.piece = memory_alloc((size_t)t->plan.payloads.n_pack_slot, sizeof *h->sent.piece);
     h->owners = own_parts_owners(&t->own);
-    h->owners.shared = shared_rows_counts(t->routes.shared_rows);
+    h->owners.dedup = dedup_counts(t->routes.dedup);
     h->asked = memory_alloc((size_t)t->plan.payloads.n_ask_slot, sizeof *h->asked);
     halo_routes_open(&h->owners, &h->routes);
     memory_count(MEMORY_STRUCTURE, halo_routes_bytes(&h->owners));
@@ -31,7 +31,7 @@ void halo_close(struct halo *h)
         free(h->walk);
         free(h->fetch.slot);
         free(h->sent.piece);
-        h->owners.shared = shared_rows_counts(h->trainer->routes.shared_rows);
+        h->owners.dedup = dedup_counts(h->trainer->routes.dedup);
         memory_count(MEMORY_STRUCTURE, -halo_routes_bytes(&h->owners));
         halo_routes_close(&h->routes);
         free(h->asked);
@@ -105,7 +105,7 @@ static void hops_find(struct halo *h)
         h->hop.blocks = t->program.value[h->op->out].hop;
         h->hop.rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop.blocks : program_hop_before(h->hop.blocks);
         h->hop.travelling = halo_pass_hop(&t->program, h->op, h->pass);
-        h->hop.listed = halo_list_hop(h->owners.shared, &t->program, h->op, h->pass);
+        h->hop.listed = halo_list_hop(h->owners.dedup, &t->program, h->op, h->pass);
     }
 }
 
@@ -126,14 +126,15 @@ static struct halo_sources sources_find(const struct halo *h)
     const struct aggregate_def *aggregate = aggregate_defs[h->op->aggregate];
     if (h->step->stored) { /* forward, what linear maps make of own rows is read where it is */
         bool maps_own = memory_plan_maps_own(t->setup.job, &t->program, t->setup.n_rank);
-        const struct payload_source *all = maps_own && !h->step->backward && aggregate->is_linear ? &source_in_place
-                                                                                                  : &source_stored;
+        const struct payload_source *all = maps_own && !h->step->backward && aggregate->is_linear
+                                               ? &source_in_place
+                                               : &source_replicated;
         return (struct halo_sources){all, all, all};
     }
     bool diagonal_packs = h->pass->direction == HALO_DIRECTION_RETURN && !h->pass->transposed;
     struct halo_sources out = {.own = diagonal_packs ? &source_packed : &source_in_place, .remote = &source_fetched};
-    if (memory_plan_keeps(&t->program, h->step)) {
-        out.local = out.remote = &source_kept;
+    if (memory_plan_is_stale(&t->program, h->step)) {
+        out.local = out.remote = &source_stale;
     } else if (t->routes.payloads != NULL) {
         out.local = source_of_spill(h);
     } else { /* what returns, what forward's places count, and what is lossy, are payloads here, too */
@@ -146,17 +147,17 @@ static struct halo_sources sources_find(const struct halo *h)
 static void pass_begin(struct trainer *t, const struct step *step)
 {
     struct halo *h = t->routes.halo;
-    bool keeps = memory_plan_keeps(&t->program, step);
+    bool keeps = memory_plan_is_stale(&t->program, step);
     h->step = step;
     h->op = &t->program.op[step->op];
     h->pass = step->halo;
     h->workspace = &t->plan.workspace[step->op][step->backward];
-    bool shares = t->routes.shared_rows != NULL && !step->stored && h->pass->direction != HALO_DIRECTION_RETURN;
+    bool shares = t->routes.dedup != NULL && !step->stored && h->pass->direction != HALO_DIRECTION_RETURN;
     h->sample = step->lossy ? t->routes.sample : NULL;
     h->owners.drawn = h->sample != NULL ? sample_drawn(h->sample) : NULL;
-    h->owners.shared = h->sample != NULL && shares ? sample_shared_counts(sample_shared_of(h->sample))
-                                                   : shared_rows_counts(t->routes.shared_rows);
-    h->shared = shares ? h->owners.shared : NULL;
+    h->owners.dedup = h->sample != NULL && shares ? sample_dedup_counts(sample_dedup_of(h->sample))
+                                                  : dedup_counts(t->routes.dedup);
+    h->dedup = shares ? h->owners.dedup : NULL;
     hops_find(h);
     h->slots = memory_plan_payloads(&t->plan, t->setup.job, &t->program, step, h->hop.listed);
     for (int k = 0; k < HALO_N_PIECE; k++) {
@@ -193,21 +194,21 @@ static void pass_begin(struct trainer *t, const struct step *step)
 }
 
 /* All blocks as one, where a sum reads rows that lie in the arena; else NULL. */
-static const struct device_block *joined_of(const struct halo *h)
+static const struct device_block *merged_of(const struct halo *h)
 {
     const struct step_operand *rows = step_operand(h->step, h->pass->piece[0]);
     bool is_sum = aggregate_defs[h->op->aggregate]->is_linear;
     bool in_arena = is_sum && !(rows->array == STEP_ARRAY_VALUE && rows->index == 0);
-    return in_arena && !h->step->stored ? joined_block(h->trainer->routes.joined, halo_blocks(h)) : NULL;
+    return in_arena && !h->step->stored ? merged_block(h->trainer->routes.merged, halo_blocks(h)) : NULL;
 }
 
 /* All own parts at once, from where the first one's rows are. */
-static void joined_run(struct halo *h, const struct device_block *block)
+static void merged_run(struct halo *h, const struct device_block *block)
 {
     struct op_call call = halo_call_begin(h, 0);
     call.n = block->n_row;
     call.block = block;
-    call.scale = call.col_scale = joined_scale(h->trainer->routes.joined);
+    call.scale = call.col_scale = merged_scale(h->trainer->routes.merged);
     call.payload[0] = call.own[0];
     call.order.first = call.order.last = call.order.only = true;
     h->pass->run(&call);
@@ -236,9 +237,9 @@ enum status halo_run(struct trainer *t, const struct step *step)
 {
     struct halo *h = t->routes.halo;
     pass_begin(t, step);
-    const struct device_block *joined = joined_of(h);
-    if (joined != NULL) {
-        joined_run(h, joined);
+    const struct device_block *merged = merged_of(h);
+    if (merged != NULL) {
+        merged_run(h, merged);
         return exchange_settle(t->setup.exchange);
     }
     struct pin workspace = pin_open(t, step, PIN_USE_AROUND);

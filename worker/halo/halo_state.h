@@ -78,10 +78,10 @@ struct halo_sends {
 struct halo {
     struct trainer *trainer;
     struct halo_owners owners;
-    const struct sample *sample;      /* whose rows travel in this pass; NULL: all do */
-    const struct part_shared *shared; /* other ranks' rows come once for all own parts; NULL: for each part */
-    struct halo_sources source;       /* of this pass */
-    struct halo_walk *walk;           /* n_own */
+    const struct sample *sample;    /* whose rows travel in this pass; NULL: all do */
+    const struct part_dedup *dedup; /* other ranks' rows come once for all own parts; NULL: for each part */
+    struct halo_sources source;     /* of this pass */
+    struct halo_walk *walk;         /* n_own */
     const struct step *step;
     const struct op *op;
     const struct halo_pass *pass;

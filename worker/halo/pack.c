@@ -4,16 +4,16 @@
 #include "protocol/base/log.h"
 #include "worker/halo/feedback.h"
 #include "worker/route/sample.h"
-#include "worker/route/sample_shared.h"
+#include "worker/route/sample_dedup.h"
 
-/* The list of a route of shared rows that is given. */
-static struct shared_list list_of(const struct halo *h, const struct halo_route *route)
+/* The list of a route of deduplicated rows that is given. */
+static struct dedup_list list_of(const struct halo *h, const struct halo_route *route)
 {
-    return (struct shared_list){.d = halo_blocks(h),
-                                .hop = h->hop.listed,
-                                .i = route->i,
-                                .rank = (uint32_t)(route->k / PART_SHARED_N_SIDE),
-                                .side = (enum part_shared_side)(route->k % PART_SHARED_N_SIDE)};
+    return (struct dedup_list){.d = halo_blocks(h),
+                               .hop = h->hop.listed,
+                               .i = route->i,
+                               .rank = (uint32_t)(route->k / PART_DEDUP_N_SIDE),
+                               .side = (enum part_dedup_side)(route->k % PART_DEDUP_N_SIDE)};
 }
 
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k)
@@ -237,18 +237,18 @@ static struct rows rows_to(const struct halo *h, const struct halo_packing *what
 {
     const struct trainer *t = h->trainer;
     const struct halo_route *route = &what->route;
-    const struct shared_list to = list_of(h, route);
-    const uint32_t *rows = !route->is_shared   ? rows_given(h, route->i, route->k)
-                           : h->sample != NULL ? sample_shared_given(sample_shared_of(h->sample), &to)
-                                               : shared_rows_given(t->routes.shared_rows, &to);
+    const struct dedup_list to = list_of(h, route);
+    const uint32_t *rows = !route->is_dedup    ? rows_given(h, route->i, route->k)
+                           : h->sample != NULL ? sample_dedup_given(sample_dedup_of(h->sample), &to)
+                                               : dedup_given(t->routes.dedup, &to);
     return (struct rows){.n = n, .rows = rows + first, .factor = halo_factor(h)};
 }
 
 /* Sums that own part i makes for taker k, from `first` on: what its rows would add to the taker's alone. */
-static void sums_write(const struct halo *h, const struct shared_list *to, int64_t first, int64_t n, float *out)
+static void sums_write(const struct halo *h, const struct dedup_list *to, int64_t first, int64_t n, float *out)
 {
     struct op_call call = halo_call_begin(h, to->i);
-    const struct device_block block = shared_rows_sum_block(h->trainer->routes.shared_rows, to, first, n);
+    const struct device_block block = dedup_sum_block(h->trainer->routes.dedup, to, first, n);
     call.self = false;
     call.order.first = true;
     call.block = &block;
@@ -263,9 +263,8 @@ static void piece_write(const struct halo *h, int p, const struct halo_packing *
                         char *out)
 {
     const struct halo_route *route = &what->route;
-    const struct shared_list to = list_of(h, route);
-    int64_t n_sum = route->is_shared ? shared_rows_sums(h->trainer->routes.shared_rows, &to) : 0,
-            n_sent = route->n_row - n_sum;
+    const struct dedup_list to = list_of(h, route);
+    int64_t n_sum = route->is_dedup ? dedup_sums(h->trainer->routes.dedup, &to) : 0, n_sent = route->n_row - n_sum;
     int64_t n_left = row < n_sent ? n_sent - row : 0, n_gathered = n < n_left ? n : n_left;
     ASSERT(p == 0 || n_sum == 0);
     if (n_gathered > 0) {

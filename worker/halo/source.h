@@ -25,15 +25,15 @@ extern const struct payload_source source_in_place; /* the other part is of this
 extern const struct payload_source
     source_packed; /* likewise, but the aggregate wants payload rows: packed in scratch */
 extern const struct payload_source source_fetched; /* the other part is of another rank */
-extern const struct payload_source source_kept;    /* payloads of the epoch before */
+extern const struct payload_source source_stale;   /* payloads of the epoch before */
 extern const struct payload_source
     /* the other part is of this rank, its rows and payloads lie in the spill, written before any block */
     source_spilled;
 extern const struct payload_source source_gathered; /* likewise, but payloads are packed when a block wants them */
 extern const struct payload_source
-    source_stored; /* of any rank: rows are made here, behind own ones, of stored inputs */
+    source_replicated; /* of any rank: rows are made here, behind own ones, of stored inputs */
 
-/* Shared rows: all own parts are done with the part that came by; a payload that was waited for may go. errors 
+/* Deduplicated rows: all own parts are done with the part that came by; a payload that was waited for may go. errors 
  * STATUS_PEER */
 enum status source_fetched_pass(struct halo *h);
 

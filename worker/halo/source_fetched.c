@@ -1,7 +1,7 @@
 /* Rows of parts of other ranks: fetched over the exchange, as many ahead as the credit allows. */
 #include "protocol/base/fault.h"
 #include "worker/halo/source.h"
-#include "worker/route/sample_shared.h"
+#include "worker/route/sample_dedup.h"
 #include "worker/state/staging.h"
 
 /* Fetch payloads until the credit is used up. */
@@ -36,14 +36,14 @@ static enum status fetch_ahead(struct halo *h)
 
 /* Own part i's rows, picked out of those that came for several: piece after piece, as they would have come for it
  * alone. */
-static void spread(struct halo *h, const struct halo_pair *pair, const char *from, char *to)
+static void scatter(struct halo *h, const struct halo_pair *pair, const char *from, char *to)
 {
     const struct trainer *t = h->trainer;
     enum part_direction d = halo_blocks(h);
     const struct part_rows taken = halo_rows_taken(h, pair->i);
     int64_t n_row = part_rows_at(&taken, pair->k), n_all = h->routes.take[h->fetch.n_used].n_row;
-    const uint32_t *places = h->sample != NULL ? sample_shared_spread(sample_shared_of(h->sample), pair->i, pair->k)
-                                               : shared_rows_spread(t->routes.shared_rows, d, pair->i, pair->k);
+    const uint32_t *places = h->sample != NULL ? sample_dedup_scatter(sample_dedup_of(h->sample), pair->i, pair->k)
+                                               : dedup_scatter(t->routes.dedup, d, pair->i, pair->k);
     for (int p = 0; p < h->pass->n_piece; p++) {
         int64_t n_word = h->bytes[p] / (int64_t)sizeof(float); /* of which coded rows, too, have a whole number */
         if (n_word > 0) {
@@ -64,9 +64,9 @@ static enum status fetched_take(struct halo *h, const struct halo_pair *pair, st
         s->free = staging_in(h->trainer, s->begin, s->payload, s->n_bytes, s->unread);
     }
     const void *payload = s->payload;
-    if (status == STATUS_OK && h->shared != NULL && h->shared->spreads) {
+    if (status == STATUS_OK && h->dedup != NULL && h->dedup->scatters) {
         char *own = halo_workspace(h, source_packed_at(h));
-        spread(h, pair, payload, own);
+        scatter(h, pair, payload, own);
         payload = own;
     }
     if (status == STATUS_OK) {
@@ -89,7 +89,7 @@ static enum status slot_end(struct halo *h)
 static enum status fetched_done(struct halo *h, const struct halo_pair *pair)
 {
     (void)pair;
-    return h->shared != NULL ? STATUS_OK : slot_end(h); /* other own parts may take it, too */
+    return h->dedup != NULL ? STATUS_OK : slot_end(h); /* other own parts may take it, too */
 }
 
 enum status source_fetched_pass(struct halo *h)

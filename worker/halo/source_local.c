@@ -1,7 +1,7 @@
 /* Rows of parts in the same process: read in place, or packed in scratch where the aggregate wants payload rows. */
 #include "worker/halo/source.h"
+#include "worker/route/dedup.h"
 #include "worker/route/sample.h"
-#include "worker/route/shared_rows.h"
 
 /* Own rows on the diagonal; else the other part's rows where they lie, through blocks whose columns are those
  * rows. */
@@ -61,12 +61,12 @@ static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct
 {
     const struct trainer *t = h->trainer;
     enum part_direction d = halo_blocks(h);
-    enum part_shared_side side = part_shared_side_of(pair->q, t->own.number[pair->i]);
+    enum part_dedup_side side = part_dedup_side_of(pair->q, t->own.number[pair->i]);
     h->block = part_device_block(&t->own.part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
     h->block.n_col = h->routes.take[h->fetch.n_used].n_row;
     call->block = &h->block;
-    call->col_scale = shared_rows_scale(t->routes.shared_rows, d, h->hop.listed, pair->q, side);
-    call->col_node = shared_rows_node(t->routes.shared_rows, d, h->hop.listed, pair->q, side);
+    call->col_scale = dedup_scale(t->routes.dedup, d, h->hop.listed, pair->q, side);
+    call->col_node = dedup_node(t->routes.dedup, d, h->hop.listed, pair->q, side);
     return h->block.n_col;
 }
 
@@ -80,7 +80,7 @@ void source_point(struct halo *h, const struct halo_pair *pair, const void *payl
         call->back.rows = h->sample != NULL && pair->i != pair->j
                               ? sample_given(h->sample, pair->i, pair->k)
                               : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
-    } else if (h->shared != NULL && !h->shared->spreads && pair->j < 0) {
+    } else if (h->dedup != NULL && !h->dedup->scatters && pair->j < 0) {
         n_row = shared_block(h, pair, call);
     } else {
         halo_block(h, pair->i, d, pair->k, call);

@@ -64,4 +64,4 @@ static enum status stored_take(struct halo *h, const struct halo_pair *pair, str
     return STATUS_OK;
 }
 
-const struct payload_source source_stored = {.take = stored_take};
+const struct payload_source source_replicated = {.take = stored_take};

@@ -1,4 +1,4 @@
-/* The walk over blocks: part after part, or where rows are shared all own parts together around the circle of
+/* The walk over blocks: part after part, or where rows are deduplicated all own parts together around the circle of
  * parts. */
 #include "worker/halo/source.h"
 #include "worker/state/pin.h"
@@ -166,5 +166,5 @@ static enum status circle_walk(struct halo *h)
 
 enum status halo_walk(struct halo *h)
 {
-    return h->shared != NULL ? circle_walk(h) : parts_walk(h);
+    return h->dedup != NULL ? circle_walk(h) : parts_walk(h);
 }

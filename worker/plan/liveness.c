@@ -196,13 +196,13 @@ static bool same_shape(const struct lives *l, int a, int b)
 }
 
 /* Of gradients that share memory, by root: when the last of them is last read, and last written. */
-struct shared {
+struct dedup {
     int *end, *changed; /* n_value */
 };
 
 /* The gradient of in[k], first written by this step, may lie on that of out when that is not read any more; one that
  * is only passed on, and not changed later, also beside others that are only read. */
-static void grad_share(struct lives *l, const struct step *step, int k, struct shared *shared)
+static void grad_share(struct lives *l, const struct step *step, int k, struct dedup *dedup)
 {
     const struct op *op = &l->program->op[step->op];
     int in = op->in[k], base = l->program->n_value, root = l->root[base + op->out] - base, now = step->time;
@@ -211,12 +211,12 @@ static void grad_share(struct lives *l, const struct step *step, int k, struct s
         !same_shape(l, in, op->out)) {
         return;
     }
-    if (shared->end[root] <= now || (passes && shared->changed[root] <= now && l->changed[in] == now)) {
+    if (dedup->end[root] <= now || (passes && dedup->changed[root] <= now && l->changed[in] == now)) {
         struct life *life = &l->life[base + root];
         l->root[base + in] = base + root;
         life_join(life, &l->life[base + in]);
-        shared->end[root] = life_end(life);
-        shared->changed[root] = l->changed[in] > shared->changed[root] ? l->changed[in] : shared->changed[root];
+        dedup->end[root] = life_end(life);
+        dedup->changed[root] = l->changed[in] > dedup->changed[root] ? l->changed[in] : dedup->changed[root];
     }
 }
 
@@ -224,12 +224,12 @@ static void grads_share(struct lives *l)
 {
     const struct step_list *list = &l->plan->steps.phase[STEP_PHASE_TRAIN];
     int n_value = l->program->n_value;
-    struct shared shared = {.end = memory_alloc((size_t)(2 * n_value), sizeof *shared.end)};
-    shared.changed = shared.end + n_value;
+    struct dedup dedup = {.end = memory_alloc((size_t)(2 * n_value), sizeof *dedup.end)};
+    dedup.changed = dedup.end + n_value;
     for (int v = 0; v < n_value; v++) {
         const struct life *life = &l->life[n_value + v];
-        shared.end[v] = life->n_span > 0 ? life_end(life) : -1;
-        shared.changed[v] = l->changed[v];
+        dedup.end[v] = life->n_span > 0 ? life_end(life) : -1;
+        dedup.changed[v] = l->changed[v];
     }
     for (int s = 0; s < list->n_step; s++) {
         const struct step *step = &list->step[s];
@@ -237,10 +237,10 @@ static void grads_share(struct lives *l)
             continue;
         }
         for (int k = OP_N_IN - 1; k >= 0; k--) { /* the first last, as backward writes it last */
-            grad_share(l, step, k, &shared);
+            grad_share(l, step, k, &dedup);
         }
     }
-    free(shared.end);
+    free(dedup.end);
 }
 
 /* --- fused chains --- */

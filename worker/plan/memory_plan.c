@@ -149,17 +149,17 @@ static int64_t most_packed(const struct memory_plan_input *in, const struct part
     return most;
 }
 
-static bool spreads(const struct memory_plan_input *in)
+static bool scatters(const struct memory_plan_input *in)
 {
-    return in->shared != NULL && in->shared->spreads;
+    return in->dedup != NULL && in->dedup->scatters;
 }
 
 /* Rows of the largest payload that scratch has: of parts of this rank, which have no slots, and any that is decoded
- * or picked out of shared rows. `diagonal`: of own rows, too. */
+ * or picked out of deduplicated rows. `diagonal`: of own rows, too. */
 static int64_t payload_rows(const struct memory_plan_input *in, bool diagonal)
 {
     int64_t rows = 0;
-    bool all = program_codes(in->program) || spreads(in);
+    bool all = program_codes(in->program) || scatters(in);
     int n_direction = program_codes(in->program) ? 2 : 1; /* exact gradients go the other way, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
         rows = larger(rows, diagonal ? in->own[i].n_own : 0);
@@ -178,7 +178,7 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
 {
     struct memory_workspace out = {.n_scratch = op_scratch(in, plan, op)};
     bool packs = op->kind == OP_KIND_AGGREGATE && !program_reads_stored(in->program, op) &&
-                 (program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate) || spreads(in));
+                 (program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate) || scatters(in));
     if (!packs) {
         return out;
     }
@@ -213,8 +213,7 @@ static void payloads_plan(const struct memory_plan_input *in, enum step_phase ph
                                                                    : 0;
         return;
     }
-    int32_t hop = phase == STEP_PHASE_TRAIN ? halo_list_hop(in->shared, in->program, op, step->halo)
-                                            : PROGRAM_HOP_ALL;
+    int32_t hop = phase == STEP_PHASE_TRAIN ? halo_list_hop(in->dedup, in->program, op, step->halo) : PROGRAM_HOP_ALL;
     struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, hop);
     struct memory_workspace *workspace = &plan->workspace[step->op][step->backward];
     plan->payloads.n_fetch_slot = (int32_t)larger(plan->payloads.n_fetch_slot, r.n_fetch_slot);
@@ -420,7 +419,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     out->payloads.sample = memory_plan_sample(in);
     workspaces_plan(in, out);
     memory_plan_structure(in, out);
-    memory_plan_kept(in, out);
+    memory_plan_buffers(in, out);
     out->bytes[MEMORY_PARAMETERS] = parameters_bytes(in, out);
     memory_plan_traffic_sums(in, out);
     out->trace = trace_plan(in, out);
@@ -444,7 +443,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 
 void memory_plan_release(struct memory_plan *plan)
 {
-    kept_list_release(&plan->payloads.kept);
+    stale_list_release(&plan->payloads.stale);
     feedback_list_release(&plan->payloads.feedback);
     free(plan->payloads.halo);
     free(plan->rows.row_begin);

@@ -14,7 +14,7 @@
 #include "protocol/job/job.h"
 #include "worker/exchange/traffic.h"
 #include "worker/plan/feedback_list.h"
-#include "worker/plan/kept_list.h"
+#include "worker/plan/stale_list.h"
 #include "worker/rows/halo_routes.h"
 #include "worker/trace/trace.h"
 
@@ -116,7 +116,7 @@ struct memory_plan_input {
     bool sparse_features; /* as stored; the program may want them dense */
     int32_t n_own_part;
     const struct memory_plan_part *own; /* n_own_part, part numbers ascending */
-    const struct part_shared *shared;   /* where memory_plan_shares: of all parts or of this rank's; else NULL */
+    const struct part_dedup *dedup;     /* where memory_plan_dedups: of all parts or of this rank's; else NULL */
 };
 
 /* How rows of all own parts lie, each part's rounded up to 16. */
@@ -170,7 +170,7 @@ struct memory_halo {
     int64_t n_route_bytes;                              /* of a pass's routes */
     int32_t n_fetch_slot, n_pack_slot, n_ask_slot;      /* of the pass that has most */
     struct memory_sample sample;
-    struct kept_list kept;
+    struct stale_list stale;
     struct feedback_list feedback;
     /* Of MEMORY_PAYLOADS those that live through the job: payloads kept, received and to be sent, or residuals. */
     int64_t n_kept_bytes;
@@ -206,7 +206,7 @@ struct memory_plan {
     struct memory_workspace (*workspace)[STEP_WORKSPACE_N]; /* n_op; of chains filled in by liveness_place */
     struct memory_workspace loss_workspace;
     struct trace_limits trace;     /* output.trace: events of its epoch; none without */
-    bool joined[PART_DIRECTION_N]; /* all blocks are one (joined.h), where no row has too many edges */
+    bool merged[PART_DIRECTION_N]; /* all blocks are one (merged.h), where no row has too many edges */
     struct memory_rows rows;
     struct memory_arena arena;
     struct memory_spill spill;
@@ -266,8 +266,8 @@ void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase 
                          int32_t hop, struct memory_plan *plan);
 void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memory_plan *plan);
 
-/* Bytes of blocks joined into one. */
-int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted);
+/* Bytes of blocks merged into one. */
+int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted);
 
 /* Bytes of an own part's features as they are stored; as the program takes them, where these are others. */
 int64_t memory_plan_features(const struct memory_plan_input *input, int32_t i);
@@ -297,12 +297,12 @@ uint32_t memory_plan_hops(const struct program *program, enum part_direction d, 
  * rows that several parts of a worker take from a part of another one, which then travel once. Not where every part
  * is walked alone: spilled, or with sums in the workspace; nor where parts keep their rows for the next epoch.
  * Finished gradients are each part's own. The same on every worker. */
-bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank,
+bool memory_plan_dedups(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank,
                         bool covered);
 
 /* Are each part's rows picked out of shared ones? Else its blocks' columns are remapped to count these. Where
  * payloads are coded, sampled or counted by places: those of parts of one rank are each part's own, too. */
-bool memory_plan_spreads(const struct program *program);
+bool memory_plan_scatters(const struct program *program);
 
 /* Are features of halo rows stored with the parts (program_store), of which there are so many in all? A linear map of
  * them, whose gradients have other bits then, is the same for any number of workers, and so are inputs alone that
@@ -340,7 +340,7 @@ int64_t memory_plan_value_begin(const struct memory_plan *plan, int32_t hop, int
 /* Rows of an own part that count at a hop. */
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop);
 
-/* --- memory_plan_payloads.c, with memory_plan_covers, _hops, _shares and _spreads --- */
+/* --- memory_plan_payloads.c, with memory_plan_covers, _hops, _dedups and _scatters --- */
 
 /* Own parts' pairs, and their owners. owns: the caller frees .own */
 struct halo_owners memory_plan_owners(const struct memory_plan_input *input);
@@ -349,10 +349,10 @@ struct halo_owners memory_plan_owners(const struct memory_plan_input *input);
 struct memory_sample memory_plan_sample(const struct memory_plan_input *input);
 
 /* What is kept from epoch to epoch: kept, feedback, n_kept_bytes and the lists of places. */
-void memory_plan_kept(const struct memory_plan_input *input, struct memory_plan *plan);
+void memory_plan_buffers(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* Does this halo pass read payloads that are kept, and needs no slots? */
-bool memory_plan_keeps(const struct program *program, const struct step *step);
+bool memory_plan_is_stale(const struct program *program, const struct step *step);
 
 /* Count the payloads of halo passes: plan->payloads.halo. */
 void memory_plan_halos(const struct memory_plan_input *input, struct memory_plan *plan);

@@ -94,16 +94,16 @@ enum status memory_plan_check(const struct memory_plan *plan, const struct job *
     int64_t need = memory_plan_total(plan), share = device_share(capacity), limit = job->memory.limit;
     int64_t on_host = memory_sum(all.bytes[MEMORY_PLACE_HOST]) + memory_sum(all.bytes[MEMORY_PLACE_PINNED]);
     if (share > 0 && need > share) {
-        char shared[64] = "";
+        char dedup[64] = "";
         if (capacity->n_sharing > 1) {
-            snprintf(shared, sizeof shared, ", which %u workers share", capacity->n_sharing);
+            snprintf(dedup, sizeof dedup, ", which %u workers share", capacity->n_sharing);
         }
         return status_fail(
             STATUS_NOMEM,
             "worker %u needs %lld bytes of GPU memory by plan (%lld of them for CUDA itself), more than its %lld: "
             "%s has %lld%s: use more GPUs, %s%sa smaller exchange.prefetch or a smaller model",
             rank, (long long)need, (long long)plan->bytes[MEMORY_CONTEXT], (long long)share, capacity->name,
-            (long long)capacity->n_bytes, shared, capacity->n_sharing > 1 ? "fewer workers on each, " : "",
+            (long long)capacity->n_bytes, dedup, capacity->n_sharing > 1 ? "fewer workers on each, " : "",
             hint_of(job));
     }
     if (limit > 0 && need > limit) {

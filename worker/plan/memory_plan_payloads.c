@@ -31,7 +31,7 @@ uint32_t memory_plan_hops(const struct program *program, enum part_direction d, 
     return hops;
 }
 
-bool memory_plan_shares(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank,
+bool memory_plan_dedups(const struct job *job, const struct program *program, int32_t n_part, uint32_t n_rank,
                         bool covered)
 {
     bool shares = n_rank > 1 && (covered || (uint32_t)n_part > n_rank) && !job->exchange.plain &&
@@ -43,14 +43,14 @@ bool memory_plan_shares(const struct job *job, const struct program *program, in
     return shares;
 }
 
-bool memory_plan_spreads(const struct program *program)
+bool memory_plan_scatters(const struct program *program)
 {
-    bool spreads = program_is_lossy(program);
-    for (int i = 0; i < program->n_op && !spreads; i++) {
+    bool scatters = program_is_lossy(program);
+    for (int i = 0; i < program->n_op && !scatters; i++) {
         const struct op *op = &program->op[i];
-        spreads = op->kind == OP_KIND_AGGREGATE && aggregate_returns(program, op->aggregate);
+        scatters = op->kind == OP_KIND_AGGREGATE && aggregate_returns(program, op->aggregate);
     }
-    return spreads;
+    return scatters;
 }
 
 /* All payloads of a halo pass at once, each in its own place. */
@@ -112,7 +112,7 @@ struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, cons
         return (struct memory_payloads){0};
     }
     struct memory_payloads r = payload_slots(plan, job, program, step, hop);
-    if (memory_plan_keeps(program, step)) {
+    if (memory_plan_is_stale(program, step)) {
         return (struct memory_payloads){.n_row_bytes = r.n_row_bytes};
     }
     if (memory_plan_spills(job)) {
@@ -134,7 +134,7 @@ struct halo_owners memory_plan_owners(const struct memory_plan_input *in)
                                 .own = own,
                                 .rank_of_part = in->rank_of_part,
                                 .rank = in->rank,
-                                .shared = in->shared};
+                                .dedup = in->dedup};
 }
 
 void memory_plan_halos(const struct memory_plan_input *in, struct memory_plan *plan)
@@ -178,28 +178,28 @@ struct memory_sample memory_plan_sample(const struct memory_plan_input *in)
 
 /* --- from one epoch to the next --- */
 
-void memory_plan_kept(const struct memory_plan_input *in, struct memory_plan *plan)
+void memory_plan_buffers(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    kept_list_build(in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->payloads.kept);
+    stale_list_build(in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->payloads.stale);
     feedback_list_build(in->program, &plan->steps.phase[STEP_PHASE_TRAIN], &plan->payloads.feedback);
     struct halo_owners owners = memory_plan_owners(in);
-    owners.shared = NULL; /* stale rows travel for each part */
+    owners.dedup = NULL; /* stale rows travel for each part */
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        int64_t kept = kept_list_floats(&plan->payloads.kept, owners.own[i]) * (int64_t)sizeof(float);
-        int64_t places = kept_list_places(&plan->payloads.kept, owners.own[i]);
-        plan->payloads.n_kept_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_PAYLOADS, kept);
+        int64_t stale = stale_list_floats(&plan->payloads.stale, owners.own[i]) * (int64_t)sizeof(float);
+        int64_t places = stale_list_places(&plan->payloads.stale, owners.own[i]);
+        plan->payloads.n_kept_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_PAYLOADS, stale);
         plan->payloads.n_kept_bytes += feedback_list_bytes(&plan->payloads.feedback, owners.own[i]);
         plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, places);
     }
-    int64_t routes = plan->payloads.kept.n * halo_routes_bytes(&owners);
+    int64_t routes = plan->payloads.stale.n * halo_routes_bytes(&owners);
     plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, routes);
-    int64_t sent = kept_sent_bytes(&plan->payloads.kept, &owners);
+    int64_t sent = stale_sent_bytes(&plan->payloads.stale, &owners);
     plan->payloads.n_kept_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_PAYLOADS, sent);
     plan->bytes[MEMORY_PAYLOADS] = plan->payloads.n_kept_bytes;
     free(owners.own);
 }
 
-bool memory_plan_keeps(const struct program *program, const struct step *step)
+bool memory_plan_is_stale(const struct program *program, const struct step *step)
 {
     return program->stale && step->lossy;
 }

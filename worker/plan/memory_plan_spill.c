@@ -58,7 +58,7 @@ static int64_t operand_bytes(const struct spilling *s, const struct step_operand
 
 /* Bytes in files that a step, or the fused chain that begins with it, pins (while payloads are packed, or while it
  * runs): arrays of one part, or those that all parts share. Steps of a chain that touch one array pin it once. */
-static int64_t step_bytes(const struct spilling *s, const struct step *first, bool packing, bool shared, int32_t i)
+static int64_t step_bytes(const struct spilling *s, const struct step *first, bool packing, bool dedup, int32_t i)
 {
     int64_t seen[CHAIN_N_STEP * STEP_N_OPERAND], n_bytes = 0;
     int n_seen = 0, n_step = step_span(first);
@@ -66,7 +66,7 @@ static int64_t step_bytes(const struct spilling *s, const struct step *first, bo
         for (int k = 0; k < step->n_operand; k++) {
             const struct step_operand *o = &step->operand[k];
             bool used = packing ? o->packing : o->running;
-            if (!used || (o->array == STEP_ARRAY_WORKSPACE) != shared ||
+            if (!used || (o->array == STEP_ARRAY_WORKSPACE) != dedup ||
                 memory_plan_window_at(s->plan, s->in->program, o) >= 0) {
                 continue;
             }

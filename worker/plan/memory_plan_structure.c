@@ -74,14 +74,14 @@ static bool is_local(const struct memory_plan_input *in, int d)
  * all rows are. Measured at 256 columns: 15 edges 0.93 of the speed, 7.5 edges 1.1 times, 2 edges 1.8 times. */
 #define JOINED_ROW_EDGES 12
 
-/* Blocks are joined (joined.h) where all parts are of this rank, all rows count in training, and blocks are many.
+/* Blocks are merged (merged.h) where all parts are of this rank, all rows count in training, and blocks are many.
  * Returns the bytes, with the scales of all rows. */
-static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
+static int64_t merged_plan(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
 {
     int64_t n_bytes = 0;
     /* A library's sums are those of a block. */
     bool own = in->job->model.kernel == JOB_KERNEL_OWN;
-    bool can = own && in->ops->joined_edges > 0 && plan->n_hop == 0 && plan->rows.n_row < DEVICE_BORDER;
+    bool can = own && in->ops->merged_edges > 0 && plan->n_hop == 0 && plan->rows.n_row < DEVICE_BORDER;
     for (int d = 0; d < n_walked(in, &in->own[0]); d++) {
         int64_t n_edge = 0, n_block_row = 0;
         for (int32_t i = 0; i < in->n_own_part; i++) {
@@ -90,16 +90,16 @@ static int64_t joined_plan(const struct memory_plan_input *in, bool scaled, stru
             n_block_row += pairs->n_pair * in->own[i].n_own;
         }
         bool many = n_edge <= JOINED_ROW_EDGES * n_block_row;
-        plan->joined[d] = can && many && has_sums(in->program, d) && is_local(in, d);
-        int64_t made = plan->joined[d] ? memory_joined_bytes(plan->rows.n_row, n_edge, in->own[0].weighted) : 0;
+        plan->merged[d] = can && many && has_sums(in->program, d) && is_local(in, d);
+        int64_t made = plan->merged[d] ? memory_merged_bytes(plan->rows.n_row, n_edge, in->own[0].weighted) : 0;
         n_bytes += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, made);
-        n_bytes += plan->joined[d] ? (int64_t)DEVICE_BYTES(in->ops, BLOCKS, 1, plan->rows.n_row, n_edge) : 0;
+        n_bytes += plan->merged[d] ? (int64_t)DEVICE_BYTES(in->ops, BLOCKS, 1, plan->rows.n_row, n_edge) : 0;
     }
     int64_t scales = n_bytes > 0 && scaled ? plan->rows.n_row * (int64_t)sizeof(float) : 0;
     return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, scales);
 }
 
-int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted)
+int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted)
 {
     return (n_row + 1) * (int64_t)sizeof(int64_t) +
            n_edge * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
@@ -108,14 +108,14 @@ int64_t memory_joined_bytes(int64_t n_row, int64_t n_edge, bool weighted)
 int64_t memory_plan_remap(const struct memory_plan_input *in, const struct memory_plan_part *own,
                           enum part_direction d)
 {
-    bool shares = in->shared != NULL && !in->shared->spreads, in_place = false;
+    bool shares = in->dedup != NULL && !in->dedup->scatters, in_place = false;
     for (int i = 0; i < in->program->n_op; i++) {
         const struct op *op = &in->program->op[i];
         in_place = in_place || (op->kind == OP_KIND_AGGREGATE && !aggregate_returns(in->program, op->aggregate));
     }
     bool wanted = (in_place && has_pair(in, own, (int)d, true)) || (shares && has_pair(in, own, (int)d, false));
     return wanted && part_remap_copies(in->program, d)
-               ? part_remap_bytes(&own->halo->pairs[d], shares && in->shared->covers, own->weighted)
+               ? part_remap_bytes(&own->halo->pairs[d], shares && in->dedup->covers, own->weighted)
                : 0;
 }
 
@@ -152,8 +152,7 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
     int64_t n_bytes = 0, n_target = memory_plan_rows_own(own, hop);
     int32_t before = program_hop_before(hop);
     *copy_out = *places_out = 0;
-    bool walked = part_hop_used(in->program, PART_DIRECTION_IN, hop),
-         covers = in->shared != NULL && in->shared->covers;
+    bool walked = part_hop_used(in->program, PART_DIRECTION_IN, hop), covers = in->dedup != NULL && in->dedup->covers;
     if (walked) {
         n_bytes += (int64_t)DEVICE_BYTES(in->ops, BLOCKS, halo->pairs[PART_DIRECTION_IN].n_pair, n_target,
                                          halo->n_edge_hop[PART_DIRECTION_IN][hop]);
@@ -203,7 +202,7 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
     for (int d = 0; d < n_walked(in, own); d++) {
         const struct part_pairs *pairs = &own->halo->pairs[d];
         const struct part_rows taken = part_halo_taken(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
-        bool as_they_are = in->shared == NULL || in->shared->spreads;
+        bool as_they_are = in->dedup == NULL || in->dedup->scatters;
         bool travel = as_they_are && has_pair(in, own, d, false), stored = own->n_halo > 0 && d == PART_DIRECTION_IN;
         n_scale += travel || stored ? part_rows_all(&taken) : 0;
         int64_t places = part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
@@ -224,10 +223,10 @@ static int64_t places_bytes(const struct memory_plan_input *in, const struct mem
 static int64_t sums_bytes(const struct memory_plan_input *in, enum part_direction d, int32_t hop)
 {
     int64_t n_bytes = 0, each = (int64_t)(sizeof(uint32_t) + (in->own[0].weighted ? sizeof(float) : 0));
-    for (int32_t i = 0; in->shared->covers && i < in->n_own_part; i++) {
-        const struct part_sums *sums = part_sums_at(in->shared, d, in->own[i].halo->part, hop);
+    for (int32_t i = 0; in->dedup->covers && i < in->n_own_part; i++) {
+        const struct part_sums *sums = part_sums_at(in->dedup, d, in->own[i].halo->part, hop);
         int64_t listed = sums->n_row * (int64_t)sizeof(uint32_t); /* counted among the rows that others take */
-        n_bytes += (sums->n_row + PART_SHARED_N_SIDE * (int64_t)in->n_rank) * (int64_t)sizeof(int64_t) +
+        n_bytes += (sums->n_row + PART_DEDUP_N_SIDE * (int64_t)in->n_rank) * (int64_t)sizeof(int64_t) +
                    sums->n_edge * each - listed;
     }
     return n_bytes;
@@ -246,11 +245,11 @@ static int64_t taken_rows(const struct memory_plan_input *in, enum part_directio
     return n;
 }
 
-/* Shared rows of which each part picks its own: which rows others take, and where in what came each part's are; of a
- * sample likewise, with its counts and places (sample_shared.h). */
+/* Deduplicated rows of which each part picks its own: which rows others take, and where in what came each part's
+ * are; of a sample likewise, with its counts and places (sample_shared.h). */
 static int64_t spread_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    int64_t counts = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, in->own[0].halo->symmetric), n_bytes = 0;
+    int64_t counts = part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, in->own[0].halo->symmetric), n_bytes = 0;
     const struct halo_route_totals *in_edges = memory_plan_halo(plan, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
     const int64_t each = sizeof(uint32_t);
     for (int d = 0; d < n_direction(&in->own[0]); d++) {
@@ -261,7 +260,7 @@ static int64_t spread_bytes(const struct memory_plan_input *in, struct memory_pl
     }
     if (in->program->samples) {
         n_bytes += (in_edges->given.n_row + taken_rows(in, PART_DIRECTION_IN)) * each;
-        counts += part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, true) + in_edges->taken.most_row * each;
+        counts += part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, true) + in_edges->taken.most_row * each;
     }
     return memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts) +
            memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
@@ -273,7 +272,7 @@ static int64_t lists_bytes(const struct memory_plan_input *in, const struct memo
                            bool scaled)
 {
     enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
-    bool mirrored = d == PART_DIRECTION_OUT && in->own[0].halo->symmetric, covers = in->shared->covers;
+    bool mirrored = d == PART_DIRECTION_OUT && in->own[0].halo->symmetric, covers = in->dedup->covers;
     uint32_t hops = covers ? memory_plan_hops(in->program, d, plan->n_hop) : 0;
     int64_t n_bytes = 0;
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
@@ -290,15 +289,15 @@ static int64_t lists_bytes(const struct memory_plan_input *in, const struct memo
 /* All of them, and how many rows each has. */
 static int64_t shared_bytes(const struct memory_plan_input *in, struct memory_plan *plan, bool scaled)
 {
-    if (in->shared == NULL) {
+    if (in->dedup == NULL) {
         return 0;
     }
-    if (in->shared->spreads) {
+    if (in->dedup->scatters) {
         return spread_bytes(in, plan);
     }
-    bool mirrors = part_shared_mirrors(in->own[0].halo->symmetric, in->shared->covers, plan->n_hop);
-    int64_t counts = part_shared_bytes(in->n_part, in->n_rank, plan->n_hop, mirrors), n_bytes = 0;
-    counts += in->shared->covers ? part_sums_bytes(in->n_part, plan->n_hop, mirrors) : 0;
+    bool mirrors = part_dedup_mirrors(in->own[0].halo->symmetric, in->dedup->covers, plan->n_hop);
+    int64_t counts = part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, mirrors), n_bytes = 0;
+    counts += in->dedup->covers ? part_sums_bytes(in->n_part, plan->n_hop, mirrors) : 0;
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         n_bytes += lists_bytes(in, plan, (enum part_direction)d, scaled);
     }
@@ -417,7 +416,7 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
         parts_plan(in, plan);
     }
     plan->bytes[MEMORY_STRUCTURE] +=
-        joined_plan(in, scaled, plan) + shared_bytes(in, plan, scaled) + library_bytes(in, plan) +
+        merged_plan(in, scaled, plan) + shared_bytes(in, plan, scaled) + library_bytes(in, plan) +
         memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, plan->payloads.n_route_bytes);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         if (in->sparse_features && program->value[0].is_sparse) {

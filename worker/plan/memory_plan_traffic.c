@@ -37,7 +37,7 @@ struct payload {
     uint32_t peer;
     int64_t n_row; /* all rows of its pair */
     bool asked;    /* rows that gradients are made of */
-    bool kept; /* an epoch's rows for the next one: a run that is not the epoch's step sends none, but in epoch 0 */
+    bool stale; /* an epoch's rows for the next one: a run that is not the epoch's step sends none, but in epoch 0 */
 };
 
 /* What a payload of a stage takes in an epoch without comparison, and what a comparison adds. */
@@ -54,7 +54,7 @@ static struct stage_bytes stage_bytes(const struct memory_plan_input *in, const 
     int64_t n = payload->n_row * row_bytes(in, step, payload->asked, level);
     n = sampled ? llround((double)n * level->sampling) : n;
     return (struct stage_bytes){
-        .n = n, .n_again = in->job->exchange.guard_every == 0 ? 0 : n_exact - (payload->kept ? n : 0)};
+        .n = n, .n_again = in->job->exchange.guard_every == 0 ? 0 : n_exact - (payload->stale ? n : 0)};
 }
 
 /* What a payload takes in an epoch: of sampled rows the mean; the mean over the stages, each of which gets its own,
@@ -71,7 +71,7 @@ static int64_t expected(const struct memory_plan_input *in, struct memory_plan *
     for (int s = 0; s < plan->wire.n_stage; s++) {
         struct memory_stage *stage = &plan->wire.stage[s];
         const struct stage_bytes bytes = stage_bytes(in, step, payload, &stage->of.level);
-        bool first = payload->kept && stage->of.epoch == 0 && stage->of.n_guard > 0 && level_guards(in->job, 0);
+        bool first = payload->stale && stage->of.epoch == 0 && stage->of.n_guard > 0 && level_guards(in->job, 0);
         double weight = stage->of.n_epoch > 0 ? (double)stage->of.n_epoch : 1.0;
         stage->n_wire_bytes += bytes.n;
         n_again = bytes.n_again > n_again ? bytes.n_again : n_again;
@@ -107,7 +107,7 @@ static int64_t asked_add(const struct memory_plan_input *in, struct memory_plan 
 void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase phase, const struct step *step,
                          int32_t hop, struct memory_plan *plan)
 {
-    bool keeps = memory_plan_keeps(in->program, step);
+    bool keeps = memory_plan_is_stale(in->program, step);
     if (phase == STEP_PHASE_STATIC || (keeps && step->backward && step->halo->direction == HALO_DIRECTION_IN)) {
         return; /* what is kept came with forward's */
     }
@@ -122,7 +122,7 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     halo_routes_list(&owners, step->halo->direction, hop, &routes);
     for (int32_t r = 0; r < routes.total.taken.n; r++) {
         const struct halo_route *route = &routes.take[r];
-        const struct payload payload = {.peer = in->rank_of_part[route->from], .n_row = route->n_row, .kept = keeps};
+        const struct payload payload = {.peer = in->rank_of_part[route->from], .n_row = route->n_row, .stale = keeps};
         int64_t n_bytes = expected(in, plan, phase, step, &payload);
         add(in, plan, row, payload.peer, n_bytes);
         sum += n_bytes;

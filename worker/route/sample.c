@@ -1,7 +1,7 @@
 #include "worker/route/sample.h"
 
 #include "protocol/base/memory.h"
-#include "worker/route/sample_shared.h"
+#include "worker/route/sample_dedup.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -21,7 +21,7 @@ struct sample {
     struct halo_drawn *drawn;      /* by own part: of counts */
     int64_t n_count;
     uint32_t *counts;
-    struct sample_shared *shared; /* NULL: rows come for each part alone */
+    struct sample_dedup *dedup; /* NULL: rows come for each part alone */
 };
 
 bool sample_is_whole(const struct sample *s)
@@ -59,7 +59,7 @@ static void counts_lay_out(struct sample *s)
     }
 }
 
-enum status sample_open(const struct own_parts *own, const struct job *job, const struct shared_rows *shared,
+enum status sample_open(const struct own_parts *own, const struct job *job, const struct dedup *dedup,
                         struct sample **out)
 {
     struct sample *s = *out = memory_alloc(1, sizeof *s);
@@ -78,7 +78,7 @@ enum status sample_open(const struct own_parts *own, const struct job *job, cons
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)s->n_count, sizeof *s->counts, &s->counts);
     if (status == STATUS_OK) {
         counts_lay_out(s);
-        status = shared != NULL ? sample_shared_open(own, shared, &s->shared) : STATUS_OK;
+        status = dedup != NULL ? sample_dedup_open(own, dedup, &s->dedup) : STATUS_OK;
     }
     return status == STATUS_OK ? own_parts_acquire(own, (size_t)s->n_list * sizeof *s->lists, &s->lists) : status;
 }
@@ -88,7 +88,7 @@ void sample_close(struct sample *s)
     if (s == NULL) {
         return;
     }
-    sample_shared_close(s->shared);
+    sample_dedup_close(s->dedup);
     memory_release(MEMORY_STRUCTURE, s->counts, (size_t)s->n_count, sizeof *s->counts);
     own_parts_release(s->own, s->lists, (size_t)s->n_list * sizeof *s->lists);
     free(s->drawn);
@@ -194,15 +194,15 @@ enum status sample_draw(struct sample *s, uint32_t epoch, const struct level *le
     for (int32_t i = 0; i < s->own->n && status == STATUS_OK; i++) {
         status = part_draw(s, i);
     }
-    if (status == STATUS_OK && s->shared != NULL) {
-        sample_shared_draw(s->shared, s);
+    if (status == STATUS_OK && s->dedup != NULL) {
+        sample_dedup_draw(s->dedup, s);
     }
     return status;
 }
 
-struct sample_shared *sample_shared_of(const struct sample *s)
+struct sample_dedup *sample_dedup_of(const struct sample *s)
 {
-    return s->shared;
+    return s->dedup;
 }
 
 const struct halo_drawn *sample_drawn(const struct sample *s)

@@ -11,8 +11,8 @@
 #include "worker/rows/own_parts.h"
 
 struct sample;
-struct sample_shared;
-struct shared_rows;
+struct sample_dedup;
+struct dedup;
 
 /* Rows of one list: node[rows[i]], i < n, or where rows is NULL node[i]. */
 struct sample_rows {
@@ -34,7 +34,7 @@ void sample_filter(const struct row_filter *filter, const struct row_filter_epoc
  *   owns    borrows own and shared; the caller owns *out: sample_close, also after a failure
  *   errors  STATUS_NOMEM
  */
-enum status sample_open(const struct own_parts *own, const struct job *job, const struct shared_rows *shared,
+enum status sample_open(const struct own_parts *own, const struct job *job, const struct dedup *dedup,
                         struct sample **out);
 void sample_close(struct sample *sample);
 
@@ -45,7 +45,7 @@ enum status sample_draw(struct sample *sample, uint32_t epoch, const struct leve
 void sample_draw_rows(const struct sample *sample, const struct sample_rows *from);
 
 /* What own parts share with others of it; NULL: rows come for each part alone. */
-struct sample_shared *sample_shared_of(const struct sample *sample);
+struct sample_dedup *sample_dedup_of(const struct sample *sample);
 
 /* How many rows of each own part's pairs are drawn. n_own */
 const struct halo_drawn *sample_drawn(const struct sample *sample);

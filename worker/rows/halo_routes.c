@@ -29,10 +29,10 @@ struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction 
     }
 }
 
-int32_t halo_list_hop(const struct part_shared *shared, const struct program *program, const struct op *op,
+int32_t halo_list_hop(const struct part_dedup *dedup, const struct program *program, const struct op *op,
                       const struct halo_pass *pass)
 {
-    return shared != NULL && shared->covers ? program->value[op->out].hop : halo_pass_hop(program, op, pass);
+    return dedup != NULL && dedup->covers ? program->value[op->out].hop : halo_pass_hop(program, op, pass);
 }
 
 int64_t halo_n_pair(const struct part_halo *own)
@@ -95,14 +95,14 @@ static int64_t n_remote(const struct halo_owners *owners, enum part_direction d)
 
 int64_t halo_routes_most(const struct halo_owners *owners)
 {
-    const struct part_shared *shared = owners->shared;
+    const struct part_dedup *dedup = owners->dedup;
     int64_t n_own = owners->n_own_part, pairs = 0, taken = 0, given = 0;
-    if (shared == NULL || shared->spreads) { /* gradients that return are each pair's */
+    if (dedup == NULL || dedup->scatters) { /* gradients that return are each pair's */
         pairs = larger(n_remote(owners, PART_DIRECTION_IN), n_remote(owners, PART_DIRECTION_OUT));
     }
-    if (shared != NULL) {
-        taken = PART_SHARED_N_SIDE * (shared->n_part - n_own);
-        given = PART_SHARED_N_SIDE * n_own * (int64_t)(shared->n_rank - 1);
+    if (dedup != NULL) {
+        taken = PART_DEDUP_N_SIDE * (dedup->n_part - n_own);
+        given = PART_DEDUP_N_SIDE * n_own * (int64_t)(dedup->n_rank - 1);
     }
     return larger(pairs, larger(taken, given));
 }
@@ -172,41 +172,41 @@ static void pairs_list(const struct halo_owners *owners, enum halo_direction dir
 }
 
 /* Takers with smaller numbers meet part q on their first way around the circle, the others on their second. */
-static void shared_take(const struct halo_owners *owners, enum part_direction d, int32_t hop, struct halo_routes *out)
+static void dedup_take(const struct halo_owners *owners, enum part_direction d, int32_t hop, struct halo_routes *out)
 {
-    const struct part_shared *shared = owners->shared;
-    for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
-        int32_t i = side == PART_SHARED_BELOW ? 0 : owners->n_own_part - 1;
-        for (int32_t q = 0; q < shared->n_part; q++) {
+    const struct part_dedup *dedup = owners->dedup;
+    for (int side = 0; side < PART_DEDUP_N_SIDE; side++) {
+        int32_t i = side == PART_DEDUP_BELOW ? 0 : owners->n_own_part - 1;
+        for (int32_t q = 0; q < dedup->n_part; q++) {
             bool remote = owners->rank_of_part[q] != owners->rank;
-            enum part_shared_side of = (enum part_shared_side)side;
+            enum part_dedup_side of = (enum part_dedup_side)side;
             const struct halo_route route = {.from = q,
                                              .to = owners->own[i]->part,
                                              .i = i,
                                              .k = halo_route_taker(owners->rank, of),
-                                             .is_shared = true,
-                                             .n_row = remote ? part_shared_rows(shared, d, q, owners->rank, of, hop)
+                                             .is_dedup = true,
+                                             .n_row = remote ? part_dedup_rows(dedup, d, q, owners->rank, of, hop)
                                                              : 0};
             route_add(out->take, &out->total.taken, &route);
         }
     }
 }
 
-static void shared_give(const struct halo_owners *owners, enum part_direction d, int32_t hop, struct halo_routes *out)
+static void dedup_give(const struct halo_owners *owners, enum part_direction d, int32_t hop, struct halo_routes *out)
 {
-    const struct part_shared *shared = owners->shared;
+    const struct part_dedup *dedup = owners->dedup;
     for (int32_t i = 0; i < owners->n_own_part; i++) {
         int32_t q = owners->own[i]->part;
-        for (int32_t k = 0; k < (int32_t)shared->n_rank * PART_SHARED_N_SIDE; k++) {
-            uint32_t rank = (uint32_t)(k / PART_SHARED_N_SIDE);
-            enum part_shared_side side = (enum part_shared_side)(k % PART_SHARED_N_SIDE);
+        for (int32_t k = 0; k < (int32_t)dedup->n_rank * PART_DEDUP_N_SIDE; k++) {
+            uint32_t rank = (uint32_t)(k / PART_DEDUP_N_SIDE);
+            enum part_dedup_side side = (enum part_dedup_side)(k % PART_DEDUP_N_SIDE);
             const struct halo_route route = {
                 .from = q,
                 .to = -1,
                 .i = i,
                 .k = k,
-                .is_shared = true,
-                .n_row = rank != owners->rank ? part_shared_rows(shared, d, q, rank, side, hop) : 0};
+                .is_dedup = true,
+                .n_row = rank != owners->rank ? part_dedup_rows(dedup, d, q, rank, side, hop) : 0};
             route_add(out->give, &out->total.given, &route);
         }
     }
@@ -216,12 +216,12 @@ void halo_routes_list(const struct halo_owners *owners, enum halo_direction dire
                       struct halo_routes *out)
 {
     out->total = (struct halo_route_totals){0};
-    if (owners->shared == NULL || direction == HALO_DIRECTION_RETURN) {
+    if (owners->dedup == NULL || direction == HALO_DIRECTION_RETURN) {
         pairs_list(owners, direction, hop, out);
         return;
     }
-    shared_take(owners, halo_edges(direction), hop, out);
-    shared_give(owners, halo_edges(direction), hop, out);
+    dedup_take(owners, halo_edges(direction), hop, out);
+    dedup_give(owners, halo_edges(direction), hop, out);
 }
 
 struct halo_route_totals halo_routes_total(const struct halo_owners *owners, enum halo_direction direction,

@@ -8,7 +8,7 @@
 #define WORKER_HALO_ROUTES_H
 
 #include "models/program/op.h"
-#include "partition/part/part_shared.h"
+#include "partition/part/part_dedup.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,7 +20,7 @@ struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction 
 
 /* The hop by which a training pass's payloads are counted: of the rows that travel, or of covers, of the output's.
  * shared may be NULL. */
-int32_t halo_list_hop(const struct part_shared *shared, const struct program *program, const struct op *op,
+int32_t halo_list_hop(const struct part_dedup *dedup, const struct program *program, const struct op *op,
                       const struct halo_pass *pass);
 
 /* Pairs of a part, whatever the direction. */
@@ -46,8 +46,8 @@ struct halo_owners {
     const struct part_halo **own; /* n_own_part, part numbers ascending */
     const uint32_t *rank_of_part; /* by part */
     uint32_t rank;
-    const struct part_shared *shared; /* rows that own parts share; NULL: a part's travel for it alone */
-    const struct halo_drawn *drawn;   /* n_own_part: a sample, which is of in-edges; NULL: all rows travel */
+    const struct part_dedup *dedup; /* rows that own parts share; NULL: a part's travel for it alone */
+    const struct halo_drawn *drawn; /* n_own_part: a sample, which is of in-edges; NULL: all rows travel */
 };
 
 /* Rows that own part i takes from others, or gives to them: halo_rows_in and _out, of a sample where there is one. */
@@ -62,13 +62,13 @@ static inline enum part_direction halo_edges(enum halo_direction direction)
     return direction == HALO_DIRECTION_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
 }
 
-/* Rows of part `from` for part `to`, or for all parts of its worker on its side of `from` (part_shared.h): one of the
+/* Rows of part `from` for part `to`, or for all parts of its worker on its side of `from` (part_dedup.h): one of the
  * two is an own part. */
 struct halo_route {
     int32_t from, to;
-    int32_t i; /* own part; of shared rows that are taken one of those that read them */
-    int32_t k; /* its pair; of shared rows (is_shared) the other worker and side: halo_route_taker */
-    bool is_shared;
+    int32_t i; /* own part; of deduplicated rows that are taken one of those that read them */
+    int32_t k; /* its pair; of deduplicated rows (is_dedup) the other worker and side: halo_route_taker */
+    bool is_dedup;
     /* the other worker has asked for it in this pass, or where it is taken for the rows that it is made of
      * (halo_pass.ask) */
     bool begun;
@@ -98,7 +98,7 @@ int64_t halo_routes_bytes(const struct halo_owners *owners);
 void halo_routes_open(const struct halo_owners *owners, struct halo_routes *out);
 void halo_routes_close(struct halo_routes *routes);
 
-/* The routes of a pass: those of pairs, or of shared rows. Taken ones are in the order of blocks: own parts
+/* The routes of a pass: those of pairs, or of deduplicated rows. Taken ones are in the order of blocks: own parts
  * ascending, from = to+1, to+2, … (mod K); shared ones twice around the circle of parts, at most once for each
  * side. */
 void halo_routes_list(const struct halo_owners *owners, enum halo_direction direction, int32_t hop,
@@ -113,10 +113,10 @@ struct halo_route *halo_routes_given(const struct halo_routes *routes, int32_t i
 struct halo_route *halo_routes_taken(const struct halo_routes *routes, const struct halo_owners *owners,
                                      enum halo_direction direction, int32_t i, int32_t k);
 
-/* The number of a worker's parts on one side, as takers of shared rows. */
-static inline int32_t halo_route_taker(uint32_t rank, enum part_shared_side side)
+/* The number of a worker's parts on one side, as takers of deduplicated rows. */
+static inline int32_t halo_route_taker(uint32_t rank, enum part_dedup_side side)
 {
-    return (int32_t)rank * PART_SHARED_N_SIDE + (int32_t)side;
+    return (int32_t)rank * PART_DEDUP_N_SIDE + (int32_t)side;
 }
 
 #endif

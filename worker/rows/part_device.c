@@ -63,7 +63,7 @@ static bool takes_payloads(const struct part_device_setup *setup, const struct p
     for (int32_t k = 0; k < pairs->n_pair && !any; k++) {
         any = k != pairs->own && !part_is_local(setup, part, pairs->pair[k].part);
     }
-    return any && !setup->shares;
+    return any && !setup->dedups;
 }
 
 /* All blocks of one direction. */

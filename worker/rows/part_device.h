@@ -7,7 +7,7 @@
 
 #include "models/program/op.h"
 #include "partition/part/part.h"
-#include "partition/part/part_shared.h"
+#include "partition/part/part_dedup.h"
 #include "worker/rows/halo_routes.h"
 #include "worker/spill/spill.h"
 
@@ -75,9 +75,9 @@ struct part_device_setup {
     const struct aggregate_def *scaled; /* the program's aggregate with scales; NULL: none */
     bool in_place;                      /* some aggregate reads rows of this rank's other parts where they lie */
     bool maps_own; /* linear maps of halo rows run on own rows alone, forward (memory_plan_maps_own) */
-    bool shares;   /* columns of blocks with other ranks' parts count rows that own parts share, … */
+    bool dedups;   /* columns of blocks with other ranks' parts count rows that own parts share, … */
     bool covers;   /* … or what comes of a cover */
-    const struct part_shared *shared; /* shares: how many; else NULL */
+    const struct part_dedup *dedup; /* shares: how many; else NULL */
     /* By part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by part_hop_place.
      * NULL: there are none. */
     struct part_edges *const *trimmed;

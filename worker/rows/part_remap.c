@@ -35,7 +35,7 @@ static bool is_wanted(const struct part_device_setup *setup, const struct part *
     bool any = false;
     for (int32_t k = 0; k < pairs->n_pair && !any; k++) {
         bool local = part_is_local(setup, part, pairs->pair[k].part);
-        any = k != pairs->own && (local ? setup->in_place : setup->shares);
+        any = k != pairs->own && (local ? setup->in_place : setup->dedups);
     }
     return any;
 }

@@ -6,7 +6,7 @@
 #include "protocol/job/schedule.h"
 #include "worker/halo/feedback.h"
 #include "worker/halo/halo.h"
-#include "worker/halo/kept.h"
+#include "worker/halo/stale.h"
 #include "worker/route/sample.h"
 #include "worker/run/clip.h"
 #include "worker/run/guard.h"
@@ -364,7 +364,7 @@ static enum status steps_run(struct trainer *t, const struct step_list *list)
         if (status != STATUS_OK) {
             return status;
         }
-        status = t->routes.kept != NULL ? kept_progress(t) : STATUS_OK;
+        status = t->routes.stale != NULL ? stale_progress(t) : STATUS_OK;
         if (status != STATUS_OK) {
             return status;
         }
@@ -437,7 +437,7 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         score_join(out->score);
         out->evaluate_s = clock_s() - trained;
     }
-    status = status == STATUS_OK && t->routes.kept != NULL ? kept_settle(t) : status;
+    status = status == STATUS_OK && t->routes.stale != NULL ? stale_settle(t) : status;
     out->n_call = memory_n_call() - n_call;
     out->epoch_s = clock_s() - start;
     out->wait_s = exchange_wait_s(t->setup.exchange) - waited;

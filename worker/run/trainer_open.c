@@ -2,10 +2,10 @@
 #include "protocol/base/log.h"
 #include "worker/halo/feedback.h"
 #include "worker/halo/halo.h"
-#include "worker/halo/kept.h"
-#include "worker/route/joined.h"
+#include "worker/halo/stale.h"
+#include "worker/route/dedup.h"
+#include "worker/route/merged.h"
 #include "worker/route/sample.h"
-#include "worker/route/shared_rows.h"
 #include "worker/route/stored.h"
 #include "worker/run/recording.h"
 #include "worker/state/embeddings.h"
@@ -69,9 +69,9 @@ static enum status part_setup_fill(struct trainer *t)
                                               .parts = t->setup.parts,
                                               .spill = t->setup.spill};
     bool covered = own_part(&t->own, 0)->covered;
-    t->own.setup.shares = memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, covered) &&
-                          !memory_plan_spreads(&t->program);
-    t->own.setup.covers = t->own.setup.shares && covered;
+    t->own.setup.dedups = memory_plan_dedups(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank, covered) &&
+                          !memory_plan_scatters(&t->program);
+    t->own.setup.covers = t->own.setup.dedups && covered;
     t->own.setup.maps_own = memory_plan_maps_own(t->setup.job, &t->program, t->setup.n_rank) &&
                             program_maps_sparse(&t->program, PROGRAM_HOP_HALO);
     for (int i = 0; i < t->program.n_op; i++) {
@@ -95,19 +95,19 @@ static enum status remap_open(struct trainer *t)
 
 /* --- how rows travel --- */
 
-static enum status shared_rows_begin(struct trainer *t)
+static enum status dedup_begin(struct trainer *t)
 {
-    bool shares = memory_plan_shares(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank,
+    bool shares = memory_plan_dedups(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank,
                                      own_part(&t->own, 0)->covered);
-    return shares ? shared_rows_open(&t->own, &t->routes.shared_rows) : STATUS_OK;
+    return shares ? dedup_open(&t->own, &t->routes.dedup) : STATUS_OK;
 }
 
 static enum status parts_open(struct trainer *t)
 {
-    t->own.setup.shared = t->own.setup.shares ? shared_rows_counts(t->routes.shared_rows) : NULL;
-    t->own.setup.trimmed = shared_rows_trimmed(t->routes.shared_rows);
+    t->own.setup.dedup = t->own.setup.dedups ? dedup_counts(t->routes.dedup) : NULL;
+    t->own.setup.trimmed = dedup_trimmed(t->routes.dedup);
     enum status status = own_parts_open(&t->own);
-    shared_rows_trimmed_end(t->routes.shared_rows);
+    dedup_trimmed_end(t->routes.dedup);
     return status;
 }
 
@@ -115,10 +115,10 @@ static enum status routes_open(struct trainer *t)
 {
     enum status status = program_stores(&t->program) ? stored_open(&t->own, &t->routes.stored) : STATUS_OK;
     status = status == STATUS_OK
-                 ? joined_open(&t->own, &t->plan.rows, t->plan.joined, t->ops->joined_edges, &t->routes.joined)
+                 ? merged_open(&t->own, &t->plan.rows, t->plan.merged, t->ops->merged_edges, &t->routes.merged)
                  : status;
     return status == STATUS_OK && t->program.samples
-               ? sample_open(&t->own, t->setup.job, t->routes.shared_rows, &t->routes.sample)
+               ? sample_open(&t->own, t->setup.job, t->routes.dedup, &t->routes.sample)
                : status;
 }
 
@@ -153,7 +153,7 @@ static void plan_build(struct trainer *t)
                                       .sparse_features = own_part(&t->own, 0)->feature_indptr != NULL,
                                       .n_own_part = t->own.n,
                                       .own = own,
-                                      .shared = shared_rows_counts(t->routes.shared_rows)};
+                                      .dedup = dedup_counts(t->routes.dedup)};
     memory_plan_build(&input, &t->plan);
     free(own);
 }
@@ -344,10 +344,9 @@ static enum status trace_begin_first(struct trainer *t)
 
 /* In this order: the plan counts what is shared, and the parts are as the plan has them. */
 static enum status (*const openings[])(struct trainer *) = {
-    program_open,      sums_open,       part_setup_fill, remap_open, shared_rows_begin,
-    plan_open,         parts_open,      routes_open,     sums_take,  kept_open,
-    feedback_open,     arrays_take,     staging_open,    homes_open, spill_take_all,
-    class_weights_put, embeddings_draw, begin,           static_run, trace_begin_first};
+    program_open,   sums_open,         part_setup_fill, remap_open,    dedup_begin, plan_open,        parts_open,
+    routes_open,    sums_take,         stale_open,      feedback_open, arrays_take, staging_open,     homes_open,
+    spill_take_all, class_weights_put, embeddings_draw, begin,         static_run,  trace_begin_first};
 
 enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
 {
@@ -401,11 +400,11 @@ void trainer_close(struct trainer *t)
         staging_close(t);
         homes_close(t);
         arrays_return(t);
-        joined_close(t->routes.joined);
+        merged_close(t->routes.merged);
         sample_close(t->routes.sample);
-        kept_close(t);
+        stale_close(t);
         feedback_close(t);
-        shared_rows_close(t->routes.shared_rows);
+        dedup_close(t->routes.dedup);
         stored_close(t->routes.stored);
         own_parts_close(&t->own);
         t->ops->close(t->device);

@@ -3,7 +3,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
 #include "protocol/base/memory.h"
-#include "worker/plan/kept_list.h"
+#include "worker/plan/stale_list.h"
 #include "worker/session/session_state.h"
 
 #include <string.h>
@@ -51,8 +51,8 @@ static enum status exchange_start(struct session *session)
         n_request *= 2;
     }
     if (how->stale != 0) {
-        n_fetch += KEPT_N_FLIGHT;
-        n_request += (int64_t)KEPT_N_FLIGHT * session->n_rank;
+        n_fetch += STALE_N_FLIGHT;
+        n_request += (int64_t)STALE_N_FLIGHT * session->n_rank;
     }
     /* One more each for the reduction, which overlaps with the last halo pass of a rank that lags. */
     enum status status = exchange_open((int)(n_request + session->n_rank + session->placed.n_part),

@@ -72,7 +72,7 @@ int64_t trainer_state_bytes(struct trainer *t, enum worker_state what, int32_t p
         return 0;
     }
     if (what == WORKER_STATE_BUFFERS) {
-        return trainer_n_kept(t, part) * one;
+        return trainer_n_buffers(t, part) * one;
     }
     return value < 0 ? place_of(t, what, part).n_bytes
                      : t->setup.parts[part]->n_own * t->program.value[value].width * one;
@@ -100,7 +100,7 @@ enum status trainer_get(struct trainer *t, enum worker_state what, int32_t part,
         return rows_get(t, value, part, to);
     }
     if (what == WORKER_STATE_BUFFERS) {
-        return trainer_get_kept(t, part, to);
+        return trainer_get_buffers(t, part, to);
     }
     const struct place from = place_of(t, what, part);
     if (from.on_host) {
@@ -136,7 +136,7 @@ static enum status number_set(struct trainer *t, enum worker_state what, const v
 enum status trainer_set(struct trainer *t, enum worker_state what, int32_t part, const void *from)
 {
     if (what == WORKER_STATE_BUFFERS) {
-        return trainer_set_kept(t, part, from);
+        return trainer_set_buffers(t, part, from);
     }
     const struct place to = place_of(t, what, part);
     if (to.on_host) {

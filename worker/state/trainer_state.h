@@ -59,13 +59,13 @@ struct trainer_loss {
 /* How rows travel; each NULL where none travel so. */
 struct trainer_routes {
     struct halo *halo;
-    struct sample *sample;           /* exchange.sampling: this epoch's */
-    struct kept *kept;               /* exchange.stale: payloads of the epoch before */
-    struct feedback *feedback;       /* exchange.error_feedback: what rounding lost */
-    struct shared_rows *shared_rows; /* rows that several own parts take from a part of another rank, or covers */
-    struct stored *stored;           /* passes that read stored inputs */
-    struct joined *joined;           /* own parts' blocks, where they are one */
-    struct payloads *payloads;       /* between own parts, when there is a spill */
+    struct sample *sample;     /* exchange.sampling: this epoch's */
+    struct stale *stale;       /* exchange.stale: payloads of the epoch before */
+    struct feedback *feedback; /* exchange.error_feedback: what rounding lost */
+    struct dedup *dedup;       /* rows that several own parts take from a part of another rank, or covers */
+    struct stored *stored;     /* passes that read stored inputs */
+    struct merged *merged;     /* own parts' blocks, where they are one */
+    struct payloads *payloads; /* between own parts, when there is a spill */
 };
 
 struct trainer_records {
@@ -116,10 +116,10 @@ double *trainer_sums(const struct trainer *t, int32_t i);
 double *trainer_global(const struct trainer *t, int32_t i);
 
 /* What own part number `part` has in exchange.stale's buffers and exchange.error_feedback's residuals: floats, 0
- * without; copied out, set. In halo/kept.c. errors  of the device */
-int64_t trainer_n_kept(const struct trainer *t, int32_t part);
-enum status trainer_get_kept(struct trainer *t, int32_t part, float *to);
-enum status trainer_set_kept(struct trainer *t, int32_t part, const float *from);
+ * without; copied out, set. In halo/stale.c. errors  of the device */
+int64_t trainer_n_buffers(const struct trainer *t, int32_t part);
+enum status trainer_get_buffers(struct trainer *t, int32_t part, float *to);
+enum status trainer_set_buffers(struct trainer *t, int32_t part, const float *from);
 
 /* Mean loss over the training rows, of the last training phase. */
 double trainer_loss(const struct trainer *t);

@@ -35,7 +35,7 @@ static void joined(struct operation_run *run, const int64_t *shape)
     static const int64_t indptr[N_ROW + 1] = {0, 3, 3, 7, N_EDGE};
     static const uint32_t cols[N_EDGE] = {0, 2, 4 | DEVICE_BORDER, 1, 3 | DEVICE_BORDER, 4, 5, 3, 5};
     int64_t f = shape[0];
-    if (run->ops->joined_edges == 0) {
+    if (run->ops->merged_edges == 0) {
         return;
     }
     struct device_block block = {.n_row = N_ROW, .n_col = 6, .n_edge = N_EDGE, .bordered = true};

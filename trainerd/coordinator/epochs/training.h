@@ -27,7 +27,7 @@ enum training_end { TRAINING_END_EPOCHS, TRAINING_END_PATIENCE };
 struct training_floats {
     int64_t n_weight;           /* that every worker has */
     const int64_t *n_embedding; /* n_part: of each part's embeddings; NULL: there are no embeddings */
-    const int64_t *n_kept;      /* n_part: of each part's stale buffers and residuals; NULL: there are no such */
+    const int64_t *n_buffer;    /* n_part: of each part's stale buffers and residuals; NULL: there are no such */
 };
 
 /* In this run. */

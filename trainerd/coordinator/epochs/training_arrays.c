@@ -28,7 +28,7 @@ static int64_t row_floats(const struct training *training, const struct worker_s
     if (row->scope != WORKER_STATE_SCOPE_PART) {
         return part == 0 ? training->floats.n_weight : 0;
     }
-    const int64_t *n = row->what == WORKER_STATE_BUFFERS ? training->floats.n_kept : training->floats.n_embedding;
+    const int64_t *n = row->what == WORKER_STATE_BUFFERS ? training->floats.n_buffer : training->floats.n_embedding;
     return n != NULL ? n[part] : 0;
 }
 

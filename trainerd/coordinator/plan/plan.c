@@ -97,7 +97,7 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
                                             .sparse_features = in->sparse_features,
                                             .n_own_part = n_own,
                                             .own = own,
-                                            .shared = in->shared};
+                                            .dedup = in->dedup};
     struct memory_plan plan;
     memory_plan_build(&input, &plan);
     figures_fill(in, &input, &plan, out);

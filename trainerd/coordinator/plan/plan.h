@@ -10,7 +10,7 @@
 #include "models/program/program.h"
 #include "models/steps/step.h"
 #include "partition/part/part.h"
-#include "partition/part/part_shared.h"
+#include "partition/part/part_dedup.h"
 #include "partition/part/partition.h"
 #include "protocol/base/memory.h"
 #include "protocol/base/status.h"
@@ -55,7 +55,7 @@ struct plan_input {
     const struct program *program;
     const struct prune *prune;
     const int32_t *rank_of_part;      /* n_part */
-    const struct part_shared *shared; /* where memory_plan_shares; else NULL */
+    const struct part_dedup *dedup;   /* where memory_plan_dedups; else NULL */
     bool steps;                       /* list the steps, too */
     const struct plan_exact *exact;   /* PLAN_N_EXACT, to be printed; NULL: none */
     const struct plan_fewest *fewest; /* to be printed; NULL: it is not known */

@@ -52,7 +52,7 @@ Test(device, what_is_taken_is_counted_where_it_lies_and_as_a_call)
     for (size_t i = 0; i < DEVICE_TABLE_N; i++) {
         const struct device_ops *ops = device_tables[i];
         const enum memory_place device_place = ops->unified ? MEMORY_PLACE_HOST : MEMORY_PLACE_DEVICE,
-                                shared_place = ops->unified ? MEMORY_PLACE_HOST : MEMORY_PLACE_PINNED;
+                                dedup_place = ops->unified ? MEMORY_PLACE_HOST : MEMORY_PLACE_PINNED;
         const int64_t n = 1000000 * ((int64_t)i + 1); /* more than of the table before */
         void *host = device_scratch(3000), *of_device, *shared, *copy;
         struct device *device;
@@ -63,7 +63,7 @@ Test(device, what_is_taken_is_counted_where_it_lies_and_as_a_call)
         cr_expect_eq(memory_peak(device_place, MEMORY_PAYLOADS), n, "%s", ops->name);
         cr_assert_eq(ops->acquire(device, DEVICE_PLACE_SHARED, MEMORY_FEATURES, (size_t)n, &shared), STATUS_OK);
         cr_expect_eq(memory_n_call(), n_call + 2, "%s", ops->name);
-        cr_expect_eq(memory_peak(shared_place, MEMORY_FEATURES), n, "%s", ops->name);
+        cr_expect_eq(memory_peak(dedup_place, MEMORY_FEATURES), n, "%s", ops->name);
         cr_assert_eq(ops->borrow(device, MEMORY_PAYLOADS, host, 3000, &copy), STATUS_OK);
         cr_expect_eq(memory_n_call(), n_call + 2 + !ops->unified, "%s", ops->name);
         cr_expect_eq(memory_peak(device_place, MEMORY_PAYLOADS), n + (ops->unified ? 0 : 3000), "%s", ops->name);
@@ -86,7 +86,7 @@ Test(device, cuda_is_there_by_name_and_sizes_in_every_build)
     cr_assert_eq(ops, &device_cuda_module);
     cr_assert_null(ops->close);
     cr_assert(!ops->unified);
-    cr_expect_eq(ops->joined_edges, device_cpu.joined_edges);
+    cr_expect_eq(ops->merged_edges, device_cpu.merged_edges);
     cr_expect_eq(DEVICE_BYTES(ops, CSR_LINEAR, 10, 4), 160);
     cr_expect_eq(DEVICE_BYTES(ops, LINEAR, 1024, 64, 64), 0, "one chunk needs no partial sums");
     cr_expect_eq(DEVICE_BYTES(ops, LINEAR, 1025, 64, 64), 2 * 64 * 64 * sizeof(float));

@@ -97,7 +97,7 @@ static void borders_set(int64_t n_row, const int64_t *n_edge, struct device_bloc
 static void joined_agrees(const struct device_ops *ops, int64_t f, bool apart)
 {
     enum { N_ROW = 3, N_COL = 5000 };
-    const int64_t n_edge[N_ROW] = {(ops->joined_edges + 1) / 2, 1, 40};
+    const int64_t n_edge[N_ROW] = {(ops->merged_edges + 1) / 2, 1, 40};
     struct device_block block[3];
     struct device *device;
     float *x = device_random((size_t)(N_COL * f), 1), *scale = device_random(N_COL, 2), *out[2];
@@ -134,7 +134,7 @@ static void joined_agrees(const struct device_ops *ops, int64_t f, bool apart)
 
 Test(aggregate, rows_of_as_many_edges_as_may_be_joined_have_the_same_bits_in_one_block_as_in_two)
 {
-    cr_assert_gt(device_cpu.joined_edges, 0);
+    cr_assert_gt(device_cpu.merged_edges, 0);
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i += 3) {
         joined_agrees(&device_cpu, widths[i], false);
         joined_agrees(&device_cpu, widths[i], true);

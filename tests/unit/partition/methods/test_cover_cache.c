@@ -35,7 +35,7 @@ static struct cut cut_of(bool symmetric, int32_t n_hop)
 }
 
 /* The only file that is kept, or that of the greatest name; "": none. */
-static int kept_find(char path[PATH_MAX])
+static int stale_find(char path[PATH_MAX])
 {
     DIR *kept = opendir(job.partition.cache);
     int n = 0;
@@ -52,9 +52,9 @@ static int kept_find(char path[PATH_MAX])
     return n;
 }
 
-static bool same(const struct part_shared *a, const struct part_shared *b)
+static bool same(const struct part_dedup *a, const struct part_dedup *b)
 {
-    size_t n_sum = (size_t)a->n_part * ((size_t)a->n_hop + 1), n_row = n_sum * a->n_rank * PART_SHARED_N_SIDE;
+    size_t n_sum = (size_t)a->n_part * ((size_t)a->n_hop + 1), n_row = n_sum * a->n_rank * PART_DEDUP_N_SIDE;
     bool all = a->covers == b->covers && a->n_hop == b->n_hop && a->mirrors == b->mirrors;
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         all = all && memcmp(a->n_row[d], b->n_row[d], n_row * sizeof *a->n_row[d]) == 0 &&
@@ -73,9 +73,9 @@ static struct part_cover_input input_of(const struct cut *cut, const int32_t *ra
                                      .hops = {hops, hops}};
 }
 
-static struct part_shared count(const struct cut *cut, const int32_t *rank_of_part, struct part_cover_rows *rows)
+static struct part_dedup count(const struct cut *cut, const int32_t *rank_of_part, struct part_cover_rows *rows)
 {
-    struct part_shared out;
+    struct part_dedup out;
     const struct part_cover_input input = input_of(cut, rank_of_part);
     cr_assert_eq(cover_cache_count(&input, &job, &out, rows), STATUS_OK);
     return out;
@@ -85,13 +85,13 @@ static struct part_shared count(const struct cut *cut, const int32_t *rank_of_pa
 static void expect_counts(const struct cut *cut, const int32_t *rank_of_part)
 {
     struct part_cover_rows rows, want_rows;
-    struct part_shared want, got = count(cut, rank_of_part, &rows);
+    struct part_dedup want, got = count(cut, rank_of_part, &rows);
     const struct part_cover_input input = input_of(cut, rank_of_part);
-    cr_assert_eq(part_shared_cover(&input, &want, &want_rows), STATUS_OK);
+    cr_assert_eq(part_dedup_cover(&input, &want, &want_rows), STATUS_OK);
     cr_expect(same(&got, &want));
     cr_expect(rows.n_halo == want_rows.n_halo && rows.n_cover == want_rows.n_cover);
-    part_shared_release(&got);
-    part_shared_release(&want);
+    part_dedup_release(&got);
+    part_dedup_release(&want);
 }
 
 static void expect_cached(bool symmetric, int32_t n_hop)
@@ -99,10 +99,10 @@ static void expect_cached(bool symmetric, int32_t n_hop)
     char path[PATH_MAX];
     struct cut cut = cut_of(symmetric, n_hop);
     expect_counts(&cut, in_turn);
-    cr_assert_eq(kept_find(path), 1);
+    cr_assert_eq(stale_find(path), 1);
     expect_counts(&cut, in_turn);
     expect_counts(&cut, in_runs);
-    cr_expect_eq(kept_find(path), 2, "other workers have other counts");
+    cr_expect_eq(stale_find(path), 2, "other workers have other counts");
     cut_close(&cut);
 }
 
@@ -130,13 +130,13 @@ Test(cover_cache, other_hops_have_other_counts)
     struct part_cover_input input = input_of(&cut, in_turn);
     input.hops[PART_DIRECTION_OUT] = 1;
     struct part_cover_rows rows;
-    struct part_shared got, want;
+    struct part_dedup got, want;
     cr_assert_eq(cover_cache_count(&input, &job, &got, &rows), STATUS_OK);
-    cr_assert_eq(part_shared_cover(&input, &want, &rows), STATUS_OK);
+    cr_assert_eq(part_dedup_cover(&input, &want, &rows), STATUS_OK);
     cr_expect(same(&got, &want));
-    cr_expect_eq(kept_find(path), 2);
-    part_shared_release(&got);
-    part_shared_release(&want);
+    cr_expect_eq(stale_find(path), 2);
+    part_dedup_release(&got);
+    part_dedup_release(&want);
     cut_close(&cut);
 }
 
@@ -146,7 +146,7 @@ Test(cover_cache, a_broken_file_is_passed_over_and_written_anew)
     char path[PATH_MAX];
     struct cut cut = cut_of(false, 0);
     expect_counts(&cut, in_turn);
-    cr_assert_eq(kept_find(path), 1);
+    cr_assert_eq(stale_find(path), 1);
     FILE *file = fopen(path, "r");
     fseek(file, 0, SEEK_END);
     long n_bytes = ftell(file);
@@ -183,11 +183,11 @@ Test(cover_cache, what_was_counted_once_is_read_the_next_time)
     char turns_path[PATH_MAX], runs_path[PATH_MAX], bytes[65536];
     struct cut cut = cut_of(true, 0);
     struct part_cover_rows rows;
-    struct part_shared turns = count(&cut, in_turn, &rows);
-    kept_find(turns_path);
+    struct part_dedup turns = count(&cut, in_turn, &rows);
+    stale_find(turns_path);
     cr_assert_eq(rename(turns_path, folder_path("aside")), 0);
-    struct part_shared runs = count(&cut, in_runs, &rows);
-    kept_find(runs_path);
+    struct part_dedup runs = count(&cut, in_runs, &rows);
+    stale_find(runs_path);
     cr_assert_not(same(&turns, &runs));
     size_t n_bytes = bytes_of(runs_path, bytes, sizeof bytes);
     char *key = memmem(bytes, n_bytes, strrchr(runs_path, '/') + 1, 32);
@@ -196,11 +196,11 @@ Test(cover_cache, what_was_counted_once_is_read_the_next_time)
     FILE *file = fopen(turns_path, "w");
     cr_assert_eq(fwrite(bytes, 1, n_bytes, file), n_bytes);
     fclose(file);
-    struct part_shared again = count(&cut, in_turn, &rows);
+    struct part_dedup again = count(&cut, in_turn, &rows);
     cr_expect(same(&again, &runs), "the file was not read");
-    part_shared_release(&turns);
-    part_shared_release(&runs);
-    part_shared_release(&again);
+    part_dedup_release(&turns);
+    part_dedup_release(&runs);
+    part_dedup_release(&again);
     cut_close(&cut);
 }
 
@@ -211,6 +211,6 @@ Test(cover_cache, off_keeps_nothing)
     snprintf(job.partition.cache, sizeof job.partition.cache, "off");
     expect_counts(&cut, in_turn);
     snprintf(job.partition.cache, sizeof job.partition.cache, "%s/kept", folder);
-    cr_expect_eq(kept_find(path), 0);
+    cr_expect_eq(stale_find(path), 0);
     cut_close(&cut);
 }

@@ -324,9 +324,9 @@ Test(exchange, payloads_of_a_stock_are_fetched_whatever_else_is_offered)
     struct stock stock = {.self = &self};
     exchange_stock(self.exchange, &(struct exchange_stock){.arg = &stock, .find = stock_find});
     exchange_stock_add(self.exchange, 2);
-    float kept[2][8] = {0}, rows[8];
-    int first = stock_ask(&self, EXCHANGE_PHASE_KEPT_ROWS, 2, kept[0]);
-    int second = stock_ask(&self, EXCHANGE_PHASE_KEPT_GRADIENTS, 3, kept[1]);
+    float stale[2][8] = {0}, rows[8];
+    int first = stock_ask(&self, EXCHANGE_PHASE_STALE_ROWS, 2, stale[0]);
+    int second = stock_ask(&self, EXCHANGE_PHASE_STALE_GRADIENTS, 3, stale[1]);
     for (uint16_t op = 1; op <= 2; op++) {
         serve(&self, op, 1);
         cr_assert_eq(exchange_wait(self.exchange, ask(&self, op, 1, rows, sizeof rows)), STATUS_OK, "%s",
@@ -340,7 +340,7 @@ Test(exchange, payloads_of_a_stock_are_fetched_whatever_else_is_offered)
     cr_assert_eq(exchange_stock_settle(self.exchange), STATUS_OK, "%s", status_reason());
     cr_assert_eq(exchange_wait(self.exchange, second), STATUS_OK);
     cr_assert_eq(exchange_wait(self.exchange, first), STATUS_OK);
-    cr_expect_arr_eq(kept, self.rows[2], sizeof kept);
+    cr_expect_arr_eq(stale, self.rows[2], sizeof stale);
     cr_expect_eq(stock.n_found, 2);
     cr_expect_eq(self.n_sent, 2, "an offer's pieces alone are given back");
     self_close(&self);

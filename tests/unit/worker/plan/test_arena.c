@@ -55,9 +55,9 @@ Test(arena, a_life_of_more_spans_than_there_is_room_for_grows_over_the_gaps)
     for (int t = 0; t < 4 * LIFE_N_SPAN; t += 2) {
         struct life one = life_of(1, t, t);
         cr_expect(life_meets(&many, &one), "dead at %d", t);
-        struct life joined = life_of(1, 1000, 1000);
-        life_join(&joined, &many);
-        cr_expect(life_meets(&joined, &one), "dead at %d once joined", t);
+        struct life merged = life_of(1, 1000, 1000);
+        life_join(&merged, &many);
+        cr_expect(life_meets(&merged, &one), "dead at %d once joined", t);
     }
 }
 

@@ -1,8 +1,8 @@
 /* Rows on their way between two workers in one process: what one gives is what the other takes, row for row. */
+#include "worker/route/dedup.h"
+#include "worker/route/dedup_cover.h"
 #include "worker/route/sample.h"
-#include "worker/route/sample_shared.h"
-#include "worker/route/shared_cover.h"
-#include "worker/route/shared_rows.h"
+#include "worker/route/sample_dedup.h"
 #include "worker/route/stored.h"
 #include "worker/state/trainer_state.h"
 
@@ -188,23 +188,23 @@ Test(routes, both_ends_draw_the_same_rows_of_a_sample)
 }
 
 /* What a worker takes of part q on a side: each own part finds its drawn rows in it. */
-static void expect_spread(int32_t taker, int32_t giver)
+static void expect_scatter(int32_t taker, int32_t giver)
 {
     int32_t i, j, k = part_pair_find(pairs_of(taker, PART_DIRECTION_IN), giver);
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
-    const struct shared_list list = {
-        .i = j, .rank = w.rank_of_part[taker], .side = part_shared_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
-    int64_t n_there = part_shared_rows(sample_shared_counts(sample_shared_of(t->routes.sample)), PART_DIRECTION_IN,
-                                       giver, list.rank, list.side, PROGRAM_HOP_ALL);
-    cr_assert_eq(part_shared_rows(sample_shared_counts(sample_shared_of(u->routes.sample)), PART_DIRECTION_IN, giver,
-                                  list.rank, list.side, PROGRAM_HOP_ALL),
+    const struct dedup_list list = {
+        .i = j, .rank = w.rank_of_part[taker], .side = part_dedup_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
+    int64_t n_there = part_dedup_rows(sample_dedup_counts(sample_dedup_of(t->routes.sample)), PART_DIRECTION_IN,
+                                      giver, list.rank, list.side, PROGRAM_HOP_ALL);
+    cr_assert_eq(part_dedup_rows(sample_dedup_counts(sample_dedup_of(u->routes.sample)), PART_DIRECTION_IN, giver,
+                                 list.rank, list.side, PROGRAM_HOP_ALL),
                  n_there);
-    const uint32_t *given = sample_shared_given(sample_shared_of(u->routes.sample), &list),
-                   *spread = sample_shared_spread(sample_shared_of(t->routes.sample), i, k);
+    const uint32_t *given = sample_dedup_given(sample_dedup_of(u->routes.sample), &list),
+                   *scatter = sample_dedup_scatter(sample_dedup_of(t->routes.sample), i, k);
     int64_t n = sample_drawn(t->routes.sample)[i].taken[k];
     for (int64_t r = 0; r < n; r++) {
-        cr_assert_lt(spread[r], n_there);
-        cr_assert_eq(w.opened[giver].node[given[spread[r]]],
+        cr_assert_lt(scatter[r], n_there);
+        cr_assert_eq(w.opened[giver].node[given[scatter[r]]],
                      nodes_of(taker, k)[sample_taken(t->routes.sample, i, k)[r]]);
     }
 }
@@ -220,27 +220,26 @@ Test(routes, each_part_finds_its_drawn_rows_in_what_comes_once_for_its_worker)
             STATUS_OK);
     }
     for (int32_t p = 0; p < N_PART; p++) {
-        expect_spread(p, (p + 1) % N_PART);
-        expect_spread(p, (p + 3) % N_PART);
+        expect_scatter(p, (p + 1) % N_PART);
+        expect_scatter(p, (p + 3) % N_PART);
     }
     world_close();
 }
 
-/* --- shared rows, and covers --- */
+/* --- deduplicated rows, and covers --- */
 
 /* Columns of the taker's remapped block count rows of the list, which the giver has in the same order. */
 static void expect_listed(int32_t taker, int32_t giver)
 {
     int32_t i, j, k = part_pair_find(pairs_of(taker, PART_DIRECTION_IN), giver);
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
-    const struct shared_list list = {
-        .i = j, .rank = w.rank_of_part[taker], .side = part_shared_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
-    const uint32_t *given = shared_rows_given(u->routes.shared_rows, &list),
-                   *node = shared_rows_node(t->routes.shared_rows, PART_DIRECTION_IN, PROGRAM_HOP_ALL, giver,
-                                            list.side);
-    int64_t n = part_shared_rows(shared_rows_counts(t->routes.shared_rows), PART_DIRECTION_IN, giver, list.rank,
-                                 list.side, PROGRAM_HOP_ALL);
-    cr_assert_eq(shared_rows_sums(u->routes.shared_rows, &list), 0);
+    const struct dedup_list list = {
+        .i = j, .rank = w.rank_of_part[taker], .side = part_dedup_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
+    const uint32_t *given = dedup_given(u->routes.dedup, &list),
+                   *node = dedup_node(t->routes.dedup, PART_DIRECTION_IN, PROGRAM_HOP_ALL, giver, list.side);
+    int64_t n = part_dedup_rows(dedup_counts(t->routes.dedup), PART_DIRECTION_IN, giver, list.rank, list.side,
+                                PROGRAM_HOP_ALL);
+    cr_assert_eq(dedup_sums(u->routes.dedup, &list), 0);
     for (int64_t r = 0; r < n; r++) {
         cr_assert_eq(node[r], w.opened[giver].node[given[r]]);
     }
@@ -281,18 +280,18 @@ static void expect_covered(int32_t taker, int32_t giver, int64_t *n_sum_out)
 {
     int32_t i, j, k = part_pair_find(pairs_of(taker, PART_DIRECTION_IN), giver);
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
-    const struct shared_list list = {
-        .i = j, .rank = w.rank_of_part[taker], .side = part_shared_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
-    int64_t n_sum = shared_rows_sums(u->routes.shared_rows, &list),
-            n = part_shared_rows(shared_rows_counts(t->routes.shared_rows), PART_DIRECTION_IN, giver, list.rank,
-                                 list.side, PROGRAM_HOP_ALL),
+    const struct dedup_list list = {
+        .i = j, .rank = w.rank_of_part[taker], .side = part_dedup_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
+    int64_t n_sum = dedup_sums(u->routes.dedup, &list),
+            n = part_dedup_rows(dedup_counts(t->routes.dedup), PART_DIRECTION_IN, giver, list.rank, list.side,
+                                PROGRAM_HOP_ALL),
             n_row = n - n_sum;
     double *came = memory_alloc((size_t)n, sizeof *came), *all = memory_alloc(60, sizeof *all);
-    const uint32_t *given = shared_rows_given(u->routes.shared_rows, &list);
+    const uint32_t *given = dedup_given(u->routes.dedup, &list);
     for (int64_t r = 0; r < n_row; r++) {
         came[r] = number(w.opened[giver].node[given[r]]);
     }
-    const struct device_block sums = shared_rows_sum_block(u->routes.shared_rows, &list, 0, n_sum);
+    const struct device_block sums = dedup_sum_block(u->routes.dedup, &list, 0, n_sum);
     for (int64_t s = 0; s < n_sum; s++) {
         for (int64_t e = sums.indptr[s]; e < sums.indptr[s + 1]; e++) {
             came[n_row + s] += number(w.opened[giver].node[sums.cols[e]]);
@@ -320,8 +319,7 @@ Test(routes, rows_and_sums_of_a_cover_add_up_to_what_the_rows_would)
         expect_covered(p, (p + 3) % N_PART, &n_sum);
     }
     cr_expect_gt(n_sum, 0);
-    cr_expect_null(shared_rows_trimmed(w.trainer[0]->routes.shared_rows),
-                   "parts have what they need of the trimmed blocks");
+    cr_expect_null(dedup_trimmed(w.trainer[0]->routes.dedup), "parts have what they need of the trimmed blocks");
     world_close();
 }
 

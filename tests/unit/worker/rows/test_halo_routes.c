@@ -121,20 +121,20 @@ Test(routes, each_is_found_by_its_own_part_and_pair)
 }
 
 /* Of parts 0 … 4, parts 1 and 3 are here: what they take of part 2 has two lists, of the others one. */
-Test(routes, shared_rows_are_taken_once_for_each_side_in_the_order_of_the_walk)
+Test(routes, dedup_are_taken_once_for_each_side_in_the_order_of_the_walk)
 {
     static const uint32_t rank_of_part[] = {1, 0, 1, 0, 1};
-    struct part_shared shared;
+    struct part_dedup dedup;
     struct halo_routes routes;
     struct part_halo part[2] = {{.part = 1}, {.part = 3}};
     const struct part_halo *own[2] = {&part[0], &part[1]};
-    cr_assert_eq(part_shared_acquire(5, 2, 0, true, &shared), STATUS_OK);
-    *part_shared_at(&shared, PART_DIRECTION_IN, 0, 0, PART_SHARED_ABOVE) = 7;
-    *part_shared_at(&shared, PART_DIRECTION_IN, 2, 0, PART_SHARED_BELOW) = 3;
-    *part_shared_at(&shared, PART_DIRECTION_IN, 2, 0, PART_SHARED_ABOVE) = 4;
-    *part_shared_at(&shared, PART_DIRECTION_IN, 3, 1, PART_SHARED_BELOW) = 5;
-    *part_shared_at(&shared, PART_DIRECTION_IN, 3, 1, PART_SHARED_ABOVE) = 6;
-    const struct halo_owners owners = {.n_own_part = 2, .own = own, .rank_of_part = rank_of_part, .shared = &shared};
+    cr_assert_eq(part_dedup_acquire(5, 2, 0, true, &dedup), STATUS_OK);
+    *part_dedup_at(&dedup, PART_DIRECTION_IN, 0, 0, PART_DEDUP_ABOVE) = 7;
+    *part_dedup_at(&dedup, PART_DIRECTION_IN, 2, 0, PART_DEDUP_BELOW) = 3;
+    *part_dedup_at(&dedup, PART_DIRECTION_IN, 2, 0, PART_DEDUP_ABOVE) = 4;
+    *part_dedup_at(&dedup, PART_DIRECTION_IN, 3, 1, PART_DEDUP_BELOW) = 5;
+    *part_dedup_at(&dedup, PART_DIRECTION_IN, 3, 1, PART_DEDUP_ABOVE) = 6;
+    const struct halo_owners owners = {.n_own_part = 2, .own = own, .rank_of_part = rank_of_part, .dedup = &dedup};
     halo_routes_open(&owners, &routes);
     halo_routes_list(&owners, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &routes);
     const struct halo_route_sums taken = routes.total.taken, given = routes.total.given;
@@ -143,9 +143,9 @@ Test(routes, shared_rows_are_taken_once_for_each_side_in_the_order_of_the_walk)
     expect_route(&routes.take[0], 2, 1, 3);
     expect_route(&routes.take[1], 0, 3, 7);
     expect_route(&routes.take[2], 2, 3, 4);
-    const struct halo_route *above = halo_routes_given(&routes, 1, halo_route_taker(1, PART_SHARED_ABOVE));
-    cr_assert(above != NULL && above->is_shared && above->from == 3 && above->n_row == 6);
-    cr_expect_null(halo_routes_given(&routes, 0, halo_route_taker(1, PART_SHARED_ABOVE)));
+    const struct halo_route *above = halo_routes_given(&routes, 1, halo_route_taker(1, PART_DEDUP_ABOVE));
+    cr_assert(above != NULL && above->is_dedup && above->from == 3 && above->n_row == 6);
+    cr_expect_null(halo_routes_given(&routes, 0, halo_route_taker(1, PART_DEDUP_ABOVE)));
     halo_routes_close(&routes);
-    part_shared_release(&shared);
+    part_dedup_release(&dedup);
 }

@@ -118,7 +118,7 @@ Test(part_remap, blocks_that_no_pass_reads_otherwise_stay_the_parts)
     setup.in_place = false;
     cr_assert_eq(part_remap_open(&setup, parts[0], PART_DIRECTION_IN, &remap), STATUS_OK);
     cr_expect_null(remap.edges.cols);
-    setup.shares = true;
+    setup.dedups = true;
     cr_assert_eq(part_remap_open(&setup, parts[0], PART_DIRECTION_IN, &remap), STATUS_OK);
     cr_expect_not_null(remap.edges.cols, "rows of part 1 are shared");
 }

@@ -6,8 +6,8 @@
  * in checkpoints, count alike.
  * source  Wan et al., ICLR 2022 (PipeGCN)
  */
-#ifndef WORKER_KEPT_LIST_H
-#define WORKER_KEPT_LIST_H
+#ifndef WORKER_STALE_LIST_H
+#define WORKER_STALE_LIST_H
 
 #include "models/steps/step.h"
 #include "protocol/job/job.h"
@@ -16,9 +16,9 @@
 #include <stdint.h>
 
 /* Fetches of a rank under way at once: what comes has its place, so that no slots limit them. */
-#define KEPT_N_FLIGHT 16
+#define STALE_N_FLIGHT 16
 
-struct kept_payload {
+struct stale_payload {
     int op;
     enum halo_direction direction; /* IN: rows; RETURN: gradients */
     int32_t hop;                   /* of what travels */
@@ -26,28 +26,28 @@ struct kept_payload {
     int first_pass, last_pass;     /* of the op's, as struct step numbers them: those that read it */
 };
 
-struct kept_list {
+struct stale_list {
     int n;
-    struct kept_payload *payload; /* n: in the order of their first passes */
+    struct stale_payload *payload; /* n: in the order of their first passes */
 };
 
 /* From the training list; none where the program keeps none. Release with kept_list_release. */
-void kept_list_build(const struct program *program, const struct step_list *train, struct kept_list *out);
-void kept_list_release(struct kept_list *list);
+void stale_list_build(const struct program *program, const struct step_list *train, struct stale_list *out);
+void stale_list_release(struct stale_list *list);
 
 /* The payload that a pass of these steps reads in this direction; -1: none. */
-int kept_list_find(const struct kept_list *list, int op, enum halo_direction direction);
+int stale_list_find(const struct stale_list *list, int op, enum halo_direction direction);
 
 /* Bytes that an own part keeps of payload p, all pairs together. */
-int64_t kept_part_bytes(const struct kept_payload *payload, const struct part_halo *own);
+int64_t stale_part_bytes(const struct stale_payload *payload, const struct part_halo *own);
 
 /* Bytes that own parts keep of all payloads for others to fetch. */
-int64_t kept_sent_bytes(const struct kept_list *list, const struct halo_owners *owners);
+int64_t stale_sent_bytes(const struct stale_list *list, const struct halo_owners *owners);
 
 /* Floats that a part keeps of all payloads, wherever it lies: what a checkpoint has of it. */
-int64_t kept_list_floats(const struct kept_list *list, const struct part_halo *own);
+int64_t stale_list_floats(const struct stale_list *list, const struct part_halo *own);
 
 /* Bytes of the lists that say where an own part's payloads lie. */
-int64_t kept_list_places(const struct kept_list *list, const struct part_halo *own);
+int64_t stale_list_places(const struct stale_list *list, const struct part_halo *own);
 
 #endif

@@ -1,13 +1,13 @@
 #include "protocol/base/memory.h"
 #include "worker/plan/memory_plan.h"
-#include "worker/route/shared_cover.h"
+#include "worker/route/dedup_cover.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 /* --- one list --- */
 
-static uint32_t *slot_of(const struct shared_merge *m, uint32_t row)
+static uint32_t *slot_of(const struct dedup_merge *m, uint32_t row)
 {
     size_t at = (row * UINT64_C(0x9e3779b97f4a7c15) >> 20) & (m->n_table - 1);
     while (m->table[at] != 0 && m->row[m->table[at] - 1] != row) {
@@ -16,12 +16,12 @@ static uint32_t *slot_of(const struct shared_merge *m, uint32_t row)
     return &m->table[at];
 }
 
-uint32_t shared_place_of(const struct shared_merge *m, uint32_t row)
+uint32_t dedup_place_of(const struct dedup_merge *m, uint32_t row)
 {
     return *slot_of(m, row) - 1;
 }
 
-static void row_add(struct shared_merge *m, uint32_t row)
+static void row_add(struct dedup_merge *m, uint32_t row)
 {
     uint32_t *slot = slot_of(m, row);
     if (*slot == 0) {
@@ -30,8 +30,7 @@ static void row_add(struct shared_merge *m, uint32_t row)
     }
 }
 
-static int64_t taker_rows(const struct shared_rows *s, enum part_direction d, const struct shared_taker *taker,
-                          int32_t hop)
+static int64_t taker_rows(const struct dedup *s, enum part_direction d, const struct dedup_taker *taker, int32_t hop)
 {
     const struct part_rows rows = taker->rows(&own_part(s->own, taker->i)->halo, d, hop);
     return part_rows_at(&rows, taker->k);
@@ -39,8 +38,7 @@ static int64_t taker_rows(const struct shared_rows *s, enum part_direction d, co
 
 /* Put the list together; counts_out[h]: rows up to hop h, and all. Of a cover, which counts its own: taker after
  * taker, whatever the hops. */
-static void merge_run(const struct shared_rows *s, enum part_direction d, struct shared_merge *m,
-                      uint32_t *counts_out)
+static void merge_run(const struct dedup *s, enum part_direction d, struct dedup_merge *m, uint32_t *counts_out)
 {
     int32_t n_hop = own_part(s->own, 0)->n_hop, first = s->counts.covers ? n_hop : 0;
     int64_t n_all = 0;
@@ -56,7 +54,7 @@ static void merge_run(const struct shared_rows *s, enum part_direction d, struct
     m->row = memory_alloc((size_t)n_all, sizeof *m->row);
     for (int32_t hop = first; hop <= n_hop; hop++) {
         for (int32_t l = 0; l < m->n_taker; l++) {
-            const struct shared_taker *taker = &m->taker[l];
+            const struct dedup_taker *taker = &m->taker[l];
             int64_t end = taker_rows(s, d, taker, hop);
             int64_t begin = hop > first ? taker_rows(s, d, taker, hop - 1) : 0;
             for (int64_t at = begin; at < end; at++) {
@@ -69,7 +67,7 @@ static void merge_run(const struct shared_rows *s, enum part_direction d, struct
     }
 }
 
-static void merge_end(struct shared_merge *m)
+static void merge_end(struct dedup_merge *m)
 {
     free(m->table);
     free(m->row);
@@ -78,27 +76,27 @@ static void merge_end(struct shared_merge *m)
 
 /* --- what own parts give --- */
 
-static void givers_find(const struct shared_rows *s, enum part_direction d, int32_t i, uint32_t rank,
-                        enum part_shared_side side, struct shared_merge *m)
+static void givers_find(const struct dedup *s, enum part_direction d, int32_t i, uint32_t rank,
+                        enum part_dedup_side side, struct dedup_merge *m)
 {
     const struct part *part = own_part(s->own, i);
     const struct part_rows given = part_halo_given(&part->halo, d, part->n_hop);
     for (int32_t k = 0; k < given.pairs->n_pair; k++) {
         int32_t p = given.pairs->pair[k].part;
         if (k != given.pairs->own && s->own->setup.rank_of_part[p] == rank &&
-            part_shared_side_of(part->part, p) == side) {
+            part_dedup_side_of(part->part, p) == side) {
             const struct part_send send = part_send(part, d, p);
-            m->taker[m->n_taker++] = (struct shared_taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_given};
+            m->taker[m->n_taker++] = (struct dedup_taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_given};
         }
     }
 }
 
 /* The rows of a list that own parts give, or its cover. */
-static uint32_t given_list(struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
-                           struct shared_given *list, bool write)
+static uint32_t given_list(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
+                           struct dedup_given *list, bool write)
 {
     if (s->counts.covers) {
-        return m->n_row > 0 ? shared_cover_give(s, way, m, list, write) : 0;
+        return m->n_row > 0 ? dedup_cover_give(s, way, m, list, write) : 0;
     }
     list->row = s->n_given;
     if (write && m->n_row > 0) {
@@ -110,18 +108,17 @@ static uint32_t given_list(struct shared_rows *s, const struct shared_way *way, 
 
 /* Run over all lists that own parts give in this direction, at this hop: count them, and with `write` write them
  * down. */
-static void given_walk(struct shared_rows *s, const struct shared_way *way, struct shared_merge *m, bool write)
+static void given_walk(struct dedup *s, const struct dedup_way *way, struct dedup_merge *m, bool write)
 {
     enum part_direction d = way->d;
     for (int32_t i = 0; i < s->own->n; i++) {
         for (uint32_t rank = 0; rank < s->own->n_rank; rank++) {
-            for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
+            for (int side = 0; side < PART_DEDUP_N_SIDE; side++) {
                 if (rank != s->own->setup.rank) {
-                    givers_find(s, d, i, rank, (enum part_shared_side)side, m);
+                    givers_find(s, d, i, rank, (enum part_dedup_side)side, m);
                 }
-                uint32_t *counts = part_shared_at(&s->counts, d, s->own->number[i], rank,
-                                                  (enum part_shared_side)side);
-                int64_t list = shared_place(s, i, rank, (enum part_shared_side)side, way->hop);
+                uint32_t *counts = part_dedup_at(&s->counts, d, s->own->number[i], rank, (enum part_dedup_side)side);
+                int64_t list = dedup_place(s, i, rank, (enum part_dedup_side)side, way->hop);
                 merge_run(s, d, m, counts);
                 counts[way->hop] = given_list(s, way, m, &s->given_list[d][list], write);
                 merge_end(m);
@@ -132,35 +129,34 @@ static void given_walk(struct shared_rows *s, const struct shared_way *way, stru
 
 /* --- what own parts take --- */
 
-static void takers_find(const struct shared_rows *s, enum part_direction d, int32_t q, enum part_shared_side side,
-                        struct shared_merge *m)
+static void takers_find(const struct dedup *s, enum part_direction d, int32_t q, enum part_dedup_side side,
+                        struct dedup_merge *m)
 {
     for (int32_t i = 0; i < s->own->n && s->own->index[q] < 0; i++) {
         const struct part *part = own_part(s->own, i);
-        int32_t k = part_shared_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
+        int32_t k = part_dedup_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
         if (k >= 0) {
             const struct part_block block = part_block_at(part, d, k);
-            m->taker[m->n_taker++] = (struct shared_taker){
-                .i = i, .k = k, .row = block.node, .rows = part_halo_taken};
+            m->taker[m->n_taker++] = (struct dedup_taker){.i = i, .k = k, .row = block.node, .rows = part_halo_taken};
         }
     }
 }
 
 /* Scales of a taker's rows at their places. */
-static void scales_fill(const struct shared_rows *s, enum part_direction d, const struct shared_merge *m,
-                        const struct shared_taker *taker, float *scale)
+static void scales_fill(const struct dedup *s, enum part_direction d, const struct dedup_merge *m,
+                        const struct dedup_taker *taker, float *scale)
 {
     const struct part *part = own_part(s->own, taker->i);
     const struct part_block block = part_block_at(part, d, taker->k);
     for (int64_t c = 0; c < block.n_col; c++) {
-        scale[shared_place_of(m, block.node[c])] = part_device_scale(&s->own->setup, part, block.strength,
-                                                                     block.degree, c);
+        scale[dedup_place_of(m, block.node[c])] = part_device_scale(&s->own->setup, part, block.strength,
+                                                                    block.degree, c);
     }
 }
 
 /* A taker's columns count places in the list; order of edges untouched. */
-static void columns_remap(const struct shared_rows *s, enum part_direction d, const struct shared_merge *m,
-                          const struct shared_taker *taker)
+static void columns_remap(const struct dedup *s, enum part_direction d, const struct dedup_merge *m,
+                          const struct dedup_taker *taker)
 {
     const struct part *part = own_part(s->own, taker->i);
     const struct part_remap *remap = &s->own->remap[taker->i][d];
@@ -170,36 +166,35 @@ static void columns_remap(const struct shared_rows *s, enum part_direction d, co
     }
     uint32_t *cols = part_remap_edges(remap, &part->halo.pairs[d], taker->k).cols;
     for (int64_t e = 0; e < block.n_edge; e++) {
-        cols[e] = shared_place_of(m, block.node[cols[e]]);
+        cols[e] = dedup_place_of(m, block.node[cols[e]]);
     }
 }
 
 /* Where in the list a taker's rows are. */
-static void taker_spread(struct shared_rows *s, enum part_direction d, const struct shared_merge *m,
-                         const struct shared_taker *taker, bool write)
+static void taker_scatter(struct dedup *s, enum part_direction d, const struct dedup_merge *m,
+                          const struct dedup_taker *taker, bool write)
 {
     const struct part *part = own_part(s->own, taker->i);
     const struct part_block block = part_block_at(part, d, taker->k);
-    s->spread_at[d][s->pair_begin[d][taker->i] + taker->k] = s->n_spread;
+    s->scatter_at[d][s->pair_begin[d][taker->i] + taker->k] = s->n_scatter;
     for (int64_t c = 0; write && c < block.n_col; c++) {
-        s->spread[s->n_spread + c] = shared_place_of(m, block.node[c]);
+        s->scatter[s->n_scatter + c] = dedup_place_of(m, block.node[c]);
     }
-    s->n_spread += block.n_col;
+    s->n_scatter += block.n_col;
 }
 
 /* The rows of a list that own parts take, or its cover. */
-static uint32_t taken_list(struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
-                           bool write)
+static uint32_t taken_list(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m, bool write)
 {
     enum part_direction d = way->d;
-    for (int32_t l = 0; s->counts.spreads && l < m->n_taker; l++) {
-        taker_spread(s, d, m, &m->taker[l], write);
+    for (int32_t l = 0; s->counts.scatters && l < m->n_taker; l++) {
+        taker_scatter(s, d, m, &m->taker[l], write);
     }
-    if (s->counts.spreads) {
+    if (s->counts.scatters) {
         return m->n_row;
     }
     if (s->counts.covers) {
-        return m->n_row > 0 ? shared_cover_take(s, way, m, write) : 0;
+        return m->n_row > 0 ? dedup_cover_take(s, way, m, write) : 0;
     }
     if (write && m->n_row > 0) {
         memcpy(s->node + s->n_taken, m->row, m->n_row * sizeof *s->node);
@@ -215,19 +210,19 @@ static uint32_t taken_list(struct shared_rows *s, const struct shared_way *way, 
 }
 
 /* Where the list of part q's rows is. */
-static int64_t taken_place(const struct shared_rows *s, int32_t q, int side, int32_t hop)
+static int64_t taken_place(const struct dedup *s, int32_t q, int side, int32_t hop)
 {
-    return (q * (int64_t)PART_SHARED_N_SIDE + side) * shared_n_list(s) + shared_list_of(s, hop);
+    return (q * (int64_t)PART_DEDUP_N_SIDE + side) * dedup_n_list(s) + dedup_list_of(s, hop);
 }
 
 /* Likewise over all lists that own parts take. */
-static void taken_walk(struct shared_rows *s, const struct shared_way *way, struct shared_merge *m, bool write)
+static void taken_walk(struct dedup *s, const struct dedup_way *way, struct dedup_merge *m, bool write)
 {
     enum part_direction d = way->d;
     for (int32_t q = 0; q < s->own->n_part; q++) {
-        for (int side = 0; side < PART_SHARED_N_SIDE && s->own->index[q] < 0; side++) {
-            takers_find(s, d, q, (enum part_shared_side)side, m);
-            uint32_t *counts = part_shared_at(&s->counts, d, q, s->own->setup.rank, (enum part_shared_side)side);
+        for (int side = 0; side < PART_DEDUP_N_SIDE && s->own->index[q] < 0; side++) {
+            takers_find(s, d, q, (enum part_dedup_side)side, m);
+            uint32_t *counts = part_dedup_at(&s->counts, d, q, s->own->setup.rank, (enum part_dedup_side)side);
             merge_run(s, d, m, counts);
             s->taken_at[d][taken_place(s, q, side, way->hop)] = s->n_taken;
             counts[way->hop] = taken_list(s, way, m, write);
@@ -239,7 +234,7 @@ static void taken_walk(struct shared_rows *s, const struct shared_way *way, stru
 /* --- all of them --- */
 
 /* Is there a list of this direction and hop? Those of all edges come last. */
-static bool way_next(const struct shared_rows *s, struct shared_way *way)
+static bool way_next(const struct dedup *s, struct dedup_way *way)
 {
     bool is_one;
     do {
@@ -251,18 +246,18 @@ static bool way_next(const struct shared_rows *s, struct shared_way *way)
     return way->hop <= s->counts.n_hop;
 }
 
-static const struct shared_way way_begin = {.d = PART_DIRECTION_OUT, .hop = -1};
+static const struct dedup_way way_begin = {.d = PART_DIRECTION_OUT, .hop = -1};
 
-static void walk(struct shared_rows *s, struct shared_merge *m, bool write)
+static void walk(struct dedup *s, struct dedup_merge *m, bool write)
 {
-    s->n_given = s->n_taken = s->n_spread = s->n_sum_ptr = s->n_sum_edge = 0;
-    for (struct shared_way way = way_begin; way_next(s, &way);) {
+    s->n_given = s->n_taken = s->n_scatter = s->n_sum_ptr = s->n_sum_edge = 0;
+    for (struct dedup_way way = way_begin; way_next(s, &way);) {
         given_walk(s, &way, m, write);
         s->n_given_in = way.d == PART_DIRECTION_IN ? s->n_given : s->n_given_in;
     }
-    for (struct shared_way way = way_begin; way_next(s, &way);) {
+    for (struct dedup_way way = way_begin; way_next(s, &way);) {
         taken_walk(s, &way, m, write);
-        s->n_spread_in = way.d == PART_DIRECTION_IN ? s->n_spread : s->n_spread_in;
+        s->n_scatter_in = way.d == PART_DIRECTION_IN ? s->n_scatter : s->n_scatter_in;
     }
 }
 
@@ -272,13 +267,13 @@ struct list {
 };
 
 /* All that is taken for the lists. */
-static int lists_of(struct shared_rows *s, struct list out[7])
+static int lists_of(struct dedup *s, struct list out[7])
 {
     bool scaled = s->own->setup.scaled != NULL, weighted = own_part(s->own, 0)->weighted;
     const struct list all[] = {{(size_t)s->n_given * sizeof *s->given, &s->given},
                                {(size_t)s->n_taken * sizeof *s->node, &s->node},
                                {scaled ? (size_t)s->n_taken * sizeof *s->scale : 0, &s->scale},
-                               {(size_t)s->n_spread * sizeof *s->spread, &s->spread},
+                               {(size_t)s->n_scatter * sizeof *s->scatter, &s->scatter},
                                {(size_t)s->n_sum_ptr * sizeof *s->sum_ptr, &s->sum_ptr},
                                {(size_t)s->n_sum_edge * sizeof *s->sum_cols, &s->sum_cols},
                                {weighted ? (size_t)s->n_sum_edge * sizeof *s->sum_weights : 0, &s->sum_weights}};
@@ -286,7 +281,7 @@ static int lists_of(struct shared_rows *s, struct list out[7])
     return sizeof all / sizeof *all;
 }
 
-static enum status lists_take(struct shared_rows *s)
+static enum status lists_take(struct dedup *s)
 {
     struct list list[7];
     enum status status = STATUS_OK;
@@ -296,7 +291,7 @@ static enum status lists_take(struct shared_rows *s)
     return status;
 }
 
-static void lists_return(struct shared_rows *s)
+static void lists_return(struct dedup *s)
 {
     struct list list[7];
     for (int l = 0, n = lists_of(s, list); l < n; l++) {
@@ -305,103 +300,103 @@ static void lists_return(struct shared_rows *s)
 }
 
 /* Places of lists of all own parts' pairs. */
-static void pairs_number(struct shared_rows *s, enum part_direction d)
+static void pairs_number(struct dedup *s, enum part_direction d)
 {
     s->pair_begin[d] = memory_alloc((size_t)s->own->n + 1, sizeof *s->pair_begin[d]);
     for (int32_t i = 0; i < s->own->n; i++) {
         s->pair_begin[d][i + 1] = s->pair_begin[d][i] + own_part(s->own, i)->halo.pairs[d].n_pair;
     }
-    s->spread_at[d] = memory_alloc((size_t)s->pair_begin[d][s->own->n], sizeof *s->spread_at[d]);
+    s->scatter_at[d] = memory_alloc((size_t)s->pair_begin[d][s->own->n], sizeof *s->scatter_at[d]);
 }
 
-enum status shared_rows_open(const struct own_parts *own, struct shared_rows **out)
+enum status dedup_open(const struct own_parts *own, struct dedup **out)
 {
     const struct program *program = own->setup.program;
     const struct part *any = own_part(own, 0);
-    struct shared_rows *s = *out = memory_alloc(1, sizeof *s);
+    struct dedup *s = *out = memory_alloc(1, sizeof *s);
     s->own = own;
-    bool mirrors = part_shared_mirrors(any->symmetric, any->covered, any->n_hop);
-    enum status status = part_shared_acquire(own->n_part, own->n_rank, any->n_hop, mirrors, &s->counts);
+    bool mirrors = part_dedup_mirrors(any->symmetric, any->covered, any->n_hop);
+    enum status status = part_dedup_acquire(own->n_part, own->n_rank, any->n_hop, mirrors, &s->counts);
     status = status == STATUS_OK && any->covered ? part_sums_acquire(&s->counts) : status;
     s->symmetric = any->symmetric;
     s->counts.covers = any->covered;
-    s->counts.spreads = memory_plan_spreads(program);
+    s->counts.scatters = memory_plan_scatters(program);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         pairs_number(s, (enum part_direction)d);
         s->hops[d] = any->covered ? memory_plan_hops(program, (enum part_direction)d, any->n_hop) : 0;
-        s->given_list[d] = memory_alloc((size_t)shared_place(s, s->own->n, 0, PART_SHARED_BELOW, 0),
+        s->given_list[d] = memory_alloc((size_t)dedup_place(s, s->own->n, 0, PART_DEDUP_BELOW, 0),
                                         sizeof *s->given_list[d]);
         s->taken_at[d] = memory_alloc((size_t)taken_place(s, s->own->n_part, 0, 0), sizeof *s->taken_at[d]);
     }
     if (status != STATUS_OK) {
         return status;
     }
-    struct shared_merge m = {.taker = memory_alloc((size_t)s->own->n_part, sizeof *m.taker)};
+    struct dedup_merge m = {.taker = memory_alloc((size_t)s->own->n_part, sizeof *m.taker)};
     walk(s, &m, false);
     status = lists_take(s);
     if (status == STATUS_OK) {
         walk(s, &m, true);
         if (s->symmetric && !mirrors) {
-            part_shared_mirror(&s->counts);
+            part_dedup_mirror(&s->counts);
         }
     }
     free(m.taker);
     return status;
 }
 
-void shared_rows_close(struct shared_rows *s)
+void dedup_close(struct dedup *s)
 {
     if (s == NULL) {
         return;
     }
     lists_return(s);
-    shared_rows_trimmed_end(s);
+    dedup_trimmed_end(s);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         free(s->given_list[d]);
         free(s->taken_at[d]);
         free(s->pair_begin[d]);
-        free(s->spread_at[d]);
+        free(s->scatter_at[d]);
     }
-    part_shared_release(&s->counts);
+    part_dedup_release(&s->counts);
     free(s);
 }
 
-const struct part_shared *shared_rows_counts(const struct shared_rows *s)
+const struct part_dedup *dedup_counts(const struct dedup *s)
 {
     return s != NULL ? &s->counts : NULL;
 }
 
 /* Where the graph is symmetric, both directions have the same lists, but for covers of hops. */
-static int listed(const struct shared_rows *s, enum part_direction d, int32_t hop)
+static int listed(const struct dedup *s, enum part_direction d, int32_t hop)
 {
     return s->symmetric && !(s->counts.covers && hop < s->counts.n_hop) ? PART_DIRECTION_IN : d;
 }
 
-static const struct shared_given *given_of(const struct shared_rows *s, const struct shared_list *list)
+static const struct dedup_given *given_of(const struct dedup *s, const struct dedup_list *list)
 {
-    return &s->given_list[listed(s, list->d, list->hop)][shared_place(s, list->i, list->rank, list->side, list->hop)];
+    return &s->given_list[listed(s, list->d, list->hop)][dedup_place(s, list->i, list->rank, list->side, list->hop)];
 }
 
-const uint32_t *shared_rows_given(const struct shared_rows *s, const struct shared_list *list)
+const uint32_t *dedup_given(const struct dedup *s, const struct dedup_list *list)
 {
     return s->given + given_of(s, list)->row;
 }
 
-int64_t shared_rows_sums(const struct shared_rows *s, const struct shared_list *list)
+int64_t dedup_sums(const struct dedup *s, const struct dedup_list *list)
 {
     return given_of(s, list)->n_sum;
 }
 
-const uint32_t *shared_rows_spread(const struct shared_rows *s, enum part_direction d, int32_t i, int32_t k)
+const uint32_t *dedup_scatter(const struct dedup *s, enum part_direction d, int32_t i, int32_t k)
 {
     int from = listed(s, d, PROGRAM_HOP_ALL);
-    return s->spread + s->spread_at[from][s->pair_begin[from][i] + k];
+    return s->scatter + s->scatter_at[from][s->pair_begin[from][i] + k];
 }
 
-struct device_block shared_rows_sum_block(const struct shared_rows *s, const struct shared_list *list, int64_t first,
-                                          int64_t n_row)
+struct device_block dedup_sum_block(const struct dedup *s, const struct dedup_list *list, int64_t first,
+                                    int64_t n_row)
 {
-    const struct shared_given *given = given_of(s, list);
+    const struct dedup_given *given = given_of(s, list);
     const int64_t *indptr = s->sum_ptr + given->ptr;
     return (struct device_block){.n_row = n_row,
                                  .n_col = s->own->part[list->i].part->n_own,
@@ -411,20 +406,20 @@ struct device_block shared_rows_sum_block(const struct shared_rows *s, const str
                                  .weights = s->sum_weights != NULL ? s->sum_weights + given->edge : NULL};
 }
 
-static int64_t taken_from(const struct shared_rows *s, enum part_direction d, int32_t hop, int32_t q,
-                          enum part_shared_side side)
+static int64_t taken_from(const struct dedup *s, enum part_direction d, int32_t hop, int32_t q,
+                          enum part_dedup_side side)
 {
     return s->taken_at[listed(s, d, hop)][taken_place(s, q, (int)side, hop)];
 }
 
-const float *shared_rows_scale(const struct shared_rows *s, enum part_direction d, int32_t hop, int32_t q,
-                               enum part_shared_side side)
+const float *dedup_scale(const struct dedup *s, enum part_direction d, int32_t hop, int32_t q,
+                         enum part_dedup_side side)
 {
     return s->scale != NULL ? s->scale + taken_from(s, d, hop, q, side) : NULL;
 }
 
-const uint32_t *shared_rows_node(const struct shared_rows *s, enum part_direction d, int32_t hop, int32_t q,
-                                 enum part_shared_side side)
+const uint32_t *dedup_node(const struct dedup *s, enum part_direction d, int32_t hop, int32_t q,
+                           enum part_dedup_side side)
 {
     return s->node + taken_from(s, d, hop, q, side);
 }

@@ -7,8 +7,8 @@
  * numbers. So what a worker takes of q is shared in two lists at most; one where the worker's parts have neighbouring
  * numbers. Knows counts alone.
  */
-#ifndef PARTITION_PART_SHARED_H
-#define PARTITION_PART_SHARED_H
+#ifndef PARTITION_PART_DEDUP_H
+#define PARTITION_PART_DEDUP_H
 
 #include "partition/graph/dataset.h"
 #include "partition/part/part_halo.h"
@@ -17,19 +17,19 @@
 #include <stdint.h>
 
 /* Whose rows the list is of: takers' numbers are below the owner's, or above. */
-enum part_shared_side { PART_SHARED_BELOW, PART_SHARED_ABOVE, PART_SHARED_N_SIDE };
+enum part_dedup_side { PART_DEDUP_BELOW, PART_DEDUP_ABOVE, PART_DEDUP_N_SIDE };
 
 /* Sums that a part makes for others, and the edges that are summed. */
 struct part_sums {
     int64_t n_row, n_edge;
 };
 
-struct part_shared {
+struct part_dedup {
     int32_t n_part, n_hop;
     uint32_t n_rank;
-    bool mirrors; /* both directions have the same array */
-    bool covers;  /* what is listed are covers */
-    bool spreads; /* each part's rows are picked out of what came; else its blocks' columns count that */
+    bool mirrors;  /* both directions have the same array */
+    bool covers;   /* what is listed are covers */
+    bool scatters; /* each part's rows are picked out of what came; else its blocks' columns count that */
     struct part_sums *sums[PART_DIRECTION_N]; /* n_part × (n_hop + 1); NULL: nothing is covered */
     /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of hop ≤ h, and all.
      * Covers: rows and sums for the edges into rows of hop ≤ h */
@@ -37,14 +37,14 @@ struct part_shared {
 };
 
 /* The list that part `to` takes part q's rows from. */
-static inline enum part_shared_side part_shared_side_of(int32_t q, int32_t to)
+static inline enum part_dedup_side part_dedup_side_of(int32_t q, int32_t to)
 {
-    return to < q ? PART_SHARED_BELOW : PART_SHARED_ABOVE;
+    return to < q ? PART_DEDUP_BELOW : PART_DEDUP_ABOVE;
 }
 
 /* Both directions share an array where the graph is symmetric; but edges into rows of a hop, which a cover is of,
  * have no such mirror. */
-static inline bool part_shared_mirrors(bool symmetric, bool covers, int32_t n_hop)
+static inline bool part_dedup_mirrors(bool symmetric, bool covers, int32_t n_hop)
 {
     return symmetric && !(covers && n_hop > 0);
 }
@@ -54,12 +54,11 @@ static inline bool part_shared_mirrors(bool symmetric, bool covers, int32_t n_ho
  *   owns    the caller owns *out: part_shared_release, also after a failure
  *   errors  STATUS_NOMEM
  */
-enum status part_shared_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors,
-                                struct part_shared *out);
-void part_shared_release(struct part_shared *shared);
+enum status part_dedup_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors, struct part_dedup *out);
+void part_dedup_release(struct part_dedup *dedup);
 
 /* Bytes of that memory. */
-int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors);
+int64_t part_dedup_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors);
 
 /* Counts of all parts and workers, from the graph.
  *
@@ -68,8 +67,8 @@ int64_t part_shared_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool m
  *   errors  STATUS_NOMEM
  *   cost    n_edge reads; where the graph is not symmetric twice, and n_node × 8 bytes
  */
-enum status part_shared_build(const struct dataset *dataset, const struct partition *partition,
-                              const int32_t *rank_of_part, uint32_t n_rank, struct part_shared *out);
+enum status part_dedup_build(const struct dataset *dataset, const struct partition *partition,
+                             const int32_t *rank_of_part, uint32_t n_rank, struct part_dedup *out);
 
 /* Rows that travel without covers, each once to a worker's parts on one side; and with them, sums among them. */
 struct part_cover_rows {
@@ -94,30 +93,30 @@ struct part_cover_input {
  *   cost    n_edge reads, the matchings of all lists; n_node × 8 bytes and 8 bytes an edge into a worker's parts from
  *           others'
  */
-enum status part_shared_cover(const struct part_cover_input *in, struct part_shared *out,
-                              struct part_cover_rows *rows_out);
+enum status part_dedup_cover(const struct part_cover_input *in, struct part_dedup *out,
+                             struct part_cover_rows *rows_out);
 
 /* Memory for sums, all 0. errors  STATUS_NOMEM */
-enum status part_sums_acquire(struct part_shared *shared);
+enum status part_sums_acquire(struct part_dedup *dedup);
 int64_t part_sums_bytes(int32_t n_part, int32_t n_hop, bool mirrors);
 
 /* Those that part q makes for edges into rows of hop ≤ h, or for all. */
-static inline struct part_sums *part_sums_at(const struct part_shared *shared, enum part_direction d, int32_t q,
+static inline struct part_sums *part_sums_at(const struct part_dedup *dedup, enum part_direction d, int32_t q,
                                              int32_t hop)
 {
-    return &shared->sums[d][q * ((int64_t)shared->n_hop + 1) + (hop < shared->n_hop ? hop : shared->n_hop)];
+    return &dedup->sums[d][q * ((int64_t)dedup->n_hop + 1) + (hop < dedup->n_hop ? hop : dedup->n_hop)];
 }
 
 /* Of a symmetric graph whose directions have arrays of their own: all edges' counts, which are the same in both, are
  * those of in-edges. */
-void part_shared_mirror(struct part_shared *shared);
+void part_dedup_mirror(struct part_dedup *dedup);
 
 /* The place of the counts of one list: n_hop + 1. */
-uint32_t *part_shared_at(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank,
-                         enum part_shared_side side);
+uint32_t *part_dedup_at(const struct part_dedup *dedup, enum part_direction d, int32_t q, uint32_t rank,
+                        enum part_dedup_side side);
 
 /* Rows up to a hop, or a cover's for edges up to one; all of them where there is no such hop. */
-int64_t part_shared_rows(const struct part_shared *shared, enum part_direction d, int32_t q, uint32_t rank,
-                         enum part_shared_side side, int32_t hop);
+int64_t part_dedup_rows(const struct part_dedup *dedup, enum part_direction d, int32_t q, uint32_t rank,
+                        enum part_dedup_side side, int32_t hop);
 
 #endif

@@ -11,19 +11,19 @@
  * source  Wan et al., ICLR 2022 (PipeGCN), algorithm 1; its epoch 0 reads zeros, and its parts drop out others' rows
  *         themselves
  */
-#ifndef WORKER_KEPT_H
-#define WORKER_KEPT_H
+#ifndef WORKER_STALE_H
+#define WORKER_STALE_H
 
 #include "worker/state/trainer_state.h"
 
 /* Where the program keeps payloads; else trainer->routes.kept stays NULL. errors  STATUS_NOMEM. Closed also after a
  * failure */
-enum status kept_open(struct trainer *trainer);
-void kept_close(struct trainer *trainer);
+enum status stale_open(struct trainer *trainer);
+void stale_close(struct trainer *trainer);
 
 /* Let fetches move on, without waiting; wait until all of them, and what others fetch, are done. errors 
  * STATUS_PEER */
-enum status kept_progress(struct trainer *trainer);
-enum status kept_settle(struct trainer *trainer);
+enum status stale_progress(struct trainer *trainer);
+enum status stale_settle(struct trainer *trainer);
 
 #endif

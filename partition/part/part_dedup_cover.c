@@ -1,7 +1,7 @@
 /* Covers of what parts send to workers, counted: worker after worker, the edges into its parts from others' sorted by
  * where they come from. Over the same edges gradients travel the other way. */
 #include "partition/part/part_cover.h"
-#include "partition/part/part_shared.h"
+#include "partition/part/part_dedup.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
@@ -31,7 +31,7 @@ struct covering {
     int64_t *edge_begin;   /* n_part + 1: where a part's begin */
     struct edges *list;    /* n_part: those of one list, takers' parts ascending */
     int32_t n_list;
-    struct part_shared *out;
+    struct part_dedup *out;
     int64_t n_halo, n_cover;
 };
 
@@ -233,30 +233,30 @@ static void list_count(struct covering *c, enum part_direction d, int32_t owner,
 /* What a worker's parts take of part q's rows. */
 static void taken_count(struct covering *c, int32_t rank, int32_t q)
 {
-    for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
+    for (int side = 0; side < PART_DEDUP_N_SIDE; side++) {
         for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1]; i++) {
             int32_t p = c->part_of_rank[i];
-            if ((int)part_shared_side_of(q, p) == side) {
+            if ((int)part_dedup_side_of(q, p) == side) {
                 list_add(c, q, p);
             }
         }
         list_count(c, PART_DIRECTION_IN, q,
-                   part_shared_at(c->out, PART_DIRECTION_IN, q, (uint32_t)rank, (enum part_shared_side)side));
+                   part_dedup_at(c->out, PART_DIRECTION_IN, q, (uint32_t)rank, (enum part_dedup_side)side));
     }
 }
 
 /* What part p's rows are to another worker's parts over transposed edges. */
 static void given_count(struct covering *c, int32_t p, int32_t rank)
 {
-    for (int side = 0; side < PART_SHARED_N_SIDE; side++) {
+    for (int side = 0; side < PART_DEDUP_N_SIDE; side++) {
         for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1]; i++) {
             int32_t q = c->part_of_rank[i];
-            if ((int)part_shared_side_of(p, q) == side) {
+            if ((int)part_dedup_side_of(p, q) == side) {
                 list_add(c, q, p);
             }
         }
         list_count(c, PART_DIRECTION_OUT, p,
-                   part_shared_at(c->out, PART_DIRECTION_OUT, p, (uint32_t)rank, (enum part_shared_side)side));
+                   part_dedup_at(c->out, PART_DIRECTION_OUT, p, (uint32_t)rank, (enum part_dedup_side)side));
     }
 }
 
@@ -307,15 +307,15 @@ static void covers_count(struct covering *c)
     free(c->edge_begin);
 }
 
-enum status part_shared_cover(const struct part_cover_input *in, struct part_shared *out,
-                              struct part_cover_rows *rows_out)
+enum status part_dedup_cover(const struct part_cover_input *in, struct part_dedup *out,
+                             struct part_cover_rows *rows_out)
 {
     const struct dataset *dataset = in->dataset;
     const struct partition *partition = in->partition;
     struct covering c = {
         .dataset = dataset, .partition = partition, .rank_of_part = in->rank_of_part, .hops = in->hops, .out = out};
-    bool mirrors = part_shared_mirrors(dataset->symmetric, true, partition->n_hop);
-    enum status status = part_shared_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
+    bool mirrors = part_dedup_mirrors(dataset->symmetric, true, partition->n_hop);
+    enum status status = part_dedup_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
     out->covers = true;
     size_t n_node = (size_t)dataset->n_node, n_room = (size_t)most_edges(&c);
     status = status == STATUS_OK ? part_sums_acquire(out) : status;
@@ -328,10 +328,10 @@ enum status part_shared_cover(const struct part_cover_input *in, struct part_sha
         }
         covers_count(&c);
         if (dataset->symmetric && !mirrors) {
-            part_shared_mirror(out);
+            part_dedup_mirror(out);
         }
     } else {
-        part_shared_release(out);
+        part_dedup_release(out);
     }
     *rows_out = (struct part_cover_rows){.n_halo = c.n_halo, .n_cover = c.n_cover};
     memory_release(MEMORY_OTHER, c.edge, n_room, sizeof *c.edge);

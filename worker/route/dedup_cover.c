@@ -4,7 +4,7 @@
  * Both ends find the same cover from the same edges (part_cover.h): all of a list, or those into rows of hop ≤ h, of
  * which a taker's block gets a trimmed copy. A taker's row that gets a sum keeps one edge, of weight 1, to it.
  */
-#include "worker/route/shared_cover.h"
+#include "worker/route/dedup_cover.h"
 #include "partition/part/part_cover.h"
 #include "protocol/base/memory.h"
 #include "worker/rows/part_hop.h"
@@ -64,14 +64,13 @@ static void edges_pick(struct edges *e, int64_t n_col)
     e->weights = e->picked_weights;
 }
 
-static struct part_block block_of(const struct shared_rows *s, enum part_direction d,
-                                  const struct shared_taker *taker)
+static struct part_block block_of(const struct dedup *s, enum part_direction d, const struct dedup_taker *taker)
 {
     return part_remap_block(own_part(s->own, taker->i), d, taker->k, &s->own->remap[taker->i][d]);
 }
 
-static struct edges edges_open(const struct shared_rows *s, enum part_direction d, int32_t hop,
-                               const struct shared_taker *taker)
+static struct edges edges_open(const struct dedup *s, enum part_direction d, int32_t hop,
+                               const struct dedup_taker *taker)
 {
     const struct part *part = own_part(s->own, taker->i);
     const struct part_pairs *pairs = &part->halo.pairs[d];
@@ -135,11 +134,11 @@ static void takers_add(struct cover *c, const int64_t *indptr, const uint32_t *c
 }
 
 /* Places in the list of the n rows that the taker has listed. */
-static uint32_t *places_of(const struct shared_merge *m, const uint32_t *row, int64_t n)
+static uint32_t *places_of(const struct dedup_merge *m, const uint32_t *row, int64_t n)
 {
     uint32_t *place = memory_alloc((size_t)n, sizeof *place);
     for (int64_t r = 0; r < n; r++) {
-        place[r] = shared_place_of(m, row[r]);
+        place[r] = dedup_place_of(m, row[r]);
     }
     return place;
 }
@@ -163,7 +162,7 @@ static void cover_find(struct cover *c)
 /* --- given --- */
 
 /* A taking part's rows, from the block that has them by own rows. */
-static void given_add(const struct edges *by_row, const struct shared_merge *m, struct cover *c)
+static void given_add(const struct edges *by_row, const struct dedup_merge *m, struct cover *c)
 {
     const struct part_block *block = &by_row->of;
     int64_t *indptr = memory_alloc((size_t)block->n_col + 1, sizeof *indptr),
@@ -183,7 +182,7 @@ static void given_add(const struct edges *by_row, const struct shared_merge *m, 
     free(indptr);
 }
 
-static void cover_of_given(const struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
+static void cover_of_given(const struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
                            struct cover *out)
 {
     enum part_direction listed = PART_DIRECTION_N - 1 - way->d;
@@ -203,7 +202,7 @@ static void cover_of_given(const struct shared_rows *s, const struct shared_way 
 }
 
 /* Rows that travel, and each sum's edges in the order that the taker has them in. */
-static void given_write(const struct shared_rows *s, const struct shared_given *list, const struct shared_merge *m,
+static void given_write(const struct dedup *s, const struct dedup_given *list, const struct dedup_merge *m,
                         const struct cover *c)
 {
     uint32_t *row = s->given + list->row;
@@ -227,12 +226,12 @@ static void given_write(const struct shared_rows *s, const struct shared_given *
     }
 }
 
-uint32_t shared_cover_give(struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
-                           struct shared_given *list, bool write)
+uint32_t dedup_cover_give(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
+                          struct dedup_given *list, bool write)
 {
     struct cover c;
     cover_of_given(s, way, m, &c);
-    *list = (struct shared_given){.row = s->n_given, .n_sum = c.n_sum, .ptr = s->n_sum_ptr, .edge = s->n_sum_edge};
+    *list = (struct dedup_given){.row = s->n_given, .n_sum = c.n_sum, .ptr = s->n_sum_ptr, .edge = s->n_sum_edge};
     if (write) {
         given_write(s, list, m, &c);
     }
@@ -255,7 +254,7 @@ uint32_t shared_cover_give(struct shared_rows *s, const struct shared_way *way, 
 
 /* --- taken --- */
 
-static void cover_of_taken(const struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
+static void cover_of_taken(const struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
                            struct cover *out)
 {
     int64_t n_taker = 0, n_edge = 0;
@@ -277,7 +276,7 @@ static void cover_of_taken(const struct shared_rows *s, const struct shared_way 
 
 /* Node ids and scales of what comes: sums are of no node, and have theirs. place: of a row that travels, in the
  * payload. */
-static void taken_write(const struct shared_rows *s, enum part_direction d, const struct shared_merge *m,
+static void taken_write(const struct dedup *s, enum part_direction d, const struct dedup_merge *m,
                         const struct cover *c, const uint32_t *place)
 {
     for (int64_t g = 0; g < c->n_giver; g++) {
@@ -289,7 +288,7 @@ static void taken_write(const struct shared_rows *s, enum part_direction d, cons
         const struct part *part = own_part(s->own, m->taker[l].i);
         const struct part_block block = block_of(s, d, &m->taker[l]);
         for (int64_t r = 0; r < block.n_col; r++) {
-            uint32_t g = shared_place_of(m, block.node[r]);
+            uint32_t g = dedup_place_of(m, block.node[r]);
             if (c->sends[g]) {
                 s->scale[s->n_taken + place[g]] = part_device_scale(&s->own->setup, part, block.strength,
                                                                     block.degree, r);
@@ -332,7 +331,7 @@ static void block_trim(const struct edges *from, const struct cover *c, const ui
 }
 
 /* Trim all of a taker's block where it is remapped. */
-static void trim_all(const struct shared_rows *s, enum part_direction d, const struct shared_taker *taker,
+static void trim_all(const struct dedup *s, enum part_direction d, const struct dedup_taker *taker,
                      const struct edges *edges, const struct cover *c, const uint32_t *place, struct trimmed *at)
 {
     const struct part_pairs *pairs = &own_part(s->own, taker->i)->halo.pairs[d];
@@ -344,7 +343,7 @@ static void trim_all(const struct shared_rows *s, enum part_direction d, const s
 }
 
 /* Write a hop's part of it down trimmed, for part_hop_open. */
-static void trim_copy(struct shared_rows *s, const struct shared_way *way, const struct shared_taker *taker,
+static void trim_copy(struct dedup *s, const struct dedup_way *way, const struct dedup_taker *taker,
                       const struct edges *edges, const struct cover *c, const uint32_t *place, struct trimmed *at)
 {
     const struct part *part = own_part(s->own, taker->i);
@@ -363,12 +362,12 @@ static void trim_copy(struct shared_rows *s, const struct shared_way *way, const
     (*blocks)[part_hop_place(part, way->d, way->hop, taker->k)] = to;
 }
 
-struct part_edges *const *shared_rows_trimmed(const struct shared_rows *s)
+struct part_edges *const *dedup_trimmed(const struct dedup *s)
 {
     return s != NULL ? s->trimmed : NULL;
 }
 
-void shared_rows_trimmed_end(struct shared_rows *s)
+void dedup_trimmed_end(struct dedup *s)
 {
     if (s == NULL || s->trimmed == NULL) {
         return;
@@ -388,7 +387,7 @@ void shared_rows_trimmed_end(struct shared_rows *s)
 }
 
 /* The blocks of all takers. */
-static void blocks_trim(struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
+static void blocks_trim(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
                         const struct cover *c, const uint32_t *place)
 {
     struct trimmed at = {0};
@@ -404,8 +403,7 @@ static void blocks_trim(struct shared_rows *s, const struct shared_way *way, con
     }
 }
 
-uint32_t shared_cover_take(struct shared_rows *s, const struct shared_way *way, const struct shared_merge *m,
-                           bool write)
+uint32_t dedup_cover_take(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m, bool write)
 {
     struct cover c;
     cover_of_taken(s, way, m, &c);

@@ -1,11 +1,11 @@
-#include "worker/plan/kept_list.h"
+#include "worker/plan/stale_list.h"
 
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
 
-int kept_list_find(const struct kept_list *list, int op, enum halo_direction direction)
+int stale_list_find(const struct stale_list *list, int op, enum halo_direction direction)
 {
     for (int p = 0; p < list->n; p++) {
         if (list->payload[p].op == op && list->payload[p].direction == direction) {
@@ -17,24 +17,24 @@ int kept_list_find(const struct kept_list *list, int op, enum halo_direction dir
 
 /* A pass of this step reads the payload. */
 static void reader_add(const struct program *program, const struct step *step, enum halo_direction direction,
-                       struct kept_list *out)
+                       struct stale_list *out)
 {
     const struct op *op = &program->op[step->op];
-    int p = kept_list_find(out, step->op, direction);
+    int p = stale_list_find(out, step->op, direction);
     if (p < 0) {
         p = out->n++;
-        out->payload[p] = (struct kept_payload){.op = step->op,
-                                                .direction = direction,
-                                                .hop = halo_pass_hop(program, op, step->halo),
-                                                .n_row_bytes = halo_row_bytes_most(program, op, step->halo, true),
-                                                .first_pass = step->pass};
+        out->payload[p] = (struct stale_payload){.op = step->op,
+                                                 .direction = direction,
+                                                 .hop = halo_pass_hop(program, op, step->halo),
+                                                 .n_row_bytes = halo_row_bytes_most(program, op, step->halo, true),
+                                                 .first_pass = step->pass};
     }
     out->payload[p].last_pass = step->pass;
 }
 
-void kept_list_build(const struct program *program, const struct step_list *train, struct kept_list *out)
+void stale_list_build(const struct program *program, const struct step_list *train, struct stale_list *out)
 {
-    *out = (struct kept_list){0};
+    *out = (struct stale_list){0};
     if (!program->stale) {
         return;
     }
@@ -52,38 +52,38 @@ void kept_list_build(const struct program *program, const struct step_list *trai
     }
 }
 
-void kept_list_release(struct kept_list *list)
+void stale_list_release(struct stale_list *list)
 {
     free(list->payload);
-    *list = (struct kept_list){0};
+    *list = (struct stale_list){0};
 }
 
-int64_t kept_part_bytes(const struct kept_payload *payload, const struct part_halo *own)
+int64_t stale_part_bytes(const struct stale_payload *payload, const struct part_halo *own)
 {
     const struct part_rows taken = halo_rows_in(own, payload->direction, payload->hop);
     return part_rows_all(&taken) * payload->n_row_bytes;
 }
 
-int64_t kept_sent_bytes(const struct kept_list *list, const struct halo_owners *owners)
+int64_t stale_sent_bytes(const struct stale_list *list, const struct halo_owners *owners)
 {
     int64_t n_bytes = 0;
     for (int p = 0; p < list->n; p++) {
-        const struct kept_payload *payload = &list->payload[p];
+        const struct stale_payload *payload = &list->payload[p];
         n_bytes += halo_routes_total(owners, payload->direction, payload->hop).given.n_row * payload->n_row_bytes;
     }
     return n_bytes;
 }
 
-int64_t kept_list_floats(const struct kept_list *list, const struct part_halo *own)
+int64_t stale_list_floats(const struct stale_list *list, const struct part_halo *own)
 {
     int64_t n_bytes = 0;
     for (int p = 0; p < list->n; p++) {
-        n_bytes += kept_part_bytes(&list->payload[p], own);
+        n_bytes += stale_part_bytes(&list->payload[p], own);
     }
     return n_bytes / (int64_t)sizeof(float);
 }
 
-int64_t kept_list_places(const struct kept_list *list, const struct part_halo *own)
+int64_t stale_list_places(const struct stale_list *list, const struct part_halo *own)
 {
     return list->n * halo_n_pair(own) * (int64_t)(2 * sizeof(int64_t));
 }

@@ -1,32 +1,32 @@
 /* The lists of payload rows, for the two files that make them. */
-#ifndef WORKER_SHARED_ROWS_STATE_H
-#define WORKER_SHARED_ROWS_STATE_H
+#ifndef WORKER_DEDUP_STATE_H
+#define WORKER_DEDUP_STATE_H
 
-#include "worker/route/shared_rows.h"
+#include "worker/route/dedup.h"
 
 /* What an own part gives to the parts of one rank on one side: rows, then sums. */
-struct shared_given {
+struct dedup_given {
     int64_t row;   /* where its rows begin */
     int64_t n_sum; /* sums behind them, */
     int64_t ptr;   /* where the ends of their edges begin, */
     int64_t edge;  /* and their edges */
 };
 
-struct shared_rows {
+struct dedup {
     const struct own_parts *own;
-    struct part_shared counts;
+    struct part_dedup counts;
     bool symmetric;                  /* the graph: lists of all edges are the same in both directions */
     uint32_t hops[PART_DIRECTION_N]; /* that have covers of their own (part_cover_input) */
-    struct shared_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_SHARED_N_SIDE × n_list */
+    struct dedup_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_SHARED_N_SIDE × n_list */
     int64_t *taken_at[PART_DIRECTION_N]; /* n_part × PART_SHARED_N_SIDE × n_list: where a list begins */
     struct part_edges **trimmed; /* n_part × …: blocks of hops (part_device_setup.trimmed); NULL: there are none */
     int64_t *pair_begin[PART_DIRECTION_N]; /* n_own + 1: pairs of the own parts before */
-    int64_t *spread_at[PART_DIRECTION_N];  /* by own part and pair: where its places begin */
-    int64_t n_given, n_taken, n_spread;    /* rows of all lists; of pairs that pick theirs out of them */
-    int64_t n_given_in, n_spread_in;       /* those of in-edges, which come first */
+    int64_t *scatter_at[PART_DIRECTION_N]; /* by own part and pair: where its places begin */
+    int64_t n_given, n_taken, n_scatter;   /* rows of all lists; of pairs that pick theirs out of them */
+    int64_t n_given_in, n_scatter_in;      /* those of in-edges, which come first */
     int64_t n_sum_ptr, n_sum_edge;
     uint32_t *given, *node; /* n_given, n_taken; SHARED */
-    uint32_t *spread;       /* n_spread: places in lists; SHARED */
+    uint32_t *scatter;      /* n_scatter: places in lists; SHARED */
     float *scale;           /* n_taken; SHARED. NULL: no aggregate has scales */
     /* n_sum_ptr: ends of sums' edges from 0 in each list; SHARED, as what follows. NULL: there are none */
     int64_t *sum_ptr;
@@ -35,28 +35,28 @@ struct shared_rows {
 };
 
 /* n_list: each hop's and all edges' cover; of rows one, whose first ones are those of a hop. */
-static inline int32_t shared_n_list(const struct shared_rows *rows)
+static inline int32_t dedup_n_list(const struct dedup *rows)
 {
     return rows->counts.covers ? rows->counts.n_hop + 1 : 1;
 }
 
 /* Which of them is a hop's. */
-static inline int32_t shared_list_of(const struct shared_rows *rows, int32_t hop)
+static inline int32_t dedup_list_of(const struct dedup *rows, int32_t hop)
 {
-    int32_t last = shared_n_list(rows) - 1;
+    int32_t last = dedup_n_list(rows) - 1;
     return hop < last ? hop : last;
 }
 
 /* Where an own part's list for a taker is. */
-static inline int64_t shared_place(const struct shared_rows *rows, int32_t i, uint32_t rank,
-                                   enum part_shared_side side, int32_t hop)
+static inline int64_t dedup_place(const struct dedup *rows, int32_t i, uint32_t rank, enum part_dedup_side side,
+                                  int32_t hop)
 {
-    int64_t taker = ((int64_t)i * rows->own->n_rank + rank) * PART_SHARED_N_SIDE + side;
-    return taker * shared_n_list(rows) + shared_list_of(rows, hop);
+    int64_t taker = ((int64_t)i * rows->own->n_rank + rank) * PART_DEDUP_N_SIDE + side;
+    return taker * dedup_n_list(rows) + dedup_list_of(rows, hop);
 }
 
 /* A taker of a list's rows: what is the same on both ranks, if not the number, is their order. */
-struct shared_taker {
+struct dedup_taker {
     int32_t i, k;        /* own part and its pair */
     const uint32_t *row; /* taken: node ids; given: own rows */
     struct part_rows (*rows)(const struct part_halo *halo, enum part_direction d, int32_t hop);
@@ -64,8 +64,8 @@ struct shared_taker {
 
 /* The union of the takers' rows, each at the place where it first comes; found by a hash table with room for twice as
  * many. */
-struct shared_merge {
-    struct shared_taker *taker; /* n_part at most: part numbers ascending */
+struct dedup_merge {
+    struct dedup_taker *taker; /* n_part at most: part numbers ascending */
     int32_t n_taker;
     uint32_t *row;   /* by place */
     uint32_t *table; /* 1 + place; 0: free */
@@ -74,10 +74,10 @@ struct shared_merge {
 };
 
 /* The place of a row that is there. */
-uint32_t shared_place_of(const struct shared_merge *merge, uint32_t row);
+uint32_t dedup_place_of(const struct dedup_merge *merge, uint32_t row);
 
 /* The lists of a direction at a hop, or of all edges; each as it was merged. */
-struct shared_way {
+struct dedup_way {
     enum part_direction d;
     int32_t hop;
 };

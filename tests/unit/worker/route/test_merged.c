@@ -1,5 +1,5 @@
-/* Blocks joined into one: every edge of every part, in the order of the blocks. */
-#include "worker/route/joined.h"
+/* Blocks merged into one: every edge of every part, in the order of the blocks. */
+#include "worker/route/merged.h"
 #include "worker/state/trainer_state.h"
 
 #include "partition/part/part.h"
@@ -22,7 +22,7 @@ static struct world {
     struct trainer *trainer;
 } world;
 
-static void world_open(const struct tiny_graph *graph, const char *model, int64_t joined_edges)
+static void world_open(const struct tiny_graph *graph, const char *model, int64_t merged_edges)
 {
     char text[512];
     snprintf(
@@ -30,7 +30,7 @@ static void world_open(const struct tiny_graph *graph, const char *model, int64_
         "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = %d\nmethod = \"random\"\n[model]\n%s\nhidden = 2\n",
         N_PART, model);
     world = (struct world){.ops = device_cpu};
-    world.ops.joined_edges = joined_edges;
+    world.ops.merged_edges = merged_edges;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &world.job), STATUS_OK, "%s", status_reason());
     world.dataset = tiny_build(graph);
     cr_assert_eq(partition_build(&world.dataset, &world.job, &world.partition), STATUS_OK, "%s", status_reason());
@@ -81,9 +81,9 @@ static void nodes_of(int64_t *node)
 static void row_agrees(enum part_direction d, int32_t i, int64_t r, const int64_t *node)
 {
     const struct trainer *t = world.trainer;
-    const struct device_block *joined = joined_block(t->routes.joined, d);
-    int64_t at = joined->indptr[t->plan.rows.row_begin[i] + r],
-            end = joined->indptr[t->plan.rows.row_begin[i] + r + 1];
+    const struct device_block *merged = merged_block(t->routes.merged, d);
+    int64_t at = merged->indptr[t->plan.rows.row_begin[i] + r],
+            end = merged->indptr[t->plan.rows.row_begin[i] + r + 1];
     for (int32_t s = 0; s < N_PART; s++) {
         const struct part_block b = part_block(&world.came[i], d, (i + s) % N_PART);
         for (int64_t k = 0; k < b.n_row; k++) {
@@ -94,8 +94,8 @@ static void row_agrees(enum part_direction d, int32_t i, int64_t r, const int64_
                 const struct part *other = t->own.part[(i + s) % N_PART].part;
                 cr_assert_lt(at, end);
                 uint32_t of = (s == 0 ? other->node : b.node)[b.cols[e]];
-                cr_assert_eq(node[joined->cols[at]], of, "columns are the other part's own rows");
-                cr_assert(b.weights == NULL || joined->weights[at] == b.weights[e]);
+                cr_assert_eq(node[merged->cols[at]], of, "columns are the other part's own rows");
+                cr_assert(b.weights == NULL || merged->weights[at] == b.weights[e]);
             }
         }
     }
@@ -108,21 +108,21 @@ static void agrees(void)
     int64_t *node = calloc((size_t)t->plan.rows.n_row, sizeof *node), n_edge = 0;
     nodes_of(node);
     for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
-        cr_assert_not_null(joined_block(t->routes.joined, d));
+        cr_assert_not_null(merged_block(t->routes.merged, d));
         for (int32_t i = 0; i < N_PART; i++) {
             for (int64_t r = 0; r < t->own.part[i].part->n_own; r++) {
                 row_agrees(d, i, r, node);
             }
         }
-        n_edge = joined_block(t->routes.joined, d)->n_edge;
+        n_edge = merged_block(t->routes.merged, d)->n_edge;
         cr_expect_eq(n_edge, world.dataset.n_edge);
-        cr_expect_eq(joined_block(t->routes.joined, d)->indptr[t->plan.rows.n_row], n_edge,
+        cr_expect_eq(merged_block(t->routes.merged, d)->indptr[t->plan.rows.n_row], n_edge,
                      "rows between the parts' have no edges");
     }
     free(node);
 }
 
-Test(joined, every_rows_edges_come_in_the_order_of_its_parts_blocks)
+Test(merged, every_rows_edges_come_in_the_order_of_its_parts_blocks)
 {
     world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gcn\"",
                1000);
@@ -137,22 +137,22 @@ Test(joined, every_rows_edges_come_in_the_order_of_its_parts_blocks)
     world_close();
 }
 
-Test(joined, a_row_of_more_edges_than_the_device_sums_alike_leaves_blocks_as_they_are)
+Test(merged, a_row_of_more_edges_than_the_device_sums_alike_leaves_blocks_as_they_are)
 {
     const struct tiny_graph graph = {.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5};
     world_open(&graph, "kind = \"gcn\"", 3);
-    cr_expect_null(joined_block(world.trainer->routes.joined, PART_DIRECTION_IN));
+    cr_expect_null(merged_block(world.trainer->routes.merged, PART_DIRECTION_IN));
     world_close();
     world_open(&graph, "kind = \"gcn\"", 0);
-    cr_expect_null(joined_block(world.trainer->routes.joined, PART_DIRECTION_IN));
+    cr_expect_null(merged_block(world.trainer->routes.merged, PART_DIRECTION_IN));
     world_close();
 }
 
-Test(joined, models_without_sums_over_neighbours_take_no_memory_for_it)
+Test(merged, models_without_sums_over_neighbours_take_no_memory_for_it)
 {
     world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gat\"",
                1000);
-    cr_expect_null(joined_block(world.trainer->routes.joined, PART_DIRECTION_IN));
-    cr_expect_not(world.trainer->plan.joined[PART_DIRECTION_IN]);
+    cr_expect_null(merged_block(world.trainer->routes.merged, PART_DIRECTION_IN));
+    cr_expect_not(world.trainer->plan.merged[PART_DIRECTION_IN]);
     world_close();
 }
