@@ -20,7 +20,7 @@ size_t ways_first(void)
 bool ways_skip(size_t way, size_t n)
 {
     static size_t n_job; /* each begins one way further */
-    const size_t most = SANITIZED ? 5 : 2, stride = n < most ? n : most;
+    const size_t most = SANITIZED ? 5 : 4, stride = n < most ? n : most;
     n_job += way == 0;
     return getenv("TEST_THOROUGH") == NULL && way % stride != (ways_first() + n_job) % stride;
 }

@@ -23,7 +23,7 @@ enum { SANITIZED = 0 };
 bool sanitized_leaves_out(void);
 
 /* Of n ways in which a job is run, is this one left out here? Called once for each way, in order. Under the sanitizer four of five are, in
- * other builds every other one: other ones for each job of a test, so that each way is taken with some of the jobs. With TEST_THOROUGH none is. */
+ * other builds three of four: other ones for each job of a test, so that each way is taken with some of the jobs. With TEST_THOROUGH none is. */
 bool ways_skip(size_t way, size_t n);
 
 /* A number that the test's name gives: where turns of its ways begin. */
