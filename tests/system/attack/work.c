@@ -177,10 +177,29 @@ static void look_at_end(struct work *work)
     json_decref(answer);
 }
 
-size_t works_look(void)
+/* A number that changes with the state, the attempt and the epoch of each job. */
+static uint64_t progress_of(const json_t *answer)
+{
+    const json_t *jobs = json_object_get(answer, "jobs"), *job;
+    uint64_t progress = 0;
+    size_t i;
+    json_array_foreach(jobs, i, job)
+    {
+        const char *state = json_string_value(json_object_get(job, "state"));
+        const json_int_t counts[] = {json_integer_value(json_object_get(job, "id")),
+                                     json_integer_value(json_object_get(job, "attempt")),
+                                     json_integer_value(json_object_get(job, "epoch"))};
+        progress = XXH3_64bits_withSeed(counts, sizeof counts, progress);
+        progress = XXH3_64bits_withSeed(state, strlen(state), progress);
+    }
+    return progress;
+}
+
+static size_t look(uint64_t *progress_out)
 {
     json_t *active = ask_active();
     size_t n_open = 0;
+    *progress_out = progress_of(active);
     for (size_t i = 0; i < n_work; i++) {
         if (!works[i].has_ended && !is_among(active, works[i].id)) {
             look_at_end(&works[i]);
@@ -189,6 +208,12 @@ size_t works_look(void)
     }
     json_decref(active);
     return n_open;
+}
+
+size_t works_look(void)
+{
+    uint64_t progress;
+    return look(&progress);
 }
 
 void works_reopen(void)
@@ -200,19 +225,27 @@ void works_reopen(void)
     json_decref(active);
 }
 
+static const struct work *first_open(void)
+{
+    size_t i = 0;
+    while (works[i].has_ended) {
+        i++;
+    }
+    return &works[i];
+}
+
+/* A loaded machine may need longer than PATIENCE_S for all jobs together: the limit begins again with each epoch. */
 void works_settle(void)
 {
     double since_s = clock_s();
-    size_t n_open = works_look();
-    while (n_open > 0 && patience_left(since_s)) {
-        n_open = works_look();
-        struct work *first = NULL;
-        for (size_t w = 0; w < n_work && first == NULL; w++) {
-            first = works[w].has_ended ? NULL : &works[w];
-        }
+    uint64_t progress, before = 0;
+    while (look(&progress) > 0) {
+        const struct work *first = first_open();
+        since_s = progress != before ? clock_s() : since_s;
+        before = progress;
+        HOLDS(clock_s() - since_s < PATIENCE_S, "job %lld (kind %d, %s) makes no progress", (long long)first->id,
+              first->kind, first->is_fouled ? "fouled" : "good");
         campaign_nap(20);
-        HOLDS(first == NULL || clock_s() - since_s < PATIENCE_S - 5, "job %lld (kind %d, %s) never ends",
-              (long long)first->id, first->kind, first->is_fouled ? "fouled" : "good");
     }
 }
 
