@@ -44,6 +44,8 @@ $(BUILD)/obj/models/cuda/%.o $(BUILD)/obj/tests/gpu/%.o: CXXFLAGS += -O1
 endif
 ifeq ($(VARIANT),release)
 $(TESTS_OBJECTS): CFLAGS += -g1 -O1
+$(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -g1
+$(BUILD)/obj/protocol/job/toml.cpp.o: CXXFLAGS += -g1 -O1
 endif
 # No fuzzer spends time in models, and only fuzz_head in worker.
 ifeq ($(VARIANT),fuzz)
@@ -278,10 +280,17 @@ unit: $(UNIT_TESTS)
 benches: $(BENCHES)
 fuzzers: $(FUZZERS)
 
+# Programs that take longest come first, so that no core is idle at the end. AT_LENGTH has tests that TEST_THOROUGH=1 makes longer; check and the
+# variant asan run them, and all others, in short.
+LONGEST := $(patsubst %,$(BUILD)/bin/test-%,system-daemon equivalence system-jobs system-clients system-fleet models gradient golden system-interop)
+IN_ORDER := $(LONGEST) $(filter-out $(LONGEST),$(TESTS))
+AT_LENGTH := $(patsubst %,'$(BUILD)/bin/test-%',system-attack:attack/* equivalence system-daemon:@(daemon_faults|random)/* \
+    system-jobs:@(lossy|planted|predict|traffic_counted)/* golden:golden_job/* system-fleet:faults/* models:attention/a_row_in_pieces*)
+
 check: ## every test that finds a fault in seconds, and lint, with the release build; one closing line
 	$(Q)scripts/install-deps --test
 	$(call variant,release) BUILD=$(BUILD) CUDA_PTX=1 WERROR=-Werror all tests $(PROPERTY_RUN)
-	$(call RUN,5 TEST_PREPARED=1) $(TESTS) scripts/check-format scripts/check-layers scripts/shape scripts/check-links scripts/check-property scripts/check-python
+	$(call RUN,5 TEST_PREPARED=1) scripts/check-python $(IN_ORDER) scripts/check-property scripts/check-layers scripts/check-format scripts/shape scripts/check-links
 
 # Programs before TEST_BESIDE=1 run side by side; each behind it needs the machine for itself.
 check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc, tests at length, documents, package, service, Slurm, ssh, Kubernetes
@@ -292,10 +301,10 @@ check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc
 	$(call variant,emulated-asan) WERROR=-Werror all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)
 	$(call variant,emulated-tsan) WERROR=-Werror $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations)
 	$(FUZZ) WERROR=-Werror fuzzers
-	$(call RUN,5 TEST_PREPARED=1) $(call of_variant,asan,$(TESTS)) scripts/check-emulated scripts/check-emulated-memory \
-	    scripts/check-emulated-sanitizers scripts/check-bundle scripts/check-nvcc scripts/check-emulator $(call of_variant,fuzz,$(FUZZERS)) \
-	    TEST_THOROUGH=1 $(patsubst %,$(BUILD)/bin/test-%,equivalence golden models) $(SYSTEM_TESTS) scripts/check-property scripts/check-kubernetes scripts/check-docs \
-	    TEST_BESIDE=1 scripts/check-package scripts/check-service scripts/check-slurm scripts/check-slurm-runner scripts/check-ssh
+	$(call RUN,5 TEST_PREPARED=1) TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property TEST_THOROUGH= \
+	    scripts/check-slurm-runner $(call of_variant,asan,$(IN_ORDER)) scripts/check-emulated-sanitizers scripts/check-bundle scripts/check-slurm \
+	    scripts/check-emulated scripts/check-emulated-memory scripts/check-package scripts/check-docs scripts/check-ssh scripts/check-nvcc \
+	    scripts/check-emulator scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS)) TEST_BESIDE=1 scripts/check-service
 
 asan: ## all tests under the address and undefined-behaviour sanitizers, at length
 	$(call variant,asan) all tests

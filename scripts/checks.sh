@@ -29,9 +29,9 @@ needs() {
         command -v "$program" > /dev/null || { skip "$1 needs $program: scripts/install-deps --system"; finish; }
     done
 }
-until_true() { # COMMAND...: for a minute
+until_true() { # COMMAND...: for five minutes and more, which a loaded machine may need
     local try
-    for try in $(seq 600); do
+    for try in $(seq 3000); do
         ! "$@" > /dev/null 2>&1 || return 0
         sleep 0.1
     done

@@ -76,6 +76,11 @@ class Runner:
         result["bits"] = floats.tobytes() + json.dumps([result["loss"], result["score"]]).encode()
         return result
 
+    def end(self):
+        if self.process is not None:
+            self.process.stdin.close()
+            self.process.wait()
+
     def said(self):
         self.log.seek(0)
         return self.log.read()[-2000:]
@@ -286,6 +291,7 @@ def main():
                 case, failure = shrink(run, case, ways, way, whole, failure)
                 kept = os.path.abspath(os.path.join(said.keep, f"{said.seed}-{number}"))
                 report(f"{number} of seed {said.seed}", case, ways, way, failure, kept)
+        run.end()
     print(f"property: the bits alone of {run.n_uncompared} cases, in which a norm divides by next to nothing")
     print(f"tests: {passed} passed, {failed} failed, 0 skipped")
     return failed > 0

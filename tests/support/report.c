@@ -52,15 +52,16 @@ __attribute__((destructor)) static void write_times(void)
 
 ReportHook(POST_ALL)(struct criterion_global_stats *stats)
 {
+    size_t n_skipped = 0;
     for (struct criterion_suite_stats *suite = stats->suites; suite != NULL; suite = suite->next) {
         for (struct criterion_test_stats *test = suite->tests; test != NULL; test = test->next) {
             /* A test that --filter leaves out is disabled. */
             if (test->test_status == CR_STATUS_SKIPPED && !test->test->data->disabled) {
                 printf("skipped: %s::%s %s\n", suite->suite->name, test->test->name,
                        test->message != NULL ? test->message : "");
+                n_skipped++;
             }
         }
     }
-    printf("tests: %zu passed, %zu failed, %zu skipped\n", stats->tests_passed, stats->tests_failed,
-           stats->tests_skipped);
+    printf("tests: %zu passed, %zu failed, %zu skipped\n", stats->tests_passed, stats->tests_failed, n_skipped);
 }
