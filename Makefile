@@ -37,6 +37,7 @@ TESTS_OBJECTS := $(addprefix $(BUILD)/obj/tests/,$(addsuffix /%.o,unit system go
 ifeq ($(VARIANT),asan)
 $(BUILD)/obj/models/%.o $(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -O2
 $(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -fno-sanitize=all
+$(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -O1
 $(BUILD)/obj/trainerd/%.o $(TESTS_OBJECTS): CFLAGS += -O0
 endif
 ifeq ($(VARIANT),emulated)
@@ -295,16 +296,26 @@ check: ## every test that finds a fault in seconds, and lint, with the release b
 # Programs before TEST_BESIDE=1 run side by side; each behind it needs the machine for itself.
 check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc, tests at length, documents, package, service, Slurm, ssh, Kubernetes
 	$(Q)scripts/install-deps --test && scripts/install-deps --system
-	$(call variant,release) BUILD=$(BUILD) WERROR=-Werror all tests benches emulator gpu-programs $(PROPERTY_RUN)
-	$(call variant,asan) WERROR=-Werror all tests
-	$(call variant,emulated) WERROR=-Werror all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS) $(PROPERTY_RUN))
-	$(call variant,emulated-asan) WERROR=-Werror all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)
-	$(call variant,emulated-tsan) WERROR=-Werror $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations)
-	$(FUZZ) WERROR=-Werror fuzzers
+	+$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=-Werror built-asan built-release built-emulated built-emulated-asan built-emulated-tsan built-fuzz
 	$(call RUN,5 TEST_PREPARED=1) TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property TEST_THOROUGH= \
 	    scripts/check-slurm-runner $(call of_variant,asan,$(IN_ORDER)) scripts/check-emulated-sanitizers scripts/check-bundle scripts/check-slurm \
 	    scripts/check-emulated scripts/check-emulated-memory scripts/check-package scripts/check-docs scripts/check-ssh scripts/check-nvcc \
 	    scripts/check-emulator scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS)) TEST_BESIDE=1 scripts/check-service
+
+# What check-all runs, several variants at a time: one that copies objects of another is built after it.
+.PHONY: built-release built-asan built-emulated built-emulated-asan built-emulated-tsan built-fuzz
+built-release:
+	$(call variant,release) BUILD=$(BUILD) all tests benches emulator gpu-programs $(PROPERTY_RUN)
+built-asan:
+	$(call variant,asan) all tests
+built-emulated: built-release
+	$(call variant,emulated) all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS) $(PROPERTY_RUN))
+built-emulated-asan: built-asan
+	$(call variant,emulated-asan) all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)
+built-emulated-tsan:
+	$(call variant,emulated-tsan) $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations)
+built-fuzz:
+	$(FUZZ) fuzzers
 
 asan: ## all tests under the address and undefined-behaviour sanitizers, at length
 	$(call variant,asan) all tests

@@ -22,7 +22,7 @@ static const char *const files[WORK_KINDS] = {
     HEAD "parts = 2\n[model]\nkind = \"sage\"\nhidden = 8\n[train]\nepochs = 30\ncheckpoint_every = 10\n" TAIL
          "count = 2\n",
     HEAD "parts = 3\n[model]\nkind = \"gat\"\nhidden = 4\n[train]\nepochs = 20\n" TAIL "count = 1\n",
-    HEAD "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 2500\ncheckpoint_every = 250\neval_every "
+    HEAD "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 1000\ncheckpoint_every = 100\neval_every "
          "= 50\n" TAIL "count = 2\n"};
 
 enum { N_WORK = 4096 };
