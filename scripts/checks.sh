@@ -97,6 +97,7 @@ same_as_local() { # OUTPUT
     done
 }
 trained() { cat "$place/$1"/.run-*/metrics.jsonl | grep -q .; } # OUTPUT: an epoch is in its metrics
+checkpointed() { ls "$place/$1"/.run-*/checkpoint/epoch-*; } # OUTPUT
 epochs_of() { sed -n 's/.*interrupted after \([0-9]*\) of .*/\1/p' "$place/$1.out"; } # OUTPUT: where it was interrupted
 workers() { # VARIABLE=VALUE: workers with this in their environment
     local process

@@ -162,24 +162,14 @@ void slurm_fake_read(int number, const char *file, char *out, size_t n_out)
     folder_read(name, out, n_out);
 }
 
-static void continue_with(int number, const char *signal)
+void slurm_fake_continue(int number)
 {
     char line[256];
     snprintf(line, sizeof line,
              "job=$(cat jobs.slurm/%d/pid); until grep -q 'State:.T' /proc/$job/status; do sleep 0.01; done; "
-             "kill -%s $job && kill -CONT $job",
-             number, signal);
+             "kill -CONT $job",
+             number);
     run(line);
-}
-
-void slurm_fake_continue(int number)
-{
-    continue_with(number, "CONT");
-}
-
-void slurm_fake_interrupt(int number)
-{
-    continue_with(number, "TERM");
 }
 
 void slurm_fake_show(int number, const char *state)

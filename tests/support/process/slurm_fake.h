@@ -24,8 +24,6 @@ int slurm_fake_n_released(void);
 void slurm_fake_read(int number, const char *file, char *out, size_t n_out);
 /* Once a job's coordinator has stopped (a fault), let it go on. */
 void slurm_fake_continue(int number);
-/* Once it has stopped, let it go on with a TERM. */
-void slurm_fake_interrupt(int number);
 /* Let squeue show this state, whatever the job does. */
 void slurm_fake_show(int number, const char *state);
 /* Kill a job's processes, as a node that fails, with this state. */

@@ -103,20 +103,6 @@ Test(slurm_runner, jobs_take_nothing_of_this_machine_and_wait_in_slurm_with_its_
     cr_assert_eq(daemon_await_end(b), JOB_STATE_SUCCEEDED, "%s", daemon_job(b)->reason_text);
 }
 
-Test(slurm_runner, a_running_job_that_is_cancelled_saves_a_checkpoint)
-{
-    daemon_start();
-    int64_t id = daemon_submit(&(struct daemon_job){.lines = long_lines});
-    daemon_await_epoch(id, 1, 2);
-    cr_assert_eq(daemon_command('k', id, 0), STATUS_OK);
-    cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
-    cr_assert_eq(daemon_await_end(id), JOB_STATE_CANCELLED);
-    expect_words(daemon_job(id)->reason_text, "checkpoint");
-    expect_line(1, "told", "scancel TERM");
-    daemon_end();
-    daemon_expect_nobody();
-}
-
 Test(slurm_runner, what_slurm_interrupts_and_a_lost_node_are_the_next_attempts_to_the_same_bits)
 {
     daemon_run_plain(job_lines);
@@ -132,20 +118,6 @@ Test(slurm_runner, what_slurm_interrupts_and_a_lost_node_are_the_next_attempts_t
     cr_assert_eq(daemon_job(id)->run.n_restart, 2);
 }
 
-Test(slurm_runner, a_preempted_job_costs_no_restart)
-{
-    daemon_run_plain(job_lines);
-    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
-    daemon_start();
-    int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 0});
-    while (!daemon_job(id)->run.checkpointed) {
-        cr_assert(daemon_hear());
-    }
-    slurm_fake_fail(1, "PREEMPTED");
-    expect_success(id, 2);
-    cr_assert_eq(daemon_job(id)->run.n_restart, 0);
-}
-
 Test(slurm_runner, a_job_that_sbatch_refuses_is_tried_again_as_often_as_it_may_be)
 {
     slurm_fake_set("refuse", true);
@@ -157,20 +129,6 @@ Test(slurm_runner, a_job_that_sbatch_refuses_is_tried_again_as_often_as_it_may_b
     cr_assert_not_null(
         strstr(daemon_job(id)->reason_text, "Batch job submission failed: Invalid account; no restarts"), "%s",
         daemon_job(id)->reason_text);
-}
-
-Test(slurm_runner, a_job_that_others_interrupt_goes_on_from_its_checkpoint_and_costs_no_restart)
-{
-    daemon_run_plain(job_lines);
-    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
-    daemon_start();
-    int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines, .max_restarts = 0});
-    while (!daemon_job(id)->run.checkpointed) {
-        cr_assert(daemon_hear());
-    }
-    slurm_fake_interrupt(1);
-    expect_success(id, 2);
-    cr_assert_eq(daemon_job(id)->run.n_restart, 0);
 }
 
 Test(slurm_runner, an_attempt_that_slurm_has_lost_and_that_computes_on_is_waited_for)
@@ -239,24 +197,6 @@ Test(slurm_runner, a_time_limit_counts_from_the_coordinators_beginning)
     cr_assert_eq(daemon_await_end(id), JOB_STATE_FAILED);
     cr_assert_eq(daemon_job(id)->reason, JOB_REASON_TIME_LIMIT, "%s", daemon_job(id)->reason_text);
     cr_assert(daemon_job(id)->run.checkpointed || daemon_job(id)->progress.epoch == 0);
-}
-
-Test(slurm_runner, while_slurm_is_silent_no_state_changes_and_the_end_is_taken_in_when_it_answers)
-{
-    daemon_run_plain(job_lines);
-    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@7/1", 1);
-    daemon_start();
-    int64_t id = daemon_submit(&(struct daemon_job){.lines = job_lines});
-    daemon_await(id, JOB_STATE_RUNNING);
-    slurm_fake_set("silent", true);
-    await_reason(id, JOB_REASON_SLURM_SILENT, "Unable to contact slurm controller");
-    slurm_fake_continue(1);
-    while (daemon_job(id)->progress.epoch < 12) {
-        cr_assert(daemon_hear());
-    }
-    cr_assert_eq(daemon_job(id)->state, JOB_STATE_RUNNING);
-    slurm_fake_set("silent", false);
-    expect_success(id, 1);
 }
 
 Test(slurm_runner, a_slurm_that_is_silent_from_the_beginning_costs_no_restart)

@@ -80,34 +80,8 @@ Test(supervisor, a_job_runs_to_its_end_with_the_bits_of_one_run_by_hand)
     expect_same_as_plain(lines);
 }
 
-Test(supervisor, the_end_of_a_job_while_the_daemon_was_dead_is_seen)
-{
-    daemon_start();
-    int64_t id = submit(TWO_WORKERS "[train]\nepochs = 500\n");
-    daemon_await(id, JOB_STATE_RUNNING);
-    daemon_kill();
-    daemon_expect_nobody();
-    daemon_start();
-    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
-    cr_assert_eq(daemon_job(id)->attempt, 1);
-    cr_assert_eq(daemon_job(id)->progress.epoch, 500);
-}
-
 static const char kept[] = TWO_WORKERS "[train]\nepochs = " DISTURBED
                                        "\ncheckpoint_every = 50\n[output]\ndir = \"o\"\n";
-
-Test(supervisor, daemon_and_coordinator_killed_together_lose_nothing_but_time)
-{
-    start_stopping(1);
-    int64_t id = submit(kept);
-    daemon_await_stopped(id, 1);
-    cr_assert(daemon_kill_coordinator(id));
-    daemon_kill();
-    daemon_start();
-    expect_end(id, JOB_STATE_SUCCEEDED, JOB_REASON_NONE, 0);
-    cr_assert_eq(daemon_job(id)->attempt, 2);
-    expect_same_as_plain(kept);
-}
 
 Test(supervisor, a_daemon_that_dies_before_it_lets_an_attempt_go_costs_no_restart)
 {
@@ -413,19 +387,6 @@ Test(supervisor, a_local_job_that_loses_workers_again_and_again_keeps_their_numb
     cr_assert_eq(daemon_job(id)->n_slot, 2);
     cr_assert_eq(daemon_job(id)->plan.n_worker_least, 2);
     expect_same_as_plain(lines);
-}
-
-Test(supervisor, a_daemon_that_ends_leaves_its_jobs_running_for_the_next)
-{
-    daemon_start();
-    int64_t id = submit(TWO_WORKERS ENDLESS);
-    daemon_await_epoch(id, 1, 1);
-    daemon_end();
-    cr_assert_eq(daemon_n_coordinator(id), 1);
-    daemon_start();
-    daemon_await_epoch(id, 1, daemon_job(id)->progress.epoch + 10);
-    cr_assert_eq(daemon_command('c', id, 0), STATUS_OK);
-    expect_end(id, JOB_STATE_CANCELLED, JOB_REASON_USER, 75);
 }
 
 Test(supervisor, a_coordinator_that_others_interrupt_goes_on_from_the_checkpoint_that_it_leaves)

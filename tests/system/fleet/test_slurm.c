@@ -1,21 +1,16 @@
 /* Jobs with workers.launcher = "slurm", and an srun of the test's folder in place of Slurm's: it starts the tasks on this machine as two
- * nodes, passes its standard input on to all, and answers TERM with KILL to its tasks. scripts/check-slurm has a real Slurm. */
-#include "protocol/base/clock.h"
+ * nodes, passes its standard input on to all, and answers TERM with KILL to its tasks. scripts/check-slurm has a real Slurm: deaths and signals. */
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/machines.h"
-#include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
 /* Also notes its arguments and, of a task, what others can see of it. */
 static const char srun[] =
@@ -30,7 +25,6 @@ static const char srun[] =
     "for ((task = 0; task < n_task; task++)); do\n"
     "    SLURM_PROCID=$task SLURMD_NODENAME=node$((task / 2)) \"$@\" <<< \"$token\" & tasks+=($!)\n"
     "done\n"
-    "printf '%s\\n' \"${tasks[@]}\" > tasks.new && mv tasks.new tasks\n"
     "worst=0\n"
     "for task in \"${tasks[@]}\"; do\n"
     "    while kill -0 \"$task\" 2> /dev/null; do wait \"$task\" || worst=$?; done\n"
@@ -119,77 +113,6 @@ Test(slurm, an_srun_that_is_missing_or_fails_ends_the_job_with_its_name)
     job_run_expect(69, "cannot start the workers, 'srun'", "PATH=/nowhere SLURM_JOB_ID=7 SLURM_NTASKS=1", HERE);
     folder_write("srun", "#!/bin/bash\necho 'srun: error: no' >&2\nexit 1\n");
     job_run_expect(69, "srun, which runs the workers, ended with exit code 1", ALLOCATION, HERE);
-}
-
-/* Processes of the tasks that the last srun has started, which end when it does. */
-static void expect_none_left(void)
-{
-    int pid;
-    char tasks[256];
-    folder_read("tasks", tasks, sizeof tasks);
-    for (char *at = tasks; sscanf(at, "%d", &pid) == 1; at = strchr(at, '\n') + 1) {
-        cr_expect_eq(kill(pid, 0), -1, "task %d is left", pid);
-    }
-}
-
-Test(slurm, a_killed_worker_is_named_and_a_restart_trains_the_same_bits)
-{
-    train_here();
-    job_run_expect(69, "worker 1 (pid ", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5",
-                   HERE "--set output.dir=lost");
-    cr_expect_not_null(strstr(job_run_log, "on node0) closed its control connection"), "%s", job_run_log);
-    expect_none_left();
-    job_run_expect(0, "restart 1 of 3, from the last checkpoint", ALLOCATION " TRAINERD_FAULTS=worker1.step=kill@5",
-                   HERE "--set workers.max_restarts=3 --set output.dir=slurm");
-    results_expect_same(folder_path("here"), folder_path("slurm"), false);
-}
-
-Test(slurm, a_stopped_worker_is_ended_by_a_signal_to_srun)
-{
-    job_run_expect(69, "worker 2 (pid ", ALLOCATION " TRAINERD_FAULTS=worker2.step=stop@3",
-                   HERE "--set workers.heartbeat_timeout=1 --set output.dir=lost");
-    cr_expect_not_null(strstr(job_run_log, "on node1) was silent for "), "%s", job_run_log);
-    expect_none_left();
-}
-
-static void signal_tasks(int number)
-{
-    int pid;
-    char tasks[256];
-    folder_read("tasks", tasks, sizeof tasks);
-    for (char *at = tasks; sscanf(at, "%d", &pid) == 1; at = strchr(at, '\n') + 1) {
-        cr_assert_eq(kill(pid, number), 0);
-    }
-}
-
-/* Slurm signals a job's tasks, all at once, and not what runs in the batch script. */
-Test(slurm, a_signal_to_the_tasks_saves_a_checkpoint_and_a_resumed_job_has_the_same_bits)
-{
-    char coordinator[PATH_MAX];
-    static struct process process;
-    program_find("trainer-coordinator", coordinator, sizeof coordinator);
-    cr_assert_eq(setenv("PATH", ".:/usr/bin:/bin", 1), 0);
-    cr_assert_eq(setenv("SLURM_JOB_ID", "7", 1) + setenv("SLURM_NTASKS", "3", 1), 0);
-    process_start(&process, NULL, folder, NULL,
-                  (const char *const[]){coordinator, "--config", "job.toml", "--set", "workers.listen=127.0.0.1:0",
-                                        "--set", "train.epochs=100000", "--set", "train.checkpoint_every=0", "--set",
-                                        "output.dir=slurm", NULL});
-    process_await(&process, "epoch 1/");
-    signal_tasks(SIGUSR1);
-    for (double since = clock_s(); results_checkpoint(folder_path("slurm")) == 0 && patience_left(since);) {
-    }
-    cr_assert_gt(results_checkpoint(folder_path("slurm")), 0, "no checkpoint");
-    signal_tasks(SIGTERM);
-    cr_assert_eq(process_finish(&process), 75, "%s", process.words);
-    cr_assert_not_null(strstr(process.words, "checkpoint saved in "), "%s", process.words);
-    expect_none_left();
-    char epochs[64];
-    snprintf(epochs, sizeof epochs, "train.epochs=%lld", results_checkpoint(folder_path("slurm")) + 10);
-    char settings[256];
-    snprintf(settings, sizeof settings, HERE "--set output.dir=slurm --resume --set %s", epochs);
-    job_run_expect(0, "resuming ", ALLOCATION, settings);
-    job_run("--set workers.launcher=local --set workers.count=2 --set output.dir=here --set %s", epochs);
-    results_expect_same(folder_path("here"), folder_path("slurm"), false);
 }
 
 static void expect_usage(const char *part, const char *option, const char *value)

@@ -102,14 +102,3 @@ Test(ssh, a_worker_that_cannot_reach_the_coordinator_says_so)
     job_run_expect(69, "trainer-worker: cannot reach the coordinator at 127.0.0.2:", SSH,
                    HERE "--set workers.join_timeout=1.5");
 }
-
-Test(ssh, a_killed_worker_is_named_and_a_restart_trains_the_same_bits)
-{
-    train_here();
-    job_run_expect(69, "worker 2 (pid ", SSH " TRAINERD_FAULTS=worker2.step=kill@5", HERE "--set output.dir=lost");
-    expect_none_left();
-    job_run_expect(0, "restart 1 of 3, from the last checkpoint", SSH " TRAINERD_FAULTS=worker2.step=kill@5",
-                   HERE "--set workers.max_restarts=3 --set output.dir=far");
-    results_expect_same(folder_path("here"), folder_path("far"), false);
-    expect_none_left();
-}
