@@ -1,6 +1,6 @@
 #include "tests/system/attack/campaign.h"
 #include "tests/system/attack/injection.h"
-#include "tests/system/attack/inputs/mutation.h"
+#include "tests/system/attack/mutation.h"
 #include "tests/system/attack/talk.h"
 #include "tests/system/attack/target.h"
 #include "tests/system/attack/work.h"

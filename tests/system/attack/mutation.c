@@ -1,4 +1,4 @@
-#include "tests/system/attack/inputs/mutation.h"
+#include "tests/system/attack/mutation.h"
 
 #include "tests/system/attack/campaign.h"
 
