@@ -66,28 +66,3 @@ Test(stored, layer_is_exact_beside_others_that_are_not)
         cluster_release(&exact);
     }
 }
-
-/* With one layer, nothing is left that travels; evaluations included. */
-Test(stored, layer_sends_nothing)
-{
-    static const char *const models[] = {"kind = 'gcn'\nlayers = 1",
-                                         "kind = 'sage'\nlayers = 1\ninput_dropout = 0.5",
-                                         "kind = 'sage'\nlayers = 1\ninput_dropout = 0.5",
-                                         "kind = 'gat'\nlayers = 1\nout_heads = 2",
-                                         "kind = 'gatv2'\nlayers = 1\ninput_dropout = 0.5",
-                                         "kind = 'transformer'\nlayers = 1"};
-    static const struct way four = {.workers = 4, .prefetch = 1};
-    const char *const graphs[] = {sparse(false), sparse(true), wide};
-    static const int graph_of[] = {0, 1, 2, 1, 2, 0};
-    for (int m = 0; m < 6; m++) {
-        struct task task = {.data = graphs[graph_of[m]], .model = models[m], .partition = FIVE};
-        struct cluster_result stored, sent;
-        compare_run(&task, &four, &stored);
-        task.exchange = "store_inputs = false";
-        compare_run(&task, &four, &sent);
-        cr_expect_eq(stored.halo_received, 0, "%s: %lu bytes", models[m], (unsigned long)stored.halo_received);
-        cr_expect_gt(sent.halo_received, 0, "%s", models[m]);
-        cluster_release(&stored);
-        cluster_release(&sent);
-    }
-}
