@@ -293,12 +293,12 @@ check: ## every test that finds a fault in seconds, and lint, with the release b
 	$(call variant,release) BUILD=$(BUILD) CUDA_PTX=1 WERROR=-Werror all tests $(PROPERTY_RUN)
 	$(call RUN,5 TEST_PREPARED=1) scripts/check-python $(IN_ORDER) scripts/check-property scripts/check-layers scripts/check-format scripts/shape scripts/check-links
 
-# Programs before TEST_BESIDE=1 run side by side; each behind it needs the machine for itself.
+# Programs before TEST_BESIDE=1 run side by side; each behind it needs the machine for itself. Other software that reads our files needs no sanitizer.
 check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc, tests at length, documents, package, service, Slurm, ssh, Kubernetes
 	$(Q)scripts/install-deps --test && scripts/install-deps --system
 	+$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=-Werror built-asan built-release built-emulated built-emulated-asan built-emulated-tsan built-fuzz
 	$(call RUN,5 TEST_PREPARED=1) TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property TEST_THOROUGH= \
-	    scripts/check-slurm-runner $(call of_variant,asan,$(IN_ORDER)) scripts/check-emulated-sanitizers scripts/check-bundle scripts/check-slurm \
+	    scripts/check-slurm-runner $(call of_variant,asan,$(filter-out %-interop,$(IN_ORDER))) scripts/check-emulated-sanitizers scripts/check-bundle scripts/check-slurm \
 	    scripts/check-emulated scripts/check-emulated-memory scripts/check-package scripts/check-docs scripts/check-ssh scripts/check-nvcc \
 	    scripts/check-emulator scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS)) TEST_BESIDE=1 scripts/check-service
 

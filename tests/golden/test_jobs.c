@@ -1,5 +1,5 @@
-/* The programs against the float64 references, by job file and output folder: several numbers of parts and workers, every partition
- * method, with and without pruning. */
+/* The programs against the float64 references, by job file and output folder: logits, gradient, ten steps of Adam; several numbers of parts
+ * and workers, every partition method, with and without pruning. */
 #include "partition/files/npy.h"
 #include "tests/golden/golden_case.h"
 #include "tests/support/model/gradient.h"
@@ -121,6 +121,24 @@ static void gradient_check_sgd(const struct trial *trial)
     free(init);
 }
 
+/* After ten steps of Adam. */
+static void weights_check(const struct trial *trial)
+{
+    int64_t n = trial->program.n_weight;
+    float *want = memory_alloc((size_t)n, sizeof *want), *got = memory_alloc((size_t)n, sizeof *got);
+    double *truth = memory_alloc((size_t)n, sizeof *truth);
+    golden_weights_file(folder_path("out/model.safetensors"), &trial->program, got);
+    golden_weights(trial->golden, "adam10.safetensors", &trial->program, want);
+    for (int64_t i = 0; i < n; i++) {
+        truth[i] = want[i];
+    }
+    double error = relative_error(got, truth, n);
+    cr_expect(error <= TOLERANCE_ARRAY, "%s: weights after ten steps are off by %.1e", trial->where, error);
+    free(truth);
+    free(got);
+    free(want);
+}
+
 static void losses_check(const struct trial *trial)
 {
     char line[4096];
@@ -166,52 +184,24 @@ static void check(const char *name, const char *model)
         gradient_check_sgd(&trial);
         job_run(&trial, "epochs = 10\nlr = 0.01\nweight_decay = 5e-4");
         losses_check(&trial);
+        weights_check(&trial);
     }
     program_release(&trial.program);
     golden_close(&golden);
 }
 
-Test(golden_job, gcn_agrees_for_every_number_of_parts_and_partition)
-{
-    check("gcn", "kind = \"gcn\"\nhidden = 16");
-}
-
-Test(golden_job, sage_agrees_for_every_number_of_parts_and_partition)
-{
-    check("sage", "kind = \"sage\"\nhidden = 16");
-}
-
-Test(golden_job, gin_agrees_for_every_number_of_parts_and_partition)
-{
-    check("gin", "kind = \"gin\"\nhidden = 16\nlearn_eps = true");
-}
-
-Test(golden_job, appnp_agrees_for_every_number_of_parts_and_partition)
-{
-    check("appnp", "kind = \"appnp\"\nhidden = 16\nalpha = 0.1\nsteps = 10");
-}
-
-Test(golden_job, gat_agrees_for_every_number_of_parts_and_partition)
-{
-    check("gat", "kind = \"gat\"\nheads = 4\nhidden = 4\nactivation = \"elu\"");
-}
-
-Test(golden_job, gat_with_averaged_heads_agrees_for_every_number_of_parts_and_partition)
-{
-    check("gat_mean_heads", "kind = \"gat\"\nheads = 4\nout_heads = 3\nhidden = 4\nactivation = \"elu\"");
-}
-
-Test(golden_job, gatv2_agrees_for_every_number_of_parts_and_partition)
-{
-    check("gatv2", "kind = \"gatv2\"\nheads = 4\nhidden = 4\nactivation = \"elu\"");
-}
-
-Test(golden_job, rgcn_agrees_for_every_number_of_parts_and_partition)
-{
-    check("rgcn", "kind = \"rgcn\"\nhidden = 16");
-}
-
-Test(golden_job, rgcn_with_bases_agrees_for_every_number_of_parts_and_partition)
-{
-    check("rgcn_basis", "kind = \"rgcn\"\nhidden = 16\nbases = 2");
-}
+#define AGREES(name, model)                                                                                          \
+    Test(golden_job, name##_agrees_for_every_number_of_parts_and_partition)                                          \
+    {                                                                                                                \
+        check(#name, model);                                                                                         \
+    }
+#define ATTENTION "heads = 4\nhidden = 4\nactivation = \"elu\"\n"
+AGREES(gcn, "kind = \"gcn\"\nhidden = 16")
+AGREES(sage, "kind = \"sage\"\nhidden = 16")
+AGREES(gin, "kind = \"gin\"\nhidden = 16\nlearn_eps = true")
+AGREES(appnp, "kind = \"appnp\"\nhidden = 16\nalpha = 0.1\nsteps = 10")
+AGREES(gat, ATTENTION "kind = \"gat\"")
+AGREES(gat_mean_heads, ATTENTION "kind = \"gat\"\nout_heads = 3")
+AGREES(gatv2, ATTENTION "kind = \"gatv2\"")
+AGREES(rgcn, "kind = \"rgcn\"\nhidden = 16")
+AGREES(rgcn_basis, "kind = \"rgcn\"\nhidden = 16\nbases = 2")

@@ -92,32 +92,26 @@ static void check(const char *what)
     check_features(what, 13, true);
 }
 
-Test(model, gcn_gives_the_gradients_of_all_its_weights)
-{
-    job.model.kind = JOB_KIND_GCN;
-    graph.no_loops = false;
-    check("gcn");
-}
+#define KIND(name, job_kind)                                                                                         \
+    Test(model, name##_gives_the_gradients_of_all_its_weights)                                                       \
+    {                                                                                                                \
+        job.model.kind = JOB_KIND_##job_kind;                                                                        \
+        graph.no_loops = false;                                                                                      \
+        check(#name);                                                                                                \
+    }
+KIND(gcn, GCN)
+KIND(appnp, APPNP)
+KIND(sgc, SGC)
 
-Test(model, sage_mean_gives_the_gradients_of_all_its_weights)
+Test(model, sage_gives_the_gradients_of_all_its_weights)
 {
+    static const int aggregators[] = {JOB_AGGREGATOR_MEAN, JOB_AGGREGATOR_SUM, JOB_AGGREGATOR_MAX};
     job.model.kind = JOB_KIND_SAGE;
-    job.model.aggregator = JOB_AGGREGATOR_MEAN;
-    check("sage mean");
-}
-
-Test(model, sage_sum_gives_the_gradients_of_all_its_weights)
-{
-    job.model.kind = JOB_KIND_SAGE;
-    job.model.aggregator = JOB_AGGREGATOR_SUM;
-    check("sage sum");
-}
-
-Test(model, sage_max_gives_the_gradients_of_all_its_weights)
-{
-    job.model.kind = JOB_KIND_SAGE;
-    job.model.aggregator = JOB_AGGREGATOR_MAX;
-    check("sage max");
+    for (int a = 0; a < 3; a++) {
+        job.model.aggregator = aggregators[a];
+        job.model.dropout = job.model.input_dropout = 0.0;
+        check(job_choice_text("model", "aggregator", aggregators[a]));
+    }
 }
 
 Test(model, gin_gives_the_gradients_of_all_its_weights)
@@ -127,20 +121,6 @@ Test(model, gin_gives_the_gradients_of_all_its_weights)
     check("gin, fixed epsilon");
     job.model.learn_eps = true;
     check("gin, trained epsilon");
-}
-
-Test(model, appnp_gives_the_gradients_of_all_its_weights)
-{
-    job.model.kind = JOB_KIND_APPNP;
-    graph.no_loops = false;
-    check("appnp");
-}
-
-Test(model, sgc_gives_the_gradients_of_all_its_weights)
-{
-    job.model.kind = JOB_KIND_SGC;
-    graph.no_loops = false;
-    check("sgc");
 }
 
 Test(model, gcnii_gives_the_gradients_of_all_its_weights)
@@ -187,20 +167,14 @@ static void attention(int kind)
     check(job_choice_text("model", "kind", kind));
 }
 
-Test(model, gat_gives_the_gradients_of_all_its_weights)
-{
-    attention(JOB_KIND_GAT);
-}
-
-Test(model, gatv2_gives_the_gradients_of_all_its_weights)
-{
-    attention(JOB_KIND_GATV2);
-}
-
-Test(model, transformer_gives_the_gradients_of_all_its_weights)
-{
-    attention(JOB_KIND_TRANSFORMER);
-}
+#define ATTENTION(name, kind)                                                                                        \
+    Test(model, name##_gives_the_gradients_of_all_its_weights)                                                       \
+    {                                                                                                                \
+        attention(JOB_KIND_##kind);                                                                                  \
+    }
+ATTENTION(gat, GAT)
+ATTENTION(gatv2, GATV2)
+ATTENTION(transformer, TRANSFORMER)
 
 Test(model, attention_over_edges_with_features_gives_the_gradients_of_all_weights)
 {

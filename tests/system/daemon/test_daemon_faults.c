@@ -1,6 +1,5 @@
-/* Deaths of the daemon, a coordinator or a worker in every phase of a job that the daemon supervises: the job ends
- * with the bits of an undisturbed one, and nobody is left. tests/system/fleet/test_faults.c does the same without a
- * daemon.
+/* Deaths of the daemon in every phase of a job that it supervises, and some of a coordinator or a worker: the job ends with the bits of an
+ * undisturbed one, and no process is left. tests/system/fleet/test_faults.c has those of coordinators and workers in every phase.
  */
 #include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
@@ -19,49 +18,30 @@ struct fault_case {
     const char *where; /* WHO.POINT=ACTION of TRAINERD_FAULTS, in attempt 1 */
     int at[3];         /* the time that strikes: `make check` tries the first, `make check-all` all */
     int32_t n_attempt;
-    bool is_short; /* `make check` tries it */
 };
 
 /* kill-parent of a coordinator kills the daemon. */
 static const struct fault_case cases[] = {
-    {"coordinator.load=kill-parent", {1, 1, 1}, 1, true},
-    {"coordinator.partition=kill-parent", {1, 1, 1}, 1, true},
-    {"coordinator.launch=kill-parent", {1, 1, 1}, 1, true},
-    {"coordinator.wire-up=kill-parent", {1, 1, 1}, 1, true},
-    {"coordinator.ship=kill-parent", {2, 1, 4}, 1, true},
-    {"coordinator.epoch=kill-parent", {7, 1, 12}, 1, true},
-    {"coordinator.checkpoint=kill-parent", {2, 1, 3}, 1, true},
-    {"coordinator.write=kill-parent", {2, 1, 3}, 1, true},
-    {"coordinator.fsync=kill-parent", {2, 1, 3}, 1, true},
-    {"coordinator.rename=kill-parent", {2, 1, 5}, 1, true},
-    {"coordinator.renamed=kill-parent", {2, 1, 3}, 1, true},
-    {"coordinator.results=kill-parent", {1, 1, 1}, 1, true},
-    {"coordinator.finish=kill-parent", {1, 1, 1}, 1, true},
-    {"coordinator.load=kill", {1, 1, 1}, 2, true},
-    {"coordinator.partition=kill", {1, 1, 1}, 2, false},
-    {"coordinator.launch=kill", {1, 1, 1}, 2, false},
-    {"coordinator.wire-up=kill", {1, 1, 1}, 2, false},
-    {"coordinator.ship=kill", {2, 1, 4}, 2, false},
-    {"coordinator.epoch=kill", {7, 1, 12}, 2, true},
-    {"coordinator.checkpoint=kill", {2, 1, 3}, 2, false},
-    {"coordinator.write=kill", {2, 1, 3}, 2, false},
-    {"coordinator.fsync=kill", {2, 1, 3}, 2, false},
-    {"coordinator.rename=kill", {2, 1, 3}, 2, true},
-    {"coordinator.renamed=kill", {2, 1, 3}, 2, false},
-    {"coordinator.results=kill", {1, 1, 1}, 2, false},
-    {"coordinator.rename=kill", {5, 4, 7}, 2, false},
-    {"coordinator.finish=kill", {1, 1, 1}, 2, true},
-    {"worker1.wire-up=kill", {1, 1, 1}, 2, true},
-    {"worker1.ship=kill", {1, 2, 1}, 2, false},
-    {"worker1.open=kill", {1, 1, 1}, 2, false},
-    {"worker1.forward=kill", {40, 1, 3}, 2, true},
-    {"worker1.exchange=kill", {12, 1, 5}, 2, false},
-    {"worker1.backward=kill", {40, 1, 3}, 2, false},
-    {"worker1.reduce=kill", {13, 1, 2}, 2, false},
-    {"worker1.step=kill", {7, 1, 12}, 2, false},
-    {"worker1.evaluate=kill", {40, 1, 3}, 2, false},
-    {"worker0.checkpoint=kill", {6, 1, 2}, 2, false},
-    {"worker1.exchange=stop", {12, 1, 5}, 2, true},
+    {"coordinator.load=kill-parent", {1, 1, 1}, 1},
+    {"coordinator.partition=kill-parent", {1, 1, 1}, 1},
+    {"coordinator.launch=kill-parent", {1, 1, 1}, 1},
+    {"coordinator.wire-up=kill-parent", {1, 1, 1}, 1},
+    {"coordinator.ship=kill-parent", {2, 1, 4}, 1},
+    {"coordinator.epoch=kill-parent", {7, 1, 12}, 1},
+    {"coordinator.checkpoint=kill-parent", {2, 1, 3}, 1},
+    {"coordinator.write=kill-parent", {2, 1, 3}, 1},
+    {"coordinator.fsync=kill-parent", {2, 1, 3}, 1},
+    {"coordinator.rename=kill-parent", {2, 1, 5}, 1},
+    {"coordinator.renamed=kill-parent", {2, 1, 3}, 1},
+    {"coordinator.results=kill-parent", {1, 1, 1}, 1},
+    {"coordinator.finish=kill-parent", {1, 1, 1}, 1},
+    {"coordinator.load=kill", {1, 1, 1}, 2},
+    {"coordinator.epoch=kill", {7, 1, 12}, 2},
+    {"coordinator.rename=kill", {2, 1, 3}, 2},
+    {"coordinator.finish=kill", {1, 1, 1}, 2},
+    {"worker1.wire-up=kill", {1, 1, 1}, 2},
+    {"worker1.forward=kill", {40, 1, 3}, 2},
+    {"worker1.exchange=stop", {12, 1, 5}, 2},
 };
 enum { N_CASE = sizeof cases / sizeof *cases };
 
@@ -74,12 +54,9 @@ TestSuite(daemon_faults, .init = folder_make, .fini = daemon_case_end, .timeout 
 ParameterizedTestParameters(daemon_faults, every_death_is_survived_with_the_bits_of_an_undisturbed_job)
 {
     static int index[3 * N_CASE];
-    bool is_thorough = getenv("TEST_THOROUGH") != NULL;
-    size_t n = 0;
-    for (int i = 0; i < (is_thorough ? 3 : 1) * N_CASE; i++) {
-        if (is_thorough || cases[i].is_short) {
-            index[n++] = i;
-        }
+    size_t n = (getenv("TEST_THOROUGH") != NULL ? 3 : 1) * N_CASE;
+    for (size_t i = 0; i < n; i++) {
+        index[i] = (int)i;
     }
     return cr_make_param_array(int, index, n);
 }
