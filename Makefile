@@ -286,7 +286,7 @@ fuzzers: $(FUZZERS)
 LONGEST := $(patsubst %,$(BUILD)/bin/test-%,system-daemon equivalence system-jobs system-clients system-fleet models gradient golden system-interop)
 IN_ORDER := $(LONGEST) $(filter-out $(LONGEST),$(TESTS))
 AT_LENGTH := $(patsubst %,'$(BUILD)/bin/test-%',system-attack:attack/injections equivalence system-daemon:@(daemon_faults|random)/* \
-    system-jobs:@(lossy|planted|predict|traffic_counted)/* golden:golden_*/* system-fleet:faults/* models:attention/a_row_in_pieces*)
+    system-jobs:@(lossy|planted|predict|traffic_counted)/* golden:golden_*/* system-fleet:faults/* models:operations/*)
 
 check: ## every test that finds a fault in seconds, and lint, with the release build; one closing line
 	$(Q)scripts/install-deps --test
