@@ -67,7 +67,7 @@ Test(records, a_drained_daemon_starts_nothing_also_after_a_restart_until_it_is_t
 {
     EXPECT(0, "no job starts until trainctl undrain; 0 run", "drain");
     EXPECT(0, "1", "submit", "job.toml");
-    EXPECT(0, "the daemon starts no jobs", "status");
+    EXPECT(0, "the daemon is draining and starts no jobs", "status");
     served_end();
     served_begin();
     EXPECT(0, "DRAINING", "status", "1", "--json");
