@@ -166,9 +166,9 @@ struct memory_sample memory_plan_sample(const struct memory_plan_input *in)
             if (n_edge > 0) {
                 int64_t block = (int64_t)DEVICE_BYTES(in->ops, BLOCK_MADE, n_row, n_col, n_edge, each),
                         transposed = (int64_t)DEVICE_BYTES(in->ops, BLOCK_MADE, n_col, n_row, n_edge, each);
-                int64_t numbers = samples ? n_col * (int64_t)sizeof(float) : 0;
-                out.n_number_bytes = larger(out.n_number_bytes, round_up(numbers, WORKSPACE_ALIGN));
-                out.n_block_bytes = larger(out.n_block_bytes, samples ? round_up(block, WORKSPACE_ALIGN) : 0);
+                int64_t numbers = round_up(n_col * (int64_t)sizeof(float), WORKSPACE_ALIGN);
+                out.n_number_bytes = samples ? larger(out.n_number_bytes, numbers) : 0;
+                out.n_block_bytes = samples ? larger(out.n_block_bytes, round_up(block, WORKSPACE_ALIGN)) : 0;
                 out.n_transposed_bytes = larger(out.n_transposed_bytes, round_up(transposed, WORKSPACE_ALIGN));
             }
         }

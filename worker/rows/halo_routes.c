@@ -93,7 +93,7 @@ static int64_t n_remote(const struct halo_owners *owners, enum part_direction d)
     return n;
 }
 
-int64_t halo_routes_most(const struct halo_owners *owners)
+static int64_t routes_most(const struct halo_owners *owners)
 {
     const struct part_dedup *dedup = owners->dedup;
     int64_t n_own = owners->n_own_part, pairs = 0, taken = 0, given = 0;
@@ -109,12 +109,12 @@ int64_t halo_routes_most(const struct halo_owners *owners)
 
 int64_t halo_routes_bytes(const struct halo_owners *owners)
 {
-    return 2 * halo_routes_most(owners) * (int64_t)sizeof(struct halo_route);
+    return 2 * routes_most(owners) * (int64_t)sizeof(struct halo_route);
 }
 
 void halo_routes_open(const struct halo_owners *owners, struct halo_routes *out)
 {
-    size_t n = (size_t)halo_routes_most(owners);
+    size_t n = (size_t)routes_most(owners);
     *out = (struct halo_routes){.take = memory_alloc(n, sizeof *out->take),
                                 .give = memory_alloc(n, sizeof *out->give)};
 }

@@ -90,8 +90,7 @@ struct halo_routes {
     struct halo_route_totals total;
 };
 
-/* The most that a pass of any direction has, of each kind; and their bytes. */
-int64_t halo_routes_most(const struct halo_owners *owners);
+/* Bytes of the most that a pass of any direction has. */
 int64_t halo_routes_bytes(const struct halo_owners *owners);
 
 /* Memory for them, counted by the caller: routes_bytes. */

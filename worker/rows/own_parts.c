@@ -77,16 +77,15 @@ void own_parts_close(struct own_parts *own)
 
 enum status own_parts_acquire(const struct own_parts *own, size_t n_bytes, void *out)
 {
-    struct device *device = own->setup.device;
-    return n_bytes == 0 ? STATUS_OK
-                        : device->ops->acquire(device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n_bytes, out);
+    struct device *d = own->setup.device;
+    return n_bytes == 0 ? STATUS_OK : d->ops->acquire(d, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, n_bytes, out);
 }
 
 void own_parts_release(const struct own_parts *own, void *bytes, size_t n_bytes)
 {
-    struct device *device = own->setup.device;
+    struct device *d = own->setup.device;
     if (bytes != NULL) {
-        device->ops->release(device, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, bytes, n_bytes);
+        d->ops->release(d, DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, bytes, n_bytes);
     }
 }
 

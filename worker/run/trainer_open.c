@@ -88,18 +88,14 @@ static enum status part_setup_fill(struct trainer *t)
     return STATUS_OK;
 }
 
-static enum status remap_open(struct trainer *t)
-{
-    return own_parts_remap(&t->own);
-}
-
 /* --- how rows travel --- */
 
-static enum status dedup_begin(struct trainer *t)
+static enum status rows_begin(struct trainer *t)
 {
-    bool shares = memory_plan_dedups(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank,
+    bool dedups = memory_plan_dedups(t->setup.job, &t->program, t->setup.n_part, t->setup.n_rank,
                                      own_part(&t->own, 0)->covered);
-    return shares ? dedup_open(&t->own, &t->routes.dedup) : STATUS_OK;
+    enum status status = own_parts_remap(&t->own);
+    return status == STATUS_OK && dedups ? dedup_open(&t->own, &t->routes.dedup) : status;
 }
 
 static enum status parts_open(struct trainer *t)
@@ -344,9 +340,9 @@ static enum status trace_begin_first(struct trainer *t)
 
 /* In this order: the plan counts what is shared, and the parts are as the plan has them. */
 static enum status (*const openings[])(struct trainer *) = {
-    program_open,   sums_open,         part_setup_fill, remap_open,    dedup_begin, plan_open,        parts_open,
-    routes_open,    sums_take,         stale_open,      feedback_open, arrays_take, staging_open,     homes_open,
-    spill_take_all, class_weights_put, embeddings_draw, begin,         static_run,  trace_begin_first};
+    program_open,      sums_open,       part_setup_fill, rows_begin,  plan_open,        parts_open, routes_open,
+    sums_take,         stale_open,      feedback_open,   arrays_take, staging_open,     homes_open, spill_take_all,
+    class_weights_put, embeddings_draw, begin,           static_run,  trace_begin_first};
 
 enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
 {

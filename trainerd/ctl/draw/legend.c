@@ -13,7 +13,8 @@
 #define LETTER 0.6 /* the width of a letter of a sans-serif, about, in sizes */
 #define MARK 4.5   /* points from a mark's middle to its corners */
 
-double legend_text_width(const char *text, double size)
+/* About how wide a text is: no kind of canvas tells all widths. */
+static double width_of(const char *text, double size)
 {
     double n = 0;
     for (; *text != '\0'; text++) {
@@ -24,7 +25,7 @@ double legend_text_width(const char *text, double size)
 
 static double item_width(const struct legend_item *item)
 {
-    return KEY + SPACE + legend_text_width(item->name, SIZE);
+    return KEY + SPACE + width_of(item->name, SIZE);
 }
 
 void legend_mark(struct canvas *canvas, double x, double y, uint32_t colour)

@@ -12,9 +12,6 @@ struct legend_item {
     bool is_mark; /* the key is a mark (legend_mark), else a line */
 };
 
-/* About how wide a text is: no kind of canvas tells all widths. */
-double legend_text_width(const char *text, double size);
-
 /* Rows that n names need, and draw them from the left; a name that is wider than a row is cut. */
 int legend_rows(const struct legend_item *item, int n, double wide);
 void legend_draw(struct canvas *canvas, const struct legend_item *item, int n, double x0, double x1, double y);

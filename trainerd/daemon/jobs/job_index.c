@@ -38,7 +38,8 @@ static bool has(const struct job_list *list, int64_t id)
     return place < list->n && list->at[place]->id == id;
 }
 
-void job_list_add(struct job_list *list, struct job_record *record)
+/* cost  of moving the records behind it: none at the end */
+static void list_add(struct job_list *list, struct job_record *record)
 {
     if (list->n == list->capacity) {
         list->capacity = list->capacity == 0 ? 1 : 2 * list->capacity;
@@ -52,7 +53,7 @@ void job_list_add(struct job_list *list, struct job_record *record)
     list->n++;
 }
 
-void job_list_remove(struct job_list *list, int64_t id)
+static void list_remove(struct job_list *list, int64_t id)
 {
     size_t place = job_list_place(list, id);
     ASSERT(place < list->n && list->at[place]->id == id);
@@ -181,11 +182,11 @@ void job_index_add(struct job_index *index, struct job_record *record)
     size_t n = keys_of(record, keys);
     for (size_t i = 0; i <= n; i++) {
         struct job_set *set = i < n ? set_of(index, &keys[i]) : &index->all;
-        job_list_add(&set->jobs, record);
+        list_add(&set->jobs, record);
         set->n_of_state[record->state]++;
     }
     if (!job_state_ended(record->state)) {
-        job_list_add(&index->open, record);
+        list_add(&index->open, record);
     }
 }
 
@@ -195,7 +196,7 @@ void job_index_remove(struct job_index *index, const struct job_record *record)
     size_t n = keys_of(record, keys);
     for (size_t i = 0; i < n; i++) {
         struct job_set_entry **link = find(index, keys[i].key, keys[i].uid, keys[i].text), *entry = *link;
-        job_list_remove(&entry->set.jobs, record->id);
+        list_remove(&entry->set.jobs, record->id);
         entry->set.n_of_state[record->state]--;
         if (entry->set.jobs.n == 0) {
             *link = entry->next;
@@ -203,10 +204,10 @@ void job_index_remove(struct job_index *index, const struct job_record *record)
             entry_release(entry);
         }
     }
-    job_list_remove(&index->all.jobs, record->id);
+    list_remove(&index->all.jobs, record->id);
     index->all.n_of_state[record->state]--;
     if (!job_state_ended(record->state)) {
-        job_list_remove(&index->open, record->id);
+        list_remove(&index->open, record->id);
     }
 }
 
@@ -223,9 +224,9 @@ void job_index_changed(struct job_index *index, struct job_record *record, enum 
         set->n_of_state[record->state]++;
     }
     if (job_state_ended(before) && !job_state_ended(record->state)) {
-        job_list_add(&index->open, record);
+        list_add(&index->open, record);
     } else if (!job_state_ended(before) && job_state_ended(record->state)) {
-        job_list_remove(&index->open, record->id);
+        list_remove(&index->open, record->id);
     }
 }
 

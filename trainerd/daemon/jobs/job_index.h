@@ -18,9 +18,6 @@ struct job_list {
 
 /* Where the first of those ids is, or would be, that are not less than this one. */
 size_t job_list_place(const struct job_list *list, int64_t id);
-/* cost  of moving the records behind it: none at the end */
-void job_list_add(struct job_list *list, struct job_record *record);
-void job_list_remove(struct job_list *list, int64_t id);
 
 /* What jobs of a set have in common. Groups and tags are their owner's: a name is another group for another user. */
 enum job_key { JOB_KEY_OWNER, JOB_KEY_NAME, JOB_KEY_NAME_OF_OWNER, JOB_KEY_GROUP, JOB_KEY_TAG };
