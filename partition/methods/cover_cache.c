@@ -98,7 +98,7 @@ static const char *read_file(int file, const char *key, struct part_dedup *share
                                                                         : NULL;
 }
 
-/* Load saved counts. *out is then as part_shared_cover makes it; else it is unchanged. */
+/* Load saved counts. *out is then as part_dedup_cover makes it; else it is unchanged. */
 static bool load(const struct partition_cache *cache, const struct part_cover_input *in, struct part_dedup *out,
                  struct part_cover_rows *rows_out)
 {

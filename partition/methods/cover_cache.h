@@ -10,10 +10,10 @@
 #include "partition/part/part_dedup.h"
 #include "protocol/job/job.h"
 
-/* Raised by every change of part_shared_cover or of the file that gives other counts for the same key. */
+/* Raised by every change of part_dedup_cover or of the file that gives other counts for the same key. */
 #define COVER_CACHE_VERSION 2
 
-/* The counts of part_shared_cover: from the cache, else counted and, if job->partition.cache names a folder,
+/* The counts of part_dedup_cover: from the cache, else counted and, if job->partition.cache names a folder,
  * saved. */
 enum status cover_cache_count(const struct part_cover_input *in, const struct job *job, struct part_dedup *out,
                               struct part_cover_rows *rows_out);

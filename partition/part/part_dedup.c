@@ -101,8 +101,8 @@ struct counting {
     const struct partition *partition;
     const int32_t *rank_of_part;
     struct part_dedup *out;
-    uint32_t *seen_by; /* n_node × PART_SHARED_N_SIDE: 1 + the last rank that was seen taking this row */
-    int64_t *seen;     /* n_rank × PART_SHARED_N_SIDE: 1 + the last row that this rank was seen taking */
+    uint32_t *seen_by; /* n_node × PART_DEDUP_N_SIDE: 1 + the last rank that was seen taking this row */
+    int64_t *seen;     /* n_rank × PART_DEDUP_N_SIDE: 1 + the last row that this rank was seen taking */
 };
 
 /* Node u travels to parts of another rank, on that side. */

@@ -31,7 +31,7 @@ struct part_dedup {
     bool covers;   /* what is listed are covers */
     bool scatters; /* each part's rows are picked out of what came; else its blocks' columns count that */
     struct part_sums *sums[PART_DIRECTION_N]; /* n_part × (n_hop + 1); NULL: nothing is covered */
-    /* n_part × n_rank × PART_SHARED_N_SIDE × (n_hop + 1): by owner, taker, side; rows of hop ≤ h, and all.
+    /* n_part × n_rank × PART_DEDUP_N_SIDE × (n_hop + 1): by owner, taker, side; rows of hop ≤ h, and all.
      * Covers: rows and sums for the edges into rows of hop ≤ h */
     uint32_t *n_row[PART_DIRECTION_N];
 };
@@ -51,7 +51,7 @@ static inline bool part_dedup_mirrors(bool symmetric, bool covers, int32_t n_hop
 
 /* Memory for the counts, all 0; mirrors: of one direction.
  *
- *   owns    the caller owns *out: part_shared_release, also after a failure
+ *   owns    the caller owns *out: part_dedup_release, also after a failure
  *   errors  STATUS_NOMEM
  */
 enum status part_dedup_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors, struct part_dedup *out);
@@ -63,7 +63,7 @@ int64_t part_dedup_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mi
 /* Counts of all parts and workers, from the graph.
  *
  *   shapes  rank_of_part n_part
- *   owns    the caller owns *out: part_shared_release
+ *   owns    the caller owns *out: part_dedup_release
  *   errors  STATUS_NOMEM
  *   cost    n_edge reads; where the graph is not symmetric twice, and n_node × 8 bytes
  */
@@ -88,7 +88,7 @@ struct part_cover_input {
 
 /* Counts of covers: of all edges, and of those up to the hops.
  *
- *   owns    the caller owns *out: part_shared_release
+ *   owns    the caller owns *out: part_dedup_release
  *   errors  STATUS_NOMEM
  *   cost    n_edge reads, the matchings of all lists; n_node × 8 bytes and 8 bytes an edge into a worker's parts from
  *           others'

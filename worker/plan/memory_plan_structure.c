@@ -72,7 +72,7 @@ static bool is_local(const struct memory_plan_input *in, int d)
 
 /* Rows of blocks with more edges than this on average gain nothing: other parts' rows are nearer to each other than
  * all rows are. Measured at 256 columns: 15 edges 0.93 of the speed, 7.5 edges 1.1 times, 2 edges 1.8 times. */
-#define JOINED_ROW_EDGES 12
+#define MERGED_ROW_EDGES 12
 
 /* Blocks are merged (merged.h) where all parts are of this rank, all rows count in training, and blocks are many.
  * Returns the bytes, with the scales of all rows. */
@@ -89,7 +89,7 @@ static int64_t merged_plan(const struct memory_plan_input *in, bool scaled, stru
             n_edge += pairs->pair[pairs->n_pair].edge;
             n_block_row += pairs->n_pair * in->own[i].n_own;
         }
-        bool many = n_edge <= JOINED_ROW_EDGES * n_block_row;
+        bool many = n_edge <= MERGED_ROW_EDGES * n_block_row;
         plan->merged[d] = can && many && has_sums(in->program, d) && is_local(in, d);
         int64_t made = plan->merged[d] ? memory_merged_bytes(plan->rows.n_row, n_edge, in->own[0].weighted) : 0;
         n_bytes += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, made);
@@ -246,8 +246,8 @@ static int64_t taken_rows(const struct memory_plan_input *in, enum part_directio
 }
 
 /* Deduplicated rows of which each part picks its own: which rows others take, and where in what came each part's
- * are; of a sample likewise, with its counts and places (sample_shared.h). */
-static int64_t spread_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
+ * are; of a sample likewise, with its counts and places (sample_dedup.h). */
+static int64_t scatter_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     int64_t counts = part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, in->own[0].halo->symmetric), n_bytes = 0;
     const struct halo_route_totals *in_edges = memory_plan_halo(plan, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
@@ -293,7 +293,7 @@ static int64_t shared_bytes(const struct memory_plan_input *in, struct memory_pl
         return 0;
     }
     if (in->dedup->scatters) {
-        return spread_bytes(in, plan);
+        return scatter_bytes(in, plan);
     }
     bool mirrors = part_dedup_mirrors(in->own[0].halo->symmetric, in->dedup->covers, plan->n_hop);
     int64_t counts = part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, mirrors), n_bytes = 0;

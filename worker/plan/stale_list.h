@@ -31,7 +31,7 @@ struct stale_list {
     struct stale_payload *payload; /* n: in the order of their first passes */
 };
 
-/* From the training list; none where the program keeps none. Release with kept_list_release. */
+/* From the training list; none where the program keeps none. Release with stale_list_release. */
 void stale_list_build(const struct program *program, const struct step_list *train, struct stale_list *out);
 void stale_list_release(struct stale_list *list);
 

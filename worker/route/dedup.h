@@ -2,7 +2,7 @@
  * travels.
  *
  * Rows that own parts take from a part of another rank: hop after hop, taker after taker, every row where it first
- * comes. In a covered job the list's cover (shared_cover.c): rows, then sums. Columns of own parts' blocks count
+ * comes. In a covered job the list's cover (dedup_cover.c): rows, then sums. Columns of own parts' blocks count
  * places in the list (part_remap.h); where each part needs its rows as they would come for it alone
  * (memory_plan_scatters), it has their places in the list instead.
  */
@@ -15,7 +15,7 @@ struct dedup;
 
 /* Make the lists, where memory_plan_dedups. Own parts are listed and remapped, and not yet on the device.
  *
- *   owns    borrows own; the caller owns *out: shared_rows_close, also after a failure
+ *   owns    borrows own; the caller owns *out: dedup_close, also after a failure
  *   errors  STATUS_NOMEM
  */
 enum status dedup_open(const struct own_parts *own, struct dedup **out);

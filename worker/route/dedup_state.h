@@ -17,8 +17,8 @@ struct dedup {
     struct part_dedup counts;
     bool symmetric;                  /* the graph: lists of all edges are the same in both directions */
     uint32_t hops[PART_DIRECTION_N]; /* that have covers of their own (part_cover_input) */
-    struct dedup_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_SHARED_N_SIDE × n_list */
-    int64_t *taken_at[PART_DIRECTION_N]; /* n_part × PART_SHARED_N_SIDE × n_list: where a list begins */
+    struct dedup_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_DEDUP_N_SIDE × n_list */
+    int64_t *taken_at[PART_DIRECTION_N];              /* n_part × PART_DEDUP_N_SIDE × n_list: where a list begins */
     struct part_edges **trimmed; /* n_part × …: blocks of hops (part_device_setup.trimmed); NULL: there are none */
     int64_t *pair_begin[PART_DIRECTION_N]; /* n_own + 1: pairs of the own parts before */
     int64_t *scatter_at[PART_DIRECTION_N]; /* by own part and pair: where its places begin */

@@ -10,7 +10,7 @@
 
 /* Memory for samples of these lists.
  *
- *   owns    borrows all; the caller owns *out: sample_shared_close, also after a failure
+ *   owns    borrows all; the caller owns *out: sample_dedup_close, also after a failure
  *   errors  STATUS_NOMEM
  */
 enum status sample_dedup_open(const struct own_parts *own, const struct dedup *rows, struct sample_dedup **out);

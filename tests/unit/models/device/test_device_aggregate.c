@@ -62,7 +62,7 @@ Test(aggregate, a_large_output_that_goes_past_the_caches_has_the_same_values)
 
 /* Two blocks over the same rows and columns, and both in one: row r has n_edge[r] edges in the first and as many less
  * one in the other, which come behind. */
-static void joined_blocks(int64_t n_row, const int64_t *n_edge, int64_t n_col, struct device_block out[3])
+static void merged_blocks(int64_t n_row, const int64_t *n_edge, int64_t n_col, struct device_block out[3])
 {
     static const uint32_t step = 7919;
     for (int b = 0; b < 3; b++) {
@@ -94,14 +94,14 @@ static void borders_set(int64_t n_row, const int64_t *n_edge, struct device_bloc
     joined->bordered = true;
 }
 
-static void joined_agrees(const struct device_ops *ops, int64_t f, bool apart)
+static void merged_agrees(const struct device_ops *ops, int64_t f, bool apart)
 {
     enum { N_ROW = 3, N_COL = 5000 };
     const int64_t n_edge[N_ROW] = {(ops->merged_edges + 1) / 2, 1, 40};
     struct device_block block[3];
     struct device *device;
     float *x = device_random((size_t)(N_COL * f), 1), *scale = device_random(N_COL, 2), *out[2];
-    joined_blocks(N_ROW, n_edge, N_COL, block);
+    merged_blocks(N_ROW, n_edge, N_COL, block);
     if (apart) {
         borders_set(N_ROW, n_edge, &block[2]);
     }
@@ -132,12 +132,12 @@ static void joined_agrees(const struct device_ops *ops, int64_t f, bool apart)
     free(scale);
 }
 
-Test(aggregate, rows_of_as_many_edges_as_may_be_joined_have_the_same_bits_in_one_block_as_in_two)
+Test(aggregate, rows_of_as_many_edges_as_may_be_merged_have_the_same_bits_in_one_block_as_in_two)
 {
     cr_assert_gt(device_cpu.merged_edges, 0);
     for (size_t i = 0; i < sizeof widths / sizeof *widths; i += 3) {
-        joined_agrees(&device_cpu, widths[i], false);
-        joined_agrees(&device_cpu, widths[i], true);
+        merged_agrees(&device_cpu, widths[i], false);
+        merged_agrees(&device_cpu, widths[i], true);
     }
 }
 
