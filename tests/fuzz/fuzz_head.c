@@ -475,8 +475,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     trainer.plan.rows.embedding_begin = embedding_begin;
     trainer.program.n_embedding = 3;
     trainer.setup.n_part = N_PART;
-    trainer.own_index = memory_alloc(N_PART, sizeof *trainer.own_index);
-    memcpy(trainer.own_index, own_index, sizeof own_index);
+    trainer.own.index = memory_alloc(N_PART, sizeof *trainer.own.index);
+    memcpy(trainer.own.index, own_index, sizeof own_index);
     static struct part *own[N_PART] = {&parts[0], NULL, &parts[2], NULL};
     trainer.setup.parts = own;
     parts[0].n_embedded = 5;
