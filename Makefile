@@ -297,8 +297,8 @@ check: ## every test that finds a fault in seconds, and lint, with the release b
 check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc, tests at length, documents, package, service, Slurm, ssh, Kubernetes
 	$(Q)scripts/install-deps --test && scripts/install-deps --system
 	+$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=-Werror built-asan built-release built-emulated built-emulated-asan built-emulated-tsan built-fuzz
-	$(call RUN,5 TEST_PREPARED=1) TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property TEST_THOROUGH= \
-	    scripts/check-slurm-runner $(call of_variant,asan,$(filter-out %-interop,$(IN_ORDER))) scripts/check-emulated-sanitizers scripts/check-bundle scripts/check-slurm \
+	$(call RUN,5 TEST_PREPARED=1) scripts/check-emulated-sanitizers TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property TEST_THOROUGH= \
+	    scripts/check-slurm-runner scripts/check-bundle $(call of_variant,asan,$(filter-out %-interop,$(IN_ORDER))) scripts/check-slurm \
 	    scripts/check-emulated scripts/check-emulated-memory scripts/check-package scripts/check-docs scripts/check-ssh scripts/check-nvcc \
 	    scripts/check-emulator scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS)) TEST_BESIDE=1 scripts/check-service
 

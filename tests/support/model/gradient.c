@@ -150,7 +150,8 @@ static float *features_draw(const struct gradient_case *one)
 /* A copy that the dataset owns. */
 static void *copy_of(const void *from, size_t n_bytes)
 {
-    return memcpy(memory_alloc(1, n_bytes + 1), from, n_bytes);
+    void *copy = memory_alloc(1, n_bytes + 1);
+    return n_bytes > 0 ? memcpy(copy, from, n_bytes) : copy;
 }
 
 static void features_fill(const struct program *program, const float *features, struct dataset *d)
