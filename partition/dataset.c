@@ -24,7 +24,7 @@ static enum status (*const readers[])(const struct job *, const char *, struct d
     [JOB_FORMAT_NPZ] = dataset_npz_load,
 };
 
-/* The format of `path`; JOB_FORMAT_AUTO if it is none of the known ones. */
+/* The format of `path`; JOB_FORMAT_AUTO: not a known one. */
 static enum job_format format_find(const char *path, bool folder)
 {
     if (!folder) {

@@ -1,8 +1,8 @@
 /* Row filters: which boundary rows travel in a training epoch.
  *
  * A filter decides by node and epoch. Both ends of a route apply it to their own list, so no list travels, and
- * results do not depend on where parts lie. It applies to every pair of parts, forward and backward, before rows are
- * deduplicated. A sum over neighbours multiplies the rows that travel by 1/share; attention shifts their scores by
+ * results do not depend on where parts lie. It applies to every pair of parts and to deduplicated rows, forward and
+ * backward. A sum over neighbours multiplies the rows that travel by 1/share; attention shifts their scores by
  * -log(share). Evaluations, and epochs of share 1, filter nothing.
  *
  * To add one: a key in protocol/job/job_keys.def, a file with a struct row_filter, and its name in row_filters.def.

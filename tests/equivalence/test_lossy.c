@@ -215,7 +215,7 @@ static void run_steps(const char *model, const char *exchange, struct cluster_re
     compare_run(&task, &compare_plain, out);
 }
 
-/* How far the steps of many epochs lie from exact ones, of which each is next to nothing, over their length. */
+/* Distance of many epochs' steps from exact ones, over their length. A single step's distance is too small. */
 static double steps_error(const char *model, const char *exchange, const struct cluster_result *exact)
 {
     struct cluster_result result;

@@ -16,8 +16,8 @@
 
 #include "worker/state/trainer_state.h"
 
-/* Where the program keeps payloads; else trainer->routes.stale stays NULL. errors  STATUS_NOMEM. Closed also after a
- * failure */
+/* Where the program has stale buffers; else trainer->routes.stale stays NULL. errors  STATUS_NOMEM. Closed also
+ * after a failure */
 enum status stale_open(struct trainer *trainer);
 void stale_close(struct trainer *trainer);
 
