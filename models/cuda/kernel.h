@@ -13,6 +13,10 @@
 #include <math_constants.h>
 #define SHARED(T, name, n) __shared__ T name[n]
 #define LAUNCH(kernel, grid, block, stream, ...) kernel<<<grid, block, 0, stream>>>(__VA_ARGS__)
+/* Before a loop that must stay one: unrolled it takes more registers than there are. */
+#define ROLLED _Pragma("unroll 1")
+#else
+#define ROLLED
 #endif
 
 extern "C" {

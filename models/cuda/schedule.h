@@ -10,7 +10,7 @@
 #include "models/device/device.h"
 
 /* A row of more edges than these is long. */
-#define CUDA_LONG_EDGES 1024
+#define CUDA_LONG_EDGES 256
 
 /* Columns of which a piece's sum is kept. */
 #define CUDA_PARTIAL_COLUMNS 1024

@@ -1,5 +1,6 @@
-/* Sums over neighbours: a few lanes of a warp take a row, as many as its columns fill with loads of 16 bytes, and add
- * edge after edge while the rows of four edges are on their way. Long rows: aggregate_long.cu.
+/* Sums over neighbours: a few lanes of a warp, as many as a row's columns fill with loads of 16 bytes, take some rows
+ * one behind another. Their edges are one stream: the values of four edges are on their way at a time, also where one
+ * row ends and the next begins. Long rows: aggregate_long.cu.
  */
 #include "models/cuda/aggregate/sum.h"
 
@@ -10,118 +11,193 @@ extern "C" {
 /* Edges whose rows are on their way at a time. */
 #define AHEAD 4
 
-/* The columns of one lane of a group: vector v begins at column + v · LANES · width. */
-template <typename T, int LANES, int VECTORS> struct columns {
-    int64_t first;
+/* Threads of a block: few, since a block's place is free only when its longest rows are done. */
+#define ROW_THREADS 128
 
-    __device__ __forceinline__ columns()
-    {
-        first = ((int64_t)blockIdx.y * VECTORS * LANES + group_lane<LANES>()) * width_of<T>;
-    }
-
-    __device__ __forceinline__ int64_t at(int v) const
-    {
-        return first + (int64_t)v * LANES * width_of<T>;
-    }
-};
+/* Rows that a group takes one behind another at most; and the rows of a block from which on it takes so many, as then
+ * there are enough groups for every place of a GPU. */
+#define ROWS_MOST 8
+#define ROWS_MANY ((int64_t)1 << 15)
 
 /* A row's running sum. In a bordered block the edges after a border are summed separately, up to the next border. */
-template <typename T, int VECTORS, bool BORDERED> struct row_sum {
-    T sum[VECTORS];
-    T alone[BORDERED ? VECTORS : 1];
+template <typename T, bool BORDERED> struct row_sum {
+    T sum, alone;
     bool is_alone;
 
     __device__ __forceinline__ void border()
     {
-        for (int v = 0; BORDERED && v < VECTORS; v++) {
-            sum[v] = is_alone ? vector_add(sum[v], alone[v]) : sum[v];
-            alone[v] = vector_of<T>(0.0F);
-        }
+        sum = is_alone ? vector_add(sum, alone) : sum;
+        alone = vector_of<T>(0.0F);
         is_alone = true;
     }
 
-    __device__ __forceinline__ void add(int v, float weight, T x)
+    __device__ __forceinline__ void add(float weight, T x)
     {
         if (BORDERED && is_alone) {
-            alone[BORDERED ? v : 0] = vector_fma(weight, x, alone[BORDERED ? v : 0]);
+            alone = vector_fma(weight, x, alone);
         } else {
-            sum[v] = vector_fma(weight, x, sum[v]);
+            sum = vector_fma(weight, x, sum);
         }
     }
 };
 
-/* Add edges begin … end-1, one after another. */
-template <typename T, int LANES, int VECTORS, bool WEIGHTED, bool BORDERED>
-static __device__ __forceinline__ void edges_add(const struct cuda_sum &s, int64_t begin, int64_t end,
-                                                 const columns<T, LANES, VECTORS> &column,
-                                                 row_sum<T, VECTORS, BORDERED> *sum)
-{
-    const unsigned mask = group_mask<LANES>();
-    const int l = group_lane<LANES>();
-    for (int64_t at = begin; at < end; at += LANES) {
-        const int n = (int)(end - at < LANES ? end - at : LANES);
-        const uint32_t col = l < n ? __ldcs(s.cols + at + l) : 0;
-        const float weight = WEIGHTED && l < n ? edge_weight(s, at + l, BORDERED ? col & ~DEVICE_BORDER : col) : 0.0F;
-        for (int e = 0; e < n; e += AHEAD) {
-            T row[AHEAD][VECTORS];
-            uint32_t c[AHEAD];
-            float w[AHEAD];
-            for (int k = 0; k < AHEAD; k++) {
-                c[k] = __shfl_sync(mask, col, e + k, LANES);
-                w[k] = WEIGHTED ? __shfl_sync(mask, weight, e + k, LANES) : 1.0F;
-                const float *x = s.x + (int64_t)(BORDERED ? c[k] & ~DEVICE_BORDER : c[k]) * s.f;
-                for (int v = 0; v < VECTORS; v++) {
-                    const bool there = e + k < n && column.at(v) < s.f;
-                    row[k][v] = there ? vector_read<T>(x + column.at(v)) : vector_of<T>(0.0F);
-                }
-            }
-            for (int k = 0; k < AHEAD && e + k < n; k++) {
-                if (BORDERED && (c[k] & DEVICE_BORDER) != 0) {
-                    sum->border();
-                }
-                for (int v = 0; v < VECTORS; v++) {
-                    sum->add(v, w[k], row[k][v]);
-                }
-            }
+/* Some rows of the block that a group takes one behind another; lane r holds what belongs to row r. */
+template <int LANES> struct rows_held {
+    int64_t first;
+    int n;
+    uint32_t own; /* the own row */
+    struct sum_scales scales;
+
+    __device__ __forceinline__ rows_held(const struct cuda_sum &s, int64_t first_row)
+    {
+        const int l = group_lane<LANES>();
+        first = first_row;
+        n = (int)(s.n_row - first < s.n_each ? s.n_row - first : s.n_each);
+        own = (uint32_t)own_row(s.rows, first + (l < n ? l : n - 1));
+        scales = sum_scales_of(s, own);
+    }
+
+    template <typename X> static __device__ __forceinline__ X of(int r, X mine)
+    {
+        return __shfl_sync(group_mask<LANES>(), mine, r, LANES);
+    }
+
+    /* Bit r: row r is long. */
+    __device__ __forceinline__ unsigned longs(const struct cuda_sum &s) const
+    {
+        const int l = group_lane<LANES>();
+        const bool is_long = l < n && s.indptr[first + l + 1] - s.indptr[first + l] > s.n_most;
+        return __ballot_sync(group_mask<LANES>(), is_long) >> (threadIdx.x % WARP / LANES * LANES);
+    }
+};
+
+/* The sum of rows of a stream, one behind another; edges count from the stream's first. */
+template <typename T, int LANES, bool BORDERED> struct stream {
+    const struct cuda_sum &s;
+    const rows_held<LANES> &rows;
+    int64_t column; /* this lane's */
+    int64_t begin;
+    int r, last;  /* the row that is being summed; the last one */
+    int end, all; /* its edges end here; all of them do. A lane has the ends of its own row in `ends` */
+    int ends;
+    row_sum<T, BORDERED> sum;
+    T next; /* what the next row starts from, on its way */
+
+    __device__ __forceinline__ stream(const struct cuda_sum &sum_, const rows_held<LANES> &held, int64_t column_,
+                                      int first, int last_)
+        : s(sum_), rows(held), column(column_), last(last_)
+    {
+        const int l = group_lane<LANES>();
+        begin = s.indptr[rows.first + first];
+        ends = l >= first && l <= last ? (int)(s.indptr[rows.first + l + 1] - begin) : 0;
+        all = rows.of(last, ends);
+        fetch(first);
+        row_begin(first);
+    }
+
+    __device__ __forceinline__ void fetch(int row)
+    {
+        const int64_t own = (int64_t)rows.of(row, rows.own);
+        const float scale = rows.of(row, rows.scales.self);
+        next = column < s.f ? sum_start<T>(s, own, column, scale) : vector_of<T>(0.0F);
+    }
+
+    __device__ __forceinline__ void row_begin(int row)
+    {
+        r = row;
+        end = rows.of(row, ends);
+        sum.is_alone = false;
+        sum.sum = next;
+        if (r < last) {
+            fetch(r + 1);
         }
     }
-}
 
-template <typename T, int LANES, int VECTORS, bool WEIGHTED, bool BORDERED>
-__global__ void __launch_bounds__(BLOCK_THREADS, 2) sum_rows(const struct cuda_sum s)
-{
-    const columns<T, LANES, VECTORS> column;
-    for (int64_t r = grid_group<LANES>(); r < s.n_row; r += grid_groups<LANES>()) {
-        const int64_t begin = s.indptr[r], end = s.indptr[r + 1], row = own_row(s.rows, r);
-        if (end - begin > s.n_most) {
-            continue;
-        }
-        row_sum<T, VECTORS, BORDERED> sum = {};
-        for (int v = 0; v < VECTORS; v++) {
-            sum.sum[v] = column.at(v) < s.f ? sum_start<T>(s, row, column.at(v)) : vector_of<T>(0.0F);
-        }
-        edges_add<T, LANES, VECTORS, WEIGHTED, BORDERED>(s, begin, end, column, &sum);
+    __device__ __forceinline__ void row_finish()
+    {
+        const int64_t own = (int64_t)rows.of(r, rows.own);
+        const float scale = rows.of(r, rows.scales.row);
         if (BORDERED && sum.is_alone) {
             sum.border();
         }
-        for (int v = 0; v < VECTORS; v++) {
-            if (column.at(v) < s.f) {
-                sum_finish(s, row, column.at(v), sum.sum[v]);
+        if (column < s.f) {
+            sum_finish(s, own, column, scale, sum.sum);
+        }
+    }
+
+    /* Edges at … of which each lane has one. */
+    template <bool WEIGHTED> __device__ __forceinline__ void batch_add(int at)
+    {
+        const unsigned mask = group_mask<LANES>();
+        const int l = group_lane<LANES>(), n = all - at < LANES ? all - at : LANES;
+        const uint32_t col = l < n ? __ldcs(s.cols + begin + at + l) : 0;
+        const float weight = WEIGHTED && l < n ? edge_weight(s, begin + at + l, BORDERED ? col & ~DEVICE_BORDER : col)
+                                               : 0.0F;
+        ROLLED
+        for (int e = 0; e < n; e += AHEAD) {
+            T row[AHEAD];
+            bool border[AHEAD];
+            for (int k = 0; k < AHEAD; k++) {
+                const uint32_t c = __shfl_sync(mask, col, e + k, LANES);
+                const float *x = s.x + (int64_t)(BORDERED ? c & ~DEVICE_BORDER : c) * s.f;
+                border[k] = BORDERED && (c & DEVICE_BORDER) != 0;
+                row[k] = e + k < n && column < s.f ? vector_read<T>(x + column) : vector_of<T>(0.0F);
+            }
+            for (int k = 0; k < AHEAD && e + k < n; k++) {
+                while (at + e + k >= end) {
+                    row_finish();
+                    row_begin(r + 1);
+                }
+                if (border[k]) {
+                    sum.border();
+                }
+                sum.add(WEIGHTED ? __shfl_sync(mask, weight, e + k, LANES) : 1.0F, row[k]);
+            }
+        }
+    }
+
+    template <bool WEIGHTED> __device__ __forceinline__ void add()
+    {
+        for (int at = 0; at < all; at += LANES) {
+            batch_add<WEIGHTED>(at);
+        }
+        row_finish();
+        while (r < last) { /* rows without edges */
+            row_begin(r + 1);
+            row_finish();
+        }
+    }
+};
+
+template <typename T, int LANES, bool WEIGHTED, bool BORDERED>
+__global__ void __launch_bounds__(ROW_THREADS, BORDERED ? 7 : 8) sum_rows(const struct cuda_sum s)
+{
+    const int64_t column = ((int64_t)blockIdx.y * LANES + group_lane<LANES>()) * width_of<T>;
+    for (int64_t i = grid_group<LANES>() * s.n_each; i < s.n_row; i += grid_groups<LANES>() * s.n_each) {
+        const rows_held<LANES> rows(s, i);
+        const unsigned longs = rows.longs(s);
+        for (int first = 0, end; first < rows.n; first = end + 1) { /* rows between long ones */
+            for (end = first; end < rows.n && (longs >> end & 1U) == 0; end++) {
+            }
+            if (end > first) {
+                stream<T, LANES, BORDERED>(s, rows, column, first, end - 1).template add<WEIGHTED>();
             }
         }
     }
 }
 
-template <typename T, int LANES, int VECTORS> static void rows_launch(cudaStream_t stream, const struct cuda_sum &s)
+template <typename T, int LANES> static void rows_launch(cudaStream_t stream, struct cuda_sum s)
 {
-    const int64_t width = (int64_t)LANES * VECTORS * width_of<T>;
-    const dim3 grid(grid_of(s.n_row, BLOCK_THREADS / LANES), (unsigned)((s.f + width - 1) / width));
+    const int64_t width = (int64_t)LANES * width_of<T>;
+    s.n_each = s.n_row < ROWS_MANY ? 1 : LANES < ROWS_MOST ? LANES : ROWS_MOST;
+    const dim3 grid(grid_of((s.n_row + s.n_each - 1) / s.n_each, ROW_THREADS / LANES),
+                    (unsigned)((s.f + width - 1) / width));
     if (s.bordered) {
-        LAUNCH((sum_rows<T, LANES, VECTORS, true, true>), grid, BLOCK_THREADS, stream, s);
+        LAUNCH((sum_rows<T, LANES, true, true>), grid, ROW_THREADS, stream, s);
     } else if (s.weights != NULL || s.col_scale != NULL) {
-        LAUNCH((sum_rows<T, LANES, VECTORS, true, false>), grid, BLOCK_THREADS, stream, s);
+        LAUNCH((sum_rows<T, LANES, true, false>), grid, ROW_THREADS, stream, s);
     } else {
-        LAUNCH((sum_rows<T, LANES, VECTORS, false, false>), grid, BLOCK_THREADS, stream, s);
+        LAUNCH((sum_rows<T, LANES, false, false>), grid, ROW_THREADS, stream, s);
     }
 }
 
@@ -130,16 +206,14 @@ static void launch(cudaStream_t stream, const struct cuda_sum &s, bool fours)
 {
     const int64_t n = fours ? s.f / 4 : s.f;
     if (fours) {
-        n <= 4    ? rows_launch<float4, 4, 1>(stream, s)
-        : n <= 8  ? rows_launch<float4, 8, 1>(stream, s)
-        : n <= 16 ? rows_launch<float4, 16, 1>(stream, s)
-        : n <= 32 ? rows_launch<float4, 32, 1>(stream, s)
-                  : rows_launch<float4, 32, 2>(stream, s);
+        n <= 4    ? rows_launch<float4, 4>(stream, s)
+        : n <= 8  ? rows_launch<float4, 8>(stream, s)
+        : n <= 16 ? rows_launch<float4, 16>(stream, s)
+                  : rows_launch<float4, 32>(stream, s);
     } else {
-        n <= 4    ? rows_launch<float, 4, 1>(stream, s)
-        : n <= 16 ? rows_launch<float, 16, 1>(stream, s)
-        : n <= 32 ? rows_launch<float, 32, 1>(stream, s)
-                  : rows_launch<float, 32, 4>(stream, s);
+        n <= 4    ? rows_launch<float, 4>(stream, s)
+        : n <= 16 ? rows_launch<float, 16>(stream, s)
+                  : rows_launch<float, 32>(stream, s);
     }
 }
 
@@ -168,8 +242,8 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
     if (f == 0 || block->n_row == 0 || cuda_spmm(device, block, how, f, x, out)) {
         return;
     }
-    launch(cuda_stream(device), sum, fours);
     if (sum.schedule != NULL) {
         cuda_sum_long(cuda_stream(device), &sum, block->n_edge, fours);
     }
+    launch(cuda_stream(device), sum, fours);
 }

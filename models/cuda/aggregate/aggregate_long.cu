@@ -3,44 +3,98 @@
  */
 #include "models/cuda/aggregate/sum.h"
 
-/* Edges and columns that a block loads at once. */
-#define TILE_EDGES 128
+/* Edges and columns that a block loads at once: a thread reads the column and the weight of one edge. */
+#define TILE_EDGES BLOCK_THREADS
 #define TILE_COLUMNS 32
+
+/* Edges whose numbers the adding warp reads from shared memory before it adds them. */
+#define ADDED_EDGES 8
 
 /* Blocks for units at most. */
 #define UNIT_BLOCKS 4096
 
-/* One thread's loads of a tile: the same columns of every STEP-th edge. */
-template <typename T> struct brought {
+/* A tile's edges, in shared memory. */
+struct tile_edges {
+    uint32_t *cols; /* marked where there is a border */
+    float *weights;
+};
+
+/* This thread's edge of a tile, on its way. */
+struct edge_brought {
+    uint32_t col;
+    float weight;
+
+    __device__ __forceinline__ void load(const struct cuda_sum &s, int64_t at, int64_t end)
+    {
+        const int64_t e = at + threadIdx.x;
+        col = e < end ? __ldcs(s.cols + e) : 0;
+        weight = e < end ? edge_weight(s, e, s.bordered ? col & ~DEVICE_BORDER : col) : 0.0F;
+    }
+
+    __device__ __forceinline__ void put(const struct tile_edges &to) const
+    {
+        to.cols[threadIdx.x] = col;
+        to.weights[threadIdx.x] = weight;
+    }
+};
+
+/* One thread's loads of a tile's rows: the same columns of every STEP-th edge. */
+template <typename T> struct rows_brought {
     static constexpr int LANES = TILE_COLUMNS / width_of<T>, STEP = BLOCK_THREADS / LANES, N = TILE_EDGES / STEP;
     T x[N];
-    float weight[N]; /* only first lane */
-    uint32_t border; /* bit k: at edge k, likewise */
 
-    __device__ __forceinline__ void load(const struct cuda_sum &s, int64_t at, int64_t end, int64_t column)
+    __device__ __forceinline__ void load(const struct cuda_sum &s, int64_t n, const uint32_t *cols, int64_t column)
     {
-        const int l = (int)threadIdx.x % LANES, first = (int)threadIdx.x / LANES;
-        border = 0;
+        const int first = (int)threadIdx.x / LANES;
+        const int64_t c = column + (int64_t)((int)threadIdx.x % LANES) * width_of<T>;
         for (int k = 0; k < N; k++) {
-            const int64_t e = at + first + k * STEP;
-            const uint32_t marked = e < end ? __ldcs(s.cols + e) : 0,
-                           col = s.bordered ? marked & ~DEVICE_BORDER : marked;
-            const int64_t c = column + (int64_t)l * width_of<T>;
-            x[k] = e < end && c < s.f ? vector_read<T>(s.x + (int64_t)col * s.f + c) : vector_of<T>(0.0F);
-            weight[k] = e < end && l == 0 ? edge_weight(s, e, col) : 0.0F;
-            border |= col != marked ? 1U << k : 0U;
+            const int e = first + k * STEP;
+            const uint32_t col = s.bordered ? cols[e] & ~DEVICE_BORDER : cols[e];
+            x[k] = e < n && c < s.f ? vector_read<T>(s.x + (int64_t)col * s.f + c) : vector_of<T>(0.0F);
         }
     }
 
-    __device__ __forceinline__ void put(float *tile, float *weights, uint32_t *borders) const
+    __device__ __forceinline__ void put(float *tile) const
     {
         const int l = (int)threadIdx.x % LANES, first = (int)threadIdx.x / LANES;
         for (int k = 0; k < N; k++) {
-            const int e = first + k * STEP;
-            vector_store(tile + e * TILE_COLUMNS + l * width_of<T>, x[k]);
-            if (l == 0) {
-                weights[e] = weight[k];
-                borders[e] = border >> k & 1U;
+            vector_store(tile + (first + k * STEP) * TILE_COLUMNS + l * width_of<T>, x[k]);
+        }
+    }
+};
+
+/* One column's sum. Behind a border edges are summed alone, up to the next one. */
+struct column_sum {
+    float sum, alone;
+    bool is_alone;
+
+    __device__ __forceinline__ void border()
+    {
+        sum = is_alone ? sum + alone : sum;
+        alone = 0.0F;
+        is_alone = true;
+    }
+
+    /* n edges of a tile, one after another; x: the column's numbers. bordered: borders count */
+    template <bool BORDERED>
+    __device__ __forceinline__ void add(int n, const struct tile_edges &edges, bool bordered, const float *x)
+    {
+        for (int e = 0; e < n; e += ADDED_EDGES) {
+            float value[ADDED_EDGES], weight[ADDED_EDGES];
+            uint32_t col[ADDED_EDGES];
+            for (int k = 0; k < ADDED_EDGES; k++) { /* behind the last edge there are zeros */
+                value[k] = x[(e + k) * TILE_COLUMNS];
+                weight[k] = edges.weights[e + k];
+                col[k] = BORDERED ? edges.cols[e + k] : 0;
+            }
+            for (int k = 0; k < ADDED_EDGES; k++) {
+                if (BORDERED && bordered && (col[k] & DEVICE_BORDER) != 0) {
+                    border();
+                }
+                if (e + k < n) {
+                    float *to = BORDERED && is_alone ? &alone : &sum;
+                    *to = fmaf(weight[k], value[k], *to);
+                }
             }
         }
     }
@@ -48,64 +102,67 @@ template <typename T> struct brought {
 
 /* Where the sum of a unit's columns from `column` on starts and goes to: of column + lane. */
 static __device__ __forceinline__ void unit_finish(const struct cuda_sum &s, const struct cuda_unit &unit,
-                                                   int64_t column, int64_t first_column, float sum)
+                                                   int64_t column, int64_t first_column, float row_scale, float sum)
 {
     if (unit.partial < 0) {
-        sum_finish(s, own_row(s.rows, unit.row), column, sum);
+        sum_finish(s, own_row(s.rows, unit.row), column, row_scale, sum);
         return;
     }
     float *partial = (float *)((char *)(uintptr_t)s.schedule + s.schedule->partial_at);
     partial[unit.partial * CUDA_PARTIAL_COLUMNS + column - first_column] = sum;
 }
 
-/* The sum of one unit over TILE_COLUMNS columns by one block; warp 0 adds, a column a lane. */
-template <typename T>
+/* The sum of one unit over TILE_COLUMNS columns by one block; warp 0 adds, a column a lane, while the rows of the
+ * next tile and the edges of the one after it are on their way. */
+template <typename T, bool BORDERED>
 static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit &unit, int64_t column,
                                 int64_t first_column)
 {
-    SHARED(float, tile, 2 * TILE_EDGES * TILE_COLUMNS);
+    SHARED(float, tile, TILE_EDGES *TILE_COLUMNS);
     SHARED(float, weights, 2 * TILE_EDGES);
-    SHARED(uint32_t, borders, 2 * TILE_EDGES);
+    SHARED(uint32_t, cols, 2 * TILE_EDGES);
+    struct tile_edges edges = {cols, weights}, edges_next = {cols + TILE_EDGES, weights + TILE_EDGES};
     const int64_t mine = column + (int64_t)threadIdx.x;
-    const bool adds = threadIdx.x < WARP && mine < s.f, bordered = s.bordered && unit.partial < 0;
-    float sum = adds && unit.partial < 0 ? sum_start<float>(s, own_row(s.rows, unit.row), mine) : 0.0F, alone = 0.0F;
-    bool is_alone = false;
-    brought<T> next;
-    next.load(s, unit.begin, unit.end, column);
-    int half = 0;
-    for (int64_t at = unit.begin; at < unit.end; at += TILE_EDGES, half = 1 - half) {
-        const int n = (int)(unit.end - at < TILE_EDGES ? unit.end - at : TILE_EDGES);
-        next.put(tile + half * TILE_EDGES * TILE_COLUMNS, weights + half * TILE_EDGES, borders + half * TILE_EDGES);
-        __syncthreads(); /* and all have added the half that is written next: two halves need one barrier */
-        next.load(s, at + TILE_EDGES, unit.end, column);
-        const float *x = tile + half * TILE_EDGES * TILE_COLUMNS + threadIdx.x;
-        for (int e = 0; e < n && adds; e++) {
-            const float weight = weights[half * TILE_EDGES + e];
-            if (bordered && borders[half * TILE_EDGES + e] != 0) {
-                sum = is_alone ? sum + alone : sum;
-                alone = 0.0F;
-                is_alone = true;
-            }
-            if (is_alone) {
-                alone = fmaf(weight, x[e * TILE_COLUMNS], alone);
-            } else {
-                sum = fmaf(weight, x[e * TILE_COLUMNS], sum);
-            }
+    const bool adds = threadIdx.x < WARP && mine < s.f, starts = adds && unit.partial < 0;
+    const struct sum_scales scales = starts ? sum_scales_of(s, own_row(s.rows, unit.row)) : sum_scales{1.0F, 1.0F};
+    struct column_sum sum = {};
+    struct edge_brought edge;
+    rows_brought<T> rows;
+    edge.load(s, unit.begin, unit.end);
+    edge.put(edges);
+    __syncthreads();
+    rows.load(s, unit.end - unit.begin, edges.cols, column);
+    edge.load(s, unit.begin + TILE_EDGES, unit.end);
+    if (starts) {
+        sum.sum = sum_start<float>(s, own_row(s.rows, unit.row), mine, scales.self);
+    }
+    for (int64_t at = unit.begin; at < unit.end; at += TILE_EDGES) {
+        rows.put(tile);
+        edge.put(edges_next);
+        __syncthreads();
+        rows.load(s, unit.end - at - TILE_EDGES, edges_next.cols, column);
+        edge.load(s, at + 2 * TILE_EDGES, unit.end);
+        if (adds) {
+            const int n = (int)(unit.end - at < TILE_EDGES ? unit.end - at : TILE_EDGES);
+            sum.template add<BORDERED>(n, edges, unit.partial < 0, tile + threadIdx.x);
         }
+        __syncthreads(); /* before the tile and its edges are written again */
+        const struct tile_edges done = edges;
+        edges = edges_next;
+        edges_next = done;
     }
     if (adds) {
-        unit_finish(s, unit, mine, first_column, is_alone ? sum + alone : sum);
+        unit_finish(s, unit, mine, first_column, scales.row, sum.is_alone ? sum.sum + sum.alone : sum.sum);
     }
-    __syncthreads(); /* before the next unit's first half is written */
 }
 
 /* blockIdx.y: which TILE_COLUMNS columns from first_column on. */
-template <typename T>
+template <typename T, bool BORDERED>
 __global__ void __launch_bounds__(BLOCK_THREADS) sum_units(const struct cuda_sum s, int64_t first_column)
 {
     const struct cuda_unit *unit = CUDA_UNITS(s.schedule);
     for (int64_t u = blockIdx.x; u < s.schedule->n_unit; u += gridDim.x) {
-        unit_sum<T>(s, unit[u], first_column + (int64_t)blockIdx.y * TILE_COLUMNS, first_column);
+        unit_sum<T, BORDERED>(s, unit[u], first_column + (int64_t)blockIdx.y * TILE_COLUMNS, first_column);
     }
 }
 
@@ -120,14 +177,25 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         if (unit[u].partial < 0 || unit[u].begin != s.indptr[r]) {
             continue;
         }
+        const struct sum_scales scales = sum_scales_of(s, row);
         for (int64_t c = threadIdx.x; c < n_column; c += BLOCK_THREADS) {
-            float sum = sum_start<float>(s, row, first_column + c);
+            float sum = sum_start<float>(s, row, first_column + c, scales.self);
             const float *piece = partial + unit[u].partial * CUDA_PARTIAL_COLUMNS + c;
             for (int64_t e = unit[u].begin; e < end; e += DEVICE_HUB_EDGES, piece += CUDA_PARTIAL_COLUMNS) {
                 sum += *piece;
             }
-            sum_finish(s, row, first_column + c, sum);
+            sum_finish(s, row, first_column + c, scales.row, sum);
         }
+    }
+}
+
+template <typename T>
+static void units_launch(cudaStream_t stream, const dim3 &grid, const struct cuda_sum &s, int64_t first_column)
+{
+    if (s.bordered) {
+        LAUNCH((sum_units<T, true>), grid, BLOCK_THREADS, stream, s, first_column);
+    } else {
+        LAUNCH((sum_units<T, false>), grid, BLOCK_THREADS, stream, s, first_column);
     }
 }
 
@@ -138,11 +206,7 @@ void cuda_sum_long(cudaStream_t stream, const struct cuda_sum *sum, int64_t n_ed
     for (int64_t column = 0; column < sum->f; column += CUDA_PARTIAL_COLUMNS) {
         const int64_t n = sum->f - column < CUDA_PARTIAL_COLUMNS ? sum->f - column : CUDA_PARTIAL_COLUMNS;
         const dim3 grid(n_block, (unsigned)((n + TILE_COLUMNS - 1) / TILE_COLUMNS));
-        if (fours) {
-            LAUNCH(sum_units<float4>, grid, BLOCK_THREADS, stream, *sum, column);
-        } else {
-            LAUNCH(sum_units<float>, grid, BLOCK_THREADS, stream, *sum, column);
-        }
+        fours ? units_launch<float4>(stream, grid, *sum, column) : units_launch<float>(stream, grid, *sum, column);
         LAUNCH(sum_pieces, n_block, BLOCK_THREADS, stream, *sum, column, n);
     }
 }

@@ -12,6 +12,7 @@ extern "C" {
 struct cuda_sum {
     int64_t n_row;
     int64_t n_most; /* edges of a row at most: longer ones are left to the units of the schedule */
+    int64_t n_each; /* rows that a group of lanes takes one behind another */
     const uint32_t *rows;
     const int64_t *indptr;
     const uint32_t *cols;
@@ -35,9 +36,22 @@ static __device__ __forceinline__ float edge_weight(const struct cuda_sum &s, in
     return s.col_scale != NULL ? weight * __ldg(s.col_scale + col) : weight;
 }
 
+/* What a row is scaled by. */
+struct sum_scales {
+    float self, row;
+};
+
+static __device__ __forceinline__ struct sum_scales sum_scales_of(const struct cuda_sum &s, int64_t row)
+{
+    struct sum_scales scales;
+    scales.self = s.self != NULL && s.self_scale != NULL ? s.self_scale[row] : 1.0F;
+    scales.row = s.row_scale != NULL ? s.row_scale[row] : 1.0F;
+    return scales;
+}
+
 /* What the sum of some columns of a row starts from. */
 template <typename T>
-static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t row, int64_t column)
+static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t row, int64_t column, float self_scale)
 {
     if (!s.begin) {
         return s.apart ? vector_of<T>(0.0F) : vector_load<T>(s.out + row * s.f + column);
@@ -46,17 +60,18 @@ static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t 
         return vector_of<T>(0.0F);
     }
     const T self = vector_load<T>(s.self + row * s.f + column);
-    return s.self_scale != NULL ? vector_scale(s.self_scale[row], self) : self;
+    return s.self_scale != NULL ? vector_scale(self_scale, self) : self;
 }
 
 template <typename T>
-static __device__ __forceinline__ void sum_finish(const struct cuda_sum &s, int64_t row, int64_t column, T sum)
+static __device__ __forceinline__ void sum_finish(const struct cuda_sum &s, int64_t row, int64_t column,
+                                                  float row_scale, T sum)
 {
     float *out = s.out + row * s.f + column;
     if (s.apart) {
         sum = vector_add(vector_load<T>(out), sum);
     }
-    vector_store(out, s.row_scale != NULL ? vector_scale(s.row_scale[row], sum) : sum);
+    vector_store(out, s.row_scale != NULL ? vector_scale(row_scale, sum) : sum);
 }
 
 #endif

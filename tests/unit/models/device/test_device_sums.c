@@ -169,18 +169,18 @@ static int64_t structure_peak(void)
 
 Test(sums, their_memory_is_what_is_planned_from_what_the_library_says)
 {
-    struct device_block graph = device_graph(200, 2000, degree_mixed);
+    struct device_block graph = device_graph(50, 2000, degree_mixed);
     const struct device_sums sums = sums_of(2000);
     struct device_sum_sizes planned = {
-        .n_row = 200, .n_edge = graph.n_edge, .n_col = 70, .n_unweighted = graph.n_edge};
+        .n_row = 50, .n_edge = graph.n_edge, .n_col = 70, .n_unweighted = graph.n_edge};
     struct device *device = NULL;
     cr_assert_eq(device_cuda.open(1, &device), STATUS_OK, "%s", status_reason());
     int64_t context = device->capacity.n_context;
     cr_assert_eq(device_cuda.sums_open(device, &sums), STATUS_OK, "%s", status_reason());
     cr_expect_gt(device->capacity.n_context, context, "the library has memory of its own");
     for (size_t i = 0; i < N_WIDTH; i++) {
-        int64_t says = (int64_t)device_cuda.sums_buffer(device, 2000, 200, graph.n_edge, widths[i]);
-        int64_t most = (int64_t)device_cuda.sums_buffer(NULL, 2000, 200, graph.n_edge, widths[i]);
+        int64_t says = (int64_t)device_cuda.sums_buffer(device, 2000, 50, graph.n_edge, widths[i]);
+        int64_t most = (int64_t)device_cuda.sums_buffer(NULL, 2000, 50, graph.n_edge, widths[i]);
         cr_expect_leq(says, most, "width %d: %lld of at most %lld", (int)widths[i], (long long)says, (long long)most);
         planned.n_buffer = says > planned.n_buffer ? says : planned.n_buffer;
     }
