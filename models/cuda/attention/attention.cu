@@ -3,6 +3,9 @@
 
 #include <math.h>
 
+/* A row of more edges than these is shared by the groups of a block. */
+#define GROUPS_EDGES 1024
+
 /* Blocks for shares of the long rows at most. */
 #define SHARES_MOST 4096
 
@@ -30,7 +33,7 @@ struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows
     const struct device_block *block = rows->block;
     struct cuda_attention a = {};
     a.n_row = block->n_row;
-    a.n_most = block->schedule != NULL ? CUDA_LONG_EDGES : INT64_MAX;
+    a.n_most = block->schedule != NULL ? GROUPS_EDGES : INT64_MAX;
     a.rows = block->rows;
     a.indptr = block->indptr;
     a.cols = block->cols;
@@ -77,18 +80,29 @@ struct cuda_attention_grid cuda_attention_grid_of(struct device *device, const s
     return on;
 }
 
+template <bool FOURS> static __device__ __forceinline__ void columns_scale(float scale, float *x)
+{
+    if (FOURS) {
+        vector_store(x, vector_scale(scale, vector_load<float4>(x)));
+    } else {
+        *x *= scale;
+    }
+}
+
 /* out = out / s, L = m + ln s; a row without edges (s = 0): out = 0, L = +inf, so that exp(score - L) is 0. */
+template <bool FOURS>
 __global__ void __launch_bounds__(BLOCK_THREADS)
     finish_heads(int64_t n, int n_column, struct device_attention_state state, float *out)
 {
+    constexpr int W = FOURS ? 4 : 1;
     const int l = group_lane<HEAD_LANES>();
     for (int64_t i = grid_group<HEAD_LANES>(); i < n; i += grid_groups<HEAD_LANES>()) {
         const float row_max = state.softmax[2 * i], sum = state.softmax[2 * i + 1],
                     scale = sum == 0.0F ? 0.0F : 1.0F / sum;
-        for (int c = l; c < n_column; c += HEAD_LANES) {
-            out[i * n_column + c] *= scale;
+        for (int c = l * W; c < n_column; c += HEAD_LANES * W) {
+            columns_scale<FOURS>(scale, out + i * n_column + c);
             if (state.positive != NULL) {
-                state.positive[i * n_column + c] *= scale;
+                columns_scale<FOURS>(scale, state.positive + i * n_column + c);
             }
         }
         __syncwarp(group_mask<HEAD_LANES>()); /* all have read the state */
@@ -141,9 +155,13 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 extern "C" void cuda_attention_finish(struct device *device, int64_t n, const struct device_attention *how,
                                       const struct device_attention_state *state, float *out)
 {
-    const int64_t n_head = n * how->n_head;
-    LAUNCH(finish_heads, grid_of(n_head, BLOCK_THREADS / HEAD_LANES), BLOCK_THREADS, cuda_stream(device), n_head,
-           (int)device_attention_columns(how), *state, out);
+    const int64_t n_head = n * how->n_head, n_column = device_attention_columns(how);
+    const unsigned grid = grid_of(n_head, BLOCK_THREADS / HEAD_LANES);
+    if (by_fours(n_column, out, state->positive, NULL)) {
+        LAUNCH(finish_heads<true>, grid, BLOCK_THREADS, cuda_stream(device), n_head, (int)n_column, *state, out);
+    } else {
+        LAUNCH(finish_heads<false>, grid, BLOCK_THREADS, cuda_stream(device), n_head, (int)n_column, *state, out);
+    }
 }
 
 extern "C" void cuda_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,

@@ -10,7 +10,8 @@
  * Order   a row's edges as the block has them, its edge to itself first, a few at a time, each a step of the running
  *         softmax; a product over columns first within a lane, then over the lanes of the group in one tree. The same
  *         in all passes, so that backward finds forward's scores. Heads of more columns than a group holds are taken
- *         in chunks of columns, each with all of the products.
+ *         in chunks of columns, each with all of the products. Of add each lane makes the score of one edge
+ *         (attention_add.h).
  */
 #ifndef MODELS_CUDA_ATTENTION_H
 #define MODELS_CUDA_ATTENTION_H
@@ -39,7 +40,7 @@ struct cuda_edge_draws {
 /* One pass over a block, whose rows are destinations or sources. */
 struct cuda_attention {
     int64_t n_row;
-    int64_t n_most; /* edges of a row at most: longer ones are long */
+    int64_t n_most; /* edges of a row at most: the groups of a block share longer ones */
     const uint32_t *rows;
     const int64_t *indptr;
     const uint32_t *cols;
@@ -125,19 +126,34 @@ static __device__ __forceinline__ void columns_write(const struct cuda_attention
                                                      int first_column, float *x)
 {
     const int first = lane_column<S>(first_column);
+    const bool at_once = S::W == 4 && (uintptr_t)x % sizeof(float4) == 0; /* columns are whole fours */
     for (int v = 0; v < S::VECTORS; v++) {
         const int c = first + v * S::LANES * S::W;
+        if (at_once && c < (int)a.n_column) {
+            vector_store(x + c, make_float4(from[v * S::W], from[v * S::W + 1 % S::W], from[v * S::W + 2 % S::W],
+                                            from[v * S::W + 3 % S::W]));
+            continue;
+        }
         for (int i = 0; i < S::W && c < (int)a.n_column; i++) {
             x[c + i] = from[v * S::W + i];
         }
     }
 }
 
-template <int LANES> static __device__ __forceinline__ float group_sum(float x)
+template <int LANES, typename X> static __device__ __forceinline__ X group_sum(X x)
 {
     const unsigned mask = group_mask<LANES>();
     for (int d = LANES / 2; d > 0; d /= 2) {
         x += __shfl_xor_sync(mask, x, d, LANES);
+    }
+    return x;
+}
+
+template <int LANES> static __device__ __forceinline__ float group_max(float x)
+{
+    const unsigned mask = group_mask<LANES>();
+    for (int d = LANES / 2; d > 0; d /= 2) {
+        x = fmaxf(x, __shfl_xor_sync(mask, x, d, LANES));
     }
     return x;
 }
@@ -308,6 +324,7 @@ static __device__ __forceinline__ struct edge edge_of(const struct cuda_attentio
 /* Sums of a row's head, WIDE of them with a number per column. Softmaxes have a row max; other sums have 0 there, so
  * that they are joined by adding. */
 template <typename S, int WIDE> struct sums {
+    static constexpr int N_WIDE = WIDE;
     float row_max, norm;
     float narrow; /* one number per head */
     float wide[WIDE][S::N];
@@ -378,10 +395,12 @@ static __device__ __forceinline__ void share_units(const struct cuda_attention &
     *end = (share + 1) * a.schedule->n_unit / n_share;
 }
 
-/* Is a unit all of its row, or its first piece? A row is taken whole, at its first. */
-static __device__ __forceinline__ bool begins_row(const struct cuda_attention &a, const struct cuda_unit &unit)
+/* Is a unit all of its row, or its first piece, and the row longer than n_most? A row is taken whole, at its first
+ * unit. */
+static __device__ __forceinline__ bool begins_long(const struct cuda_attention &a, const struct cuda_unit &unit)
 {
-    return unit.begin == a.indptr[unit.row];
+    const int64_t begin = a.indptr[unit.row];
+    return unit.begin == begin && a.indptr[unit.row + 1] - begin > a.n_most;
 }
 
 #endif

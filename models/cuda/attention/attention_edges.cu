@@ -18,16 +18,12 @@ extern "C" {
 
 #include <math.h>
 
-/* Loops over columns of one edge stay loops: unrolled they take more registers than there are. */
-#ifdef __CUDACC__
-#define EACH_COLUMN _Pragma("unroll 1")
-#else
-#define EACH_COLUMN
-#endif
-
 #define PER_LANE 4
 #define CHUNK (PER_LANE * WARP)
 #define FEATURES 4 /* of them a warp sums up W's gradient at a time */
+
+/* So many edges of a row have sums of their own: one sum over all of a hub's edges would lose digits. */
+#define SUM_EDGES 1024
 
 /* Columns of outputs, and of queries that are as wide. */
 template <int SCORE> static __device__ __forceinline__ int columns_of(const struct cuda_attention &a)
@@ -70,7 +66,7 @@ static __device__ __forceinline__ float column_sum(const struct cuda_attention &
                                                    int c)
 {
     float x = at.value[c] + at.query[c];
-    EACH_COLUMN for (int d = 0; d < (int)a.more.n_column; d++)
+    ROLLED for (int d = 0; d < (int)a.more.n_column; d++)
     {
         x = fmaf(__ldg(a.more.weight + ((int64_t)d * a.n_head + h) * a.n_column + c), __ldg(at.f + d), x);
     }
@@ -83,7 +79,7 @@ static __device__ __forceinline__ float product_of(const struct cuda_attention &
 {
     const int lane = group_lane<WARP>();
     float sum = 0.0F;
-    EACH_COLUMN for (int c = lane; c < (int)a.n_column && SCORE != DEVICE_SCORE_ADD; c += WARP)
+    ROLLED for (int c = lane; c < (int)a.n_column && SCORE != DEVICE_SCORE_ADD; c += WARP)
     {
         if (SCORE == DEVICE_SCORE_MLP) {
             const float x = column_sum(a, h, at, c);
@@ -92,7 +88,7 @@ static __device__ __forceinline__ float product_of(const struct cuda_attention &
             sum = fmaf(at.key[c], at.query[c], sum);
         }
     }
-    EACH_COLUMN for (int d = lane; d < (int)a.more.n_column && SCORE != DEVICE_SCORE_MLP; d += WARP)
+    ROLLED for (int d = lane; d < (int)a.more.n_column && SCORE != DEVICE_SCORE_MLP; d += WARP)
     {
         const float by = SCORE == DEVICE_SCORE_ADD ? __ldg(a.more.weight + (int64_t)h * a.more.n_column + d)
                                                    : at.query[a.n_column + d];
@@ -113,7 +109,7 @@ static __device__ __forceinline__ struct edge_gradient gradient_of(const struct 
 {
     struct edge_gradient to;
     float g = 0.0F;
-    EACH_COLUMN for (int c = group_lane<WARP>(); c < columns_of<SCORE>(a); c += WARP)
+    ROLLED for (int c = group_lane<WARP>(); c < columns_of<SCORE>(a); c += WARP)
     {
         g = fmaf(at.grad_out[c], c < (int)a.n_column ? at.value[c] : __ldg(at.f + c - (int)a.n_column), g);
     }
@@ -162,6 +158,32 @@ static __device__ __forceinline__ int chunk_column(int chunk, int i)
     return chunk + i * WARP + group_lane<WARP>();
 }
 
+/* A row's sums so far, and those of its last edges, all of the same row max. */
+struct edges_sums {
+    float norm, norm_all;
+    float wide[PER_LANE], wide_all[PER_LANE];
+
+    __device__ __forceinline__ void scale(float by)
+    {
+        norm *= by;
+        norm_all *= by;
+        for (int j = 0; j < PER_LANE; j++) {
+            wide[j] *= by;
+            wide_all[j] *= by;
+        }
+    }
+
+    __device__ __forceinline__ void fold()
+    {
+        norm_all += norm;
+        norm = 0.0F;
+        for (int j = 0; j < PER_LANE; j++) {
+            wide_all[j] += wide[j];
+            wide[j] = 0.0F;
+        }
+    }
+};
+
 /* m' = max(m, e), s' = c s + w, out' = c out + μ w (value | f) with c = exp(m - m'), w = exp(e - m'), edge after
  * edge */
 template <int SCORE>
@@ -173,43 +195,50 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
         int h;
         const int64_t row = divide(i, (int)a.n_head, &h);
         const struct head_row r = head_row_of(a, row, h);
-        float row_max = -CUDART_INF_F, norm = 0.0F;
+        float row_max = -CUDART_INF_F;
+        struct edges_sums sums = {};
         for (int chunk = 0; chunk < width; chunk += CHUNK) {
-            float sum[PER_LANE] = {};
+            sums = {};
             row_max = a.begin ? -CUDART_INF_F : softmax[2 * r.own];
-            norm = a.begin ? 0.0F : softmax[2 * r.own + 1];
+            sums.norm_all = a.begin ? 0.0F : softmax[2 * r.own + 1];
             for (int j = 0; j < PER_LANE && !a.begin; j++) {
                 const int c = chunk_column(chunk, j);
-                sum[j] = c < width ? out[r.own * width + c] : 0.0F;
+                sums.wide_all[j] = c < width ? out[r.own * width + c] : 0.0F;
             }
             struct walk w = walk_of(r);
             struct ends at;
             while (walk_next<SCORE>(a, r, &w, &at)) {
                 const float score = score_of<SCORE>(a, product_of<SCORE>(a, h, at), 0.0F),
                             greatest = fmaxf(row_max, score);
-                const float scale = row_max == greatest ? 1.0F : exp_of(row_max - greatest),
-                            weight = exp_of(score - greatest);
-                row_max = greatest;
-                norm = fmaf(scale, norm, weight);
+                if (row_max != greatest) {
+                    sums.scale(exp_of(row_max - greatest));
+                    row_max = greatest;
+                }
+                const float weight = exp_of(score - row_max);
+                sums.norm += weight;
                 for (int j = 0; j < PER_LANE; j++) {
                     const int c = chunk_column(chunk, j);
                     const float x = c < (int)a.n_column ? at.value[c]
                                     : c < width         ? __ldg(at.f + c - (int)a.n_column)
                                                         : 0.0F;
-                    sum[j] = fmaf(weight * at.mu, x, scale * sum[j]);
+                    sums.wide[j] = fmaf(weight * at.mu, x, sums.wide[j]);
+                }
+                if ((w.first - r.begin + w.k) % SUM_EDGES == 0) {
+                    sums.fold();
                 }
             }
+            sums.fold();
             for (int j = 0; j < PER_LANE; j++) {
                 const int c = chunk_column(chunk, j);
                 if (c < width) {
-                    out[r.own * width + c] = sum[j];
+                    out[r.own * width + c] = sums.wide_all[j];
                 }
             }
         }
         __syncwarp(ALL_LANES); /* all lanes have read the state */
         if (group_lane<WARP>() == 0) {
             softmax[2 * r.own] = row_max;
-            softmax[2 * r.own + 1] = norm;
+            softmax[2 * r.own + 1] = sums.norm_all;
         }
     }
 }

@@ -5,7 +5,7 @@
  *
  * source  Milakov & Gimelshein, arXiv 1805.02867 (online softmax)
  */
-#include "models/cuda/attention/attention_pass.h"
+#include "models/cuda/attention/attention_add.h"
 
 #include <math.h>
 
@@ -24,32 +24,71 @@ static __device__ __forceinline__ void columns_load(const struct cuda_attention 
     }
 }
 
+/* --- what all scores share --- */
+
+/* The sums that blocks before have left; empty: none have. */
+template <typename S, class SUMS>
+static __device__ __forceinline__ SUMS state_load(const struct cuda_attention &a, const struct forward_state &to,
+                                                  const struct head_row &r, bool empty)
+{
+    SUMS s(-CUDART_INF_F);
+    if (empty) {
+        return s;
+    }
+    s.row_max = to.softmax[2 * r.own];
+    s.norm = to.softmax[2 * r.own + 1];
+    columns_load<S>(a, r, to.out, s.wide[0]);
+    return s;
+}
+
+/* What is one number is written with the last columns, before which all others have begun from it. */
+template <typename S, class SUMS>
+static __device__ __forceinline__ void state_store(const struct cuda_attention &a, const struct forward_state &to,
+                                                   const struct head_row &r, const SUMS &s)
+{
+    columns_write<S>(a, s.wide[0], r.column, to.out + r.own * a.n_column);
+    __syncwarp(group_mask<S::LANES>()); /* all lanes have read it */
+    if (group_lane<S::LANES>() == 0 && r.column + S::COLUMNS >= (int)a.n_column) {
+        to.softmax[2 * r.own] = s.row_max;
+        to.softmax[2 * r.own + 1] = s.norm;
+    }
+}
+
+/* The sums before are of a smaller row max by a factor. */
+template <typename S, class SUMS> static __device__ __forceinline__ void sums_scale(float row_max, SUMS *s)
+{
+    if (row_max != s->row_max) {
+        const float scale = exp_of(s->row_max - row_max);
+        s->row_max = row_max;
+        s->norm *= scale;
+        s->narrow *= scale;
+        for (int i = 0; i < SUMS::N_WIDE * S::N; i++) {
+            s->wide[i / S::N][i % S::N] *= scale;
+        }
+    }
+}
+
+/* --- scores that are products over columns --- */
+
 template <int SCORE, typename S> struct forward {
     using Shape = S;
     using To = forward_state;
-    static constexpr int N_WIDE = SCORE == DEVICE_SCORE_ADD ? 2 : 1; /* sums of columns */
-    using Sums = sums<S, N_WIDE>;
+    static constexpr int BLOCKS = 2;
+    using Sums = sums<S, 1>;
     struct Kept {
     };
 
-    /* The row's own numbers: a query of columns, or of add one number. */
+    /* The row's own numbers. */
     struct Own {
         end_columns<S> query, att;
-        float number;
-        bool positive; /* sums over edges with key + query > 0 are wanted */
     };
 
-    static __device__ __forceinline__ Own own_load(const struct cuda_attention &a, const To &to,
+    static __device__ __forceinline__ Own own_load(const struct cuda_attention &a, const To &,
                                                    const struct head_row &r)
     {
         Own own = {};
-        own.positive = to.positive != NULL;
-        if (SCORE == DEVICE_SCORE_ADD) {
-            own.number = a.target.query[r.own];
-        } else {
-            own.query.all = a.target.query + r.own * a.n_column;
-            columns_read<S>(a, own.query.all, r.column, true, own.query.x);
-        }
+        own.query.all = a.target.query + r.own * a.n_column;
+        columns_read<S>(a, own.query.all, r.column, true, own.query.x);
         if (SCORE == DEVICE_SCORE_MLP) {
             own.att.all = a.att + (int64_t)r.h * a.n_column;
             columns_read<S>(a, own.att.all, r.column, true, own.att.x);
@@ -71,88 +110,145 @@ template <int SCORE, typename S> struct forward {
                 const struct device_attention_source &from = edge[k].is_self ? a.self_source : a.source;
                 const float *values = from.value + edge[k].head * a.n_column, *keys = NULL;
                 columns_read<S>(a, values, r.column, edge[k].there, value[k]);
-                product[k] = key[k] = 0.0F;
-                if (SCORE == DEVICE_SCORE_ADD || SCORE == DEVICE_SCORE_COSINE) {
-                    key[k] = edge[k].there ? __ldg(from.key + edge[k].head) : 0.0F;
-                }
+                key[k] = SCORE == DEVICE_SCORE_COSINE && edge[k].there ? __ldg(from.key + edge[k].head) : 0.0F;
                 if (SCORE == DEVICE_SCORE_DOT) {
                     float far[S::N];
                     keys = from.key + edge[k].head * a.n_column;
                     columns_read<S>(a, keys, r.column, edge[k].there, far);
                     product[k] = lane_product<SCORE, S>(a, own.query, own.att, edge[k].there ? keys : NULL, far);
-                } else if (SCORE != DEVICE_SCORE_ADD) {
+                } else {
                     product[k] = lane_product<SCORE, S>(a, own.query, own.att, edge[k].there ? values : NULL,
                                                         value[k]);
                 }
             }
             for (int k = 0; k < AHEAD; k++) {
-                product[k] = SCORE == DEVICE_SCORE_ADD ? key[k] + own.number : group_sum<S::LANES>(product[k]);
+                product[k] = group_sum<S::LANES>(product[k]);
                 score[k] = edge[k].there ? score_of<SCORE>(a, product[k], key[k]) : -CUDART_INF_F;
             }
         }
 
         /* One step of the softmax. */
-        __device__ __forceinline__ void add(const struct cuda_attention &, const Own &own, Sums *s) const
+        __device__ __forceinline__ void add(const struct cuda_attention &, const Own &, Sums *s) const
         {
             float row_max = s->row_max;
             for (int k = 0; k < AHEAD; k++) {
                 row_max = fmaxf(row_max, score[k]);
             }
-            if (row_max != s->row_max) {
-                const float scale = exp_of(s->row_max - row_max);
-                s->row_max = row_max;
-                s->norm *= scale;
-                s->narrow *= scale;
-                for (int i = 0; i < N_WIDE * S::N; i++) {
-                    s->wide[i / S::N][i % S::N] *= scale;
-                }
-            }
+            sums_scale<S>(row_max, s);
             for (int k = 0; k < AHEAD; k++) {
                 const float weight = edge[k].there ? exp_of(score[k] - row_max) : 0.0F, by = weight * edge[k].mu;
-                const bool is_positive = SCORE == DEVICE_SCORE_ADD && own.positive && product[k] > 0.0F;
                 s->norm += weight;
-                s->narrow += is_positive ? weight : 0.0F;
                 for (int i = 0; i < S::N; i++) {
                     s->wide[0][i] = fmaf(by, value[k][i], s->wide[0][i]);
-                    if (is_positive) {
-                        s->wide[N_WIDE - 1][i] = fmaf(by, value[k][i], s->wide[N_WIDE - 1][i]);
-                    }
                 }
             }
         }
     };
 
+    static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
+                                                const struct head_row &r, int64_t begin, int64_t end, Sums *s)
+    {
+        edges_walk<forward>(a, to, r, begin, end, s);
+    }
+
     static __device__ __forceinline__ Sums start(const struct cuda_attention &a, const To &to,
                                                  const struct head_row &r, bool empty)
     {
-        Sums s(-CUDART_INF_F);
-        if (empty) {
-            return s;
+        return state_load<S, Sums>(a, to, r, empty);
+    }
+
+    static __device__ __forceinline__ void store(const struct cuda_attention &a, const To &to,
+                                                 const struct head_row &r, const Sums &s, Kept *)
+    {
+        state_store<S>(a, to, r, s);
+    }
+
+    static __device__ __forceinline__ void finish(const struct cuda_attention &, const To &, int64_t, int, int,
+                                                  const Kept &)
+    {
+    }
+};
+
+/* --- add --- */
+
+template <typename S> struct forward<DEVICE_SCORE_ADD, S> {
+    using Shape = S;
+    using To = forward_state;
+    static constexpr int BLOCKS = S::VECTORS > 1 ? 2 : 3;
+    using Sums = sums<S, 2>; /* over all edges, and over the positive ones */
+    struct Kept {
+    };
+    using Own = float; /* the query */
+    using Far = float; /* the key */
+
+    static __device__ __forceinline__ Own own_load(const struct cuda_attention &a, const To &,
+                                                   const struct head_row &r)
+    {
+        return a.target.query[r.own];
+    }
+
+    static __device__ __forceinline__ Far far(const struct cuda_attention &a, int64_t head)
+    {
+        return __ldg(a.source.key + head);
+    }
+
+    static __device__ __forceinline__ float weigh(const struct cuda_attention &a, Own query, Far key, bool there,
+                                                  bool kept, Sums *s)
+    {
+        const float x = key + query, score = there ? score_of<DEVICE_SCORE_ADD>(a, x, 0.0F) : -CUDART_INF_F;
+        sums_scale<S>(fmaxf(s->row_max, group_max<S::LANES>(score)), s);
+        const float weight = there ? exp_of(score - s->row_max) : 0.0F;
+        s->norm += weight;
+        s->narrow += x > 0.0F ? weight : 0.0F;
+        return weight_signed(kept ? weight * a.drop.keep_scale : 0.0F, x > 0.0F);
+    }
+
+    /* The first edge, to itself: a softmax of one. */
+    static __device__ __forceinline__ void self_add(const struct cuda_attention &a, const To &to,
+                                                    const struct head_row &r, Sums *s)
+    {
+        const float x = __ldg(a.self_source.key + r.own) + a.target.query[r.own];
+        const bool kept = a.drop.threshold == 0 || edge_is_kept(a, r, (uint32_t)r.row, true), positive = x > 0.0F;
+        float value[S::N];
+        columns_read<S>(a, a.self_source.value + r.own * a.n_column, r.column, true, value);
+        s->row_max = score_of<DEVICE_SCORE_ADD>(a, x, 0.0F);
+        s->norm = group_lane<S::LANES>() == 0 ? 1.0F : 0.0F;
+        s->narrow = positive ? s->norm : 0.0F;
+        weighted_add<S>(weight_signed(kept ? a.drop.keep_scale : 0.0F, positive), to.positive != NULL, value, s);
+    }
+
+    static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
+                                                const struct head_row &r, int64_t begin, int64_t end, Sums *s)
+    {
+        if (begin < r.begin) {
+            self_add(a, to, r, s);
         }
-        s.row_max = to.softmax[2 * r.own];
-        s.norm = to.softmax[2 * r.own + 1];
-        columns_load<S>(a, r, to.out, s.wide[0]);
-        if (SCORE == DEVICE_SCORE_ADD && to.positive != NULL) {
-            columns_load<S>(a, r, to.positive, s.wide[N_WIDE - 1]);
-            s.narrow = to.positive_weight[r.own];
+        lanes_walk<forward>(a, to, r, begin < r.begin ? r.begin : begin, end, a.source.value, to.positive != NULL, s);
+        s->norm = group_sum<S::LANES>(s->norm);
+        s->narrow = group_sum<S::LANES>(s->narrow);
+    }
+
+    /* The first lane has what is one number. */
+    static __device__ __forceinline__ Sums start(const struct cuda_attention &a, const To &to,
+                                                 const struct head_row &r, bool empty)
+    {
+        const bool first = group_lane<S::LANES>() == 0;
+        Sums s = state_load<S, Sums>(a, to, r, empty);
+        s.norm = first ? s.norm : 0.0F;
+        if (!empty && to.positive != NULL) {
+            columns_load<S>(a, r, to.positive, s.wide[1]);
+            s.narrow = first ? to.positive_weight[r.own] : 0.0F;
         }
         return s;
     }
 
-    /* What is one number is written with the last columns, before which all others have begun from it. */
     static __device__ __forceinline__ void store(const struct cuda_attention &a, const To &to,
                                                  const struct head_row &r, const Sums &s, Kept *)
     {
-        const bool positive = SCORE == DEVICE_SCORE_ADD && to.positive != NULL;
-        columns_write<S>(a, s.wide[0], r.column, to.out + r.own * a.n_column);
-        if (positive) {
-            columns_write<S>(a, s.wide[N_WIDE - 1], r.column, to.positive + r.own * a.n_column);
-        }
-        __syncwarp(group_mask<S::LANES>()); /* all lanes have read it */
-        if (group_lane<S::LANES>() == 0 && r.column + S::COLUMNS >= (int)a.n_column) {
-            to.softmax[2 * r.own] = s.row_max;
-            to.softmax[2 * r.own + 1] = s.norm;
-            if (positive) {
+        state_store<S>(a, to, r, s);
+        if (to.positive != NULL) {
+            columns_write<S>(a, s.wide[1], r.column, to.positive + r.own * a.n_column);
+            if (group_lane<S::LANES>() == 0 && r.column + S::COLUMNS >= (int)a.n_column) {
                 to.positive_weight[r.own] = s.narrow;
             }
         }

@@ -4,10 +4,12 @@
  * A group of lanes takes a head of a range of rows, row after row, a few edges at a time; the groups of a block take
  * a slice each of a long row's edges and join their sums in order. A pass is a struct template PASS<SCORE, S> with
  *   To, Own, Sums, Kept     where results go; the row's own numbers; a row's sums; what is added up over rows
+ *   walk(a, to, r, begin, end, s)   adds edges begin … end-1: edges_walk, or of the score `add` lanes_walk
  *   Edges                   AHEAD edges: edge[AHEAD], load(a, r, own), add(a, own, sums)
  *   own_load(a, to, r)      start(a, to, r, empty): the sums before the first edge; empty: of another group than the
  *   store(a, to, r, s, kept)    first, or of rows that begin
  *   finish(a, to, part, h, column, kept)    once for each range, or share of the long rows
+ *   BLOCKS                  of a multiprocessor that its registers must suffice for
  */
 #ifndef MODELS_CUDA_ATTENTION_PASS_H
 #define MODELS_CUDA_ATTENTION_PASS_H
@@ -36,7 +38,7 @@ static __device__ __forceinline__ void edges_walk(const struct cuda_attention &a
 
 /* A group takes one head of a range of rows, row after row. */
 template <class P>
-__global__ void __launch_bounds__(BLOCK_THREADS, 2)
+__global__ void __launch_bounds__(BLOCK_THREADS, P::BLOCKS)
     pass_rows(const struct cuda_attention a, const typename P::To to, int64_t n_range, int64_t range_rows)
 {
     using S = typename P::Shape;
@@ -51,7 +53,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
                 r.column = column;
                 if (r.end - r.begin <= a.n_most) {
                     typename P::Sums s = P::start(a, to, r, a.begin);
-                    edges_walk<P>(a, to, r, r.first, r.end, &s);
+                    P::walk(a, to, r, r.first, r.end, &s);
                     P::store(a, to, r, s, &kept);
                 }
             }
@@ -75,14 +77,14 @@ __global__ void __launch_bounds__(P::Shape::GROUPS *P::Shape::LANES, 1)
         for (int column = 0; column < (int)a.n_column; column += S::COLUMNS) {
             typename P::Kept kept = {};
             for (share_units(a, share, n_share, &u, &last); u < last; u++) {
-                if (!begins_row(a, unit[u])) {
+                if (!begins_long(a, unit[u])) {
                     continue;
                 }
                 struct head_row r = head_row_of(a, unit[u].row, h);
                 r.column = column;
                 group_slice<S>(r, &begin, &end);
                 typename P::Sums s = P::start(a, to, r, a.begin || threadIdx.x >= S::LANES);
-                edges_walk<P>(a, to, r, begin, end, &s);
+                P::walk(a, to, r, begin, end, &s);
                 groups_join(joined, &s);
                 if (threadIdx.x < S::LANES) {
                     P::store(a, to, r, s, &kept);

@@ -22,6 +22,7 @@ template <int SCORE, typename S> struct query {
     /* Sums of columns: grad_query, and of mlp a row's share of grad_att. */
     static constexpr int N_WIDE = SCORE == DEVICE_SCORE_MLP ? 2 : 1;
     using Sums = sums<S, N_WIDE>;
+    static constexpr int BLOCKS = 2;
     struct Kept {
         double att[S::N];
     };
@@ -106,6 +107,12 @@ template <int SCORE, typename S> struct query {
             }
         }
     };
+
+    static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
+                                                const struct head_row &r, int64_t begin, int64_t end, Sums *s)
+    {
+        edges_walk<query>(a, to, r, begin, end, s);
+    }
 
     static __device__ __forceinline__ Sums start(const struct cuda_attention &, const To &, const struct head_row &,
                                                  bool)

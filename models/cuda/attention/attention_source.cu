@@ -1,12 +1,13 @@
 /* Gradients of rows as sources, from their out-edges:
  *   g_ij = ⟨grad_out_i, value_j⟩   α_ij = exp(e_ij - L_i)   de_ij = α_ij (μ_ij g_ij - D_i)
  *   grad_value_j = Σ_i μ α grad_out_i  and of
- *   add      grad_key_j = Σ_i de · leaky'(x), x = key_j + query_i
+ *   add      grad_key_j = Σ_i de · leaky'(x), x = key_j + query_i: as value_j is the row's own,
+ *            = ⟨value_j, Σ_i leaky'(x) μ α grad_out_i⟩ - Σ_i leaky'(x) α D_i
  *   mlp      grad_value_jc += Σ_i de · att_c · leaky'(x_c), x = value_j + query_i
  *   dot      grad_key_j = Σ_i scale · de · query_i
  *   cosine   grad_key_j = Σ_i de · x, x = ⟨value_j, query_i⟩ · grad_value_j += Σ_i key_j · de · query_i
  */
-#include "models/cuda/attention/attention_pass.h"
+#include "models/cuda/attention/attention_add.h"
 
 /* Where gradients go; key as the source's. */
 struct source_gradients {
@@ -33,6 +34,7 @@ template <int SCORE, typename S> struct source {
     /* Sums of columns: grad_value, and of dot grad_key. */
     static constexpr int N_WIDE = SCORE == DEVICE_SCORE_DOT ? 2 : 1;
     using Sums = sums<S, N_WIDE>;
+    static constexpr int BLOCKS = 2;
     struct Kept {
     };
 
@@ -64,9 +66,9 @@ template <int SCORE, typename S> struct source {
 
     /* Some edges' rows at their destinations: gradients, and queries but of add. */
     struct Edges {
-        static constexpr int AHEAD = SCORE == DEVICE_SCORE_ADD ? S::AHEAD : 2;
+        static constexpr int AHEAD = 2;
         struct edge edge[AHEAD];
-        float grad_out[AHEAD][S::N], query[SCORE == DEVICE_SCORE_ADD ? 1 : AHEAD][S::N];
+        float grad_out[AHEAD][S::N], query[AHEAD][S::N];
         float product[AHEAD], g[AHEAD], log_sum[AHEAD], d[AHEAD];
 
         __device__ __forceinline__ void load(const struct cuda_attention &a, const struct head_row &r, const Own &own)
@@ -78,19 +80,14 @@ template <int SCORE, typename S> struct source {
                 columns_read<S>(a, grads, r.column, there, grad_out[k]);
                 log_sum[k] = there ? __ldg(from.softmax + 2 * edge[k].head) : 0.0F;
                 d[k] = there ? __ldg(from.softmax + 2 * edge[k].head + 1) : 0.0F;
-                if (SCORE == DEVICE_SCORE_ADD) {
-                    product[k] = there ? own.key + __ldg(from.query + edge[k].head) : 0.0F;
-                } else {
-                    const int at = SCORE == DEVICE_SCORE_ADD ? 0 : k;
-                    const float *queries = there ? from.query + edge[k].head * a.n_column : NULL;
-                    const end_columns<S> &mine = SCORE == DEVICE_SCORE_DOT ? own.keys : own.value;
-                    columns_read<S>(a, queries, r.column, there, query[at]);
-                    product[k] = lane_product<SCORE, S>(a, mine, own.att, queries, query[at]);
-                }
+                const float *queries = there ? from.query + edge[k].head * a.n_column : NULL;
+                const end_columns<S> &mine = SCORE == DEVICE_SCORE_DOT ? own.keys : own.value;
+                columns_read<S>(a, queries, r.column, there, query[k]);
+                product[k] = lane_product<SCORE, S>(a, mine, own.att, queries, query[k]);
                 g[k] = lane_product<DEVICE_SCORE_DOT, S>(a, own.value, own.att, grads, grad_out[k]);
             }
             for (int k = 0; k < AHEAD; k++) {
-                product[k] = SCORE == DEVICE_SCORE_ADD ? product[k] : group_sum<S::LANES>(product[k]);
+                product[k] = group_sum<S::LANES>(product[k]);
                 g[k] = group_sum<S::LANES>(g[k]);
             }
         }
@@ -104,22 +101,26 @@ template <int SCORE, typename S> struct source {
                 const float by = SCORE == DEVICE_SCORE_DOT      ? de * a.scale
                                  : SCORE == DEVICE_SCORE_COSINE ? de * own.key
                                                                 : de;
-                s->narrow += SCORE == DEVICE_SCORE_ADD      ? de * leaky_slope(product[k], a.slope)
-                             : SCORE == DEVICE_SCORE_COSINE ? de * product[k]
-                                                            : 0.0F;
+                s->narrow += SCORE == DEVICE_SCORE_COSINE ? de * product[k] : 0.0F;
                 for (int i = 0; i < S::N; i++) {
-                    const float far = query[SCORE == DEVICE_SCORE_ADD ? 0 : k][i];
+                    const float far = query[k][i];
                     s->wide[0][i] = fmaf(weight, grad_out[k][i], s->wide[0][i]);
                     if (SCORE == DEVICE_SCORE_MLP) {
                         s->wide[0][i] = fmaf(own.att.x[i] * leaky_slope(own.value.x[i] + far, a.slope), by,
                                              s->wide[0][i]);
-                    } else if (SCORE != DEVICE_SCORE_ADD) { /* dot's grad_key, cosine's grad_value */
+                    } else { /* dot's grad_key, cosine's grad_value */
                         s->wide[N_WIDE - 1][i] = fmaf(by, far, s->wide[N_WIDE - 1][i]);
                     }
                 }
             }
         }
     };
+
+    static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
+                                                const struct head_row &r, int64_t begin, int64_t end, Sums *s)
+    {
+        edges_walk<source>(a, to, r, begin, end, s);
+    }
 
     static __device__ __forceinline__ Sums start(const struct cuda_attention &, const To &, const struct head_row &,
                                                  bool)
@@ -135,6 +136,96 @@ template <int SCORE, typename S> struct source {
             columns_add<S>(a, r, s.wide[N_WIDE - 1], to.key);
         } else if (SCORE != DEVICE_SCORE_MLP && r.column == 0 && group_lane<S::LANES>() == 0) {
             to.key[r.own] = a.begin ? s.narrow : to.key[r.own] + s.narrow;
+        }
+    }
+
+    static __device__ __forceinline__ void finish(const struct cuda_attention &, const To &, int64_t, int, int,
+                                                  const Kept &)
+    {
+    }
+};
+
+template <typename S> struct source<DEVICE_SCORE_ADD, S> {
+    using Shape = S;
+    using To = source_gradients;
+    static constexpr int BLOCKS = S::VECTORS > 1 ? 2 : 3;
+    using Sums = sums<S, 2>; /* over all edges, and over the positive ones; narrow: Σ leaky'(x) α D */
+    struct Kept {
+    };
+    using Own = float; /* the key */
+    struct Far {
+        float query, log_sum, d;
+    };
+
+    static __device__ __forceinline__ Own own_load(const struct cuda_attention &a, const To &,
+                                                   const struct head_row &r)
+    {
+        return a.source.key[r.own];
+    }
+
+    static __device__ __forceinline__ Far end_read(const struct device_attention_target &at, int64_t head)
+    {
+        return {__ldg(at.query + head), __ldg(at.softmax + 2 * head), __ldg(at.softmax + 2 * head + 1)};
+    }
+
+    static __device__ __forceinline__ Far far(const struct cuda_attention &a, int64_t head)
+    {
+        return end_read(a.target, head);
+    }
+
+    static __device__ __forceinline__ float weigh(const struct cuda_attention &a, Own key, const Far &far, bool there,
+                                                  bool kept, Sums *s)
+    {
+        const float x = key + far.query, score = score_of<DEVICE_SCORE_ADD>(a, x, 0.0F);
+        const float alpha = there ? exp_of(score - far.log_sum) : 0.0F;
+        s->narrow = there ? fmaf(leaky_slope(x, a.slope) * alpha, far.d, s->narrow) : s->narrow;
+        return weight_signed(kept ? alpha * a.drop.keep_scale : 0.0F, x > 0.0F);
+    }
+
+    static __device__ __forceinline__ void self_add(const struct cuda_attention &a, const struct head_row &r, Own key,
+                                                    Sums *s)
+    {
+        const bool kept = a.drop.threshold == 0 || edge_is_kept(a, r, (uint32_t)r.row, true);
+        const float weight = weigh(a, key, end_read(a.self_target, r.own), group_lane<S::LANES>() == 0, kept, s);
+        float grad[S::N];
+        columns_read<S>(a, a.self_target.grad_out + r.own * a.n_column, r.column, true, grad);
+        weighted_add<S>(__shfl_sync(group_mask<S::LANES>(), weight, 0, S::LANES), true, grad, s);
+    }
+
+    static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
+                                                const struct head_row &r, int64_t begin, int64_t end, Sums *s)
+    {
+        if (begin < r.begin) {
+            self_add(a, r, own_load(a, to, r), s);
+        }
+        lanes_walk<source>(a, to, r, begin < r.begin ? r.begin : begin, end, a.target.grad_out, true, s);
+        s->narrow = group_sum<S::LANES>(s->narrow);
+    }
+
+    static __device__ __forceinline__ Sums start(const struct cuda_attention &, const To &, const struct head_row &,
+                                                 bool)
+    {
+        return Sums(0.0F);
+    }
+
+    /* grad_key: D's share is added with the first columns. */
+    static __device__ __forceinline__ void store(const struct cuda_attention &a, const To &to,
+                                                 const struct head_row &r, const Sums &s, Kept *)
+    {
+        const double slope = (double)a.slope;
+        float value[S::N];
+        double product = 0.0;
+        columns_add<S>(a, r, s.wide[0], to.value);
+        columns_read<S>(a, a.source.value + r.own * a.n_column, r.column, true, value);
+        for (int i = 0; i < S::N; i++) {
+            const double all = (double)s.wide[0][i], positive = (double)s.wide[1][i];
+            product += (slope * all + (1.0 - slope) * positive) * (double)value[i];
+        }
+        product = group_sum<S::LANES>(product);
+        if (group_lane<S::LANES>() == 0) {
+            const bool first = r.column == 0;
+            const float grad = (float)(first ? product - (double)s.narrow : product);
+            to.key[r.own] = a.begin && first ? grad : to.key[r.own] + grad;
         }
     }
 

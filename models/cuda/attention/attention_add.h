@@ -1,0 +1,70 @@
+/* Passes of the score `add` over edges without features, whose weights depend on one number of either end: each lane
+ * of a group makes the weight of one edge, and all of them then add the rows of these edges as a sum over neighbours
+ * does.
+ * Two sums per column, over all edges and over those with key + query > 0, are all that any pass needs.
+ *
+ * A pass P has, beside what attention_pass.h asks for,
+ *   Far, far(a, head)           what an edge's weight needs of its other end, and reading it there
+ *   weigh(a, own, far, there, kept, s)    this lane's edge, of a batch that all lanes have one of: adds to the sums
+ *                               that are one number, of which each lane has a share, and returns the weight
+ */
+#ifndef MODELS_CUDA_ATTENTION_ADD_H
+#define MODELS_CUDA_ATTENTION_ADD_H
+
+#include "models/cuda/attention/attention_pass.h"
+
+/* An edge's weight, negative where key + query is not positive. */
+static __device__ __forceinline__ float weight_signed(float weight, bool positive)
+{
+    return positive ? weight : -weight;
+}
+
+template <typename S, class SUMS>
+static __device__ __forceinline__ void weighted_add(float weight, bool positive, const float value[S::N], SUMS *s)
+{
+    const float all = fabsf(weight), some = fmaxf(weight, 0.0F);
+    for (int i = 0; i < S::N; i++) {
+        s->wide[0][i] = fmaf(all, value[i], s->wide[0][i]);
+    }
+    for (int i = 0; positive && i < S::N; i++) {
+        s->wide[1][i] = fmaf(some, value[i], s->wide[1][i]);
+    }
+}
+
+/* Add edges begin … end-1, none of them to itself; rows: the other ends' rows of columns; positive: are both sums
+ * wanted? */
+template <class P>
+static __device__ __forceinline__ void lanes_walk(const struct cuda_attention &a, const typename P::To &to,
+                                                  const struct head_row &r, int64_t begin, int64_t end,
+                                                  const float *rows, bool positive, typename P::Sums *s)
+{
+    using S = typename P::Shape;
+    constexpr int LANES = S::LANES, AHEAD = S::AHEAD;
+    const unsigned mask = group_mask<LANES>();
+    const int l = group_lane<LANES>();
+    const int64_t stride = a.n_head * a.n_column;
+    const typename P::Own own = P::own_load(a, to, r);
+    rows += (int64_t)r.h * a.n_column;
+    uint32_t col = begin + l < end ? __ldg(a.cols + begin + l) : 0;
+    for (int64_t at = begin; at < end; at += LANES) {
+        const int n = (int)(end - at < LANES ? end - at : LANES);
+        const uint32_t next = at + LANES + l < end ? __ldg(a.cols + at + LANES + l) : 0;
+        const bool there = l < n, kept = there && (a.drop.threshold == 0 || edge_is_kept(a, r, col, false));
+        const typename P::Far far = P::far(a, there ? (int64_t)col * a.n_head + r.h : r.h);
+        const float weight = P::weigh(a, own, far, there, kept, s);
+        for (int e = 0; e < n; e += AHEAD) {
+            float value[AHEAD][S::N], w[AHEAD];
+            for (int k = 0; k < AHEAD; k++) {
+                w[k] = __shfl_sync(mask, weight, e + k, LANES);
+                const uint32_t c = __shfl_sync(mask, col, e + k, LANES);
+                columns_read<S>(a, rows + (int64_t)c * stride, r.column, e + k < n, value[k]);
+            }
+            for (int k = 0; k < AHEAD; k++) { /* behind the last edge weights are 0 */
+                weighted_add<S>(w[k], positive, value[k], s);
+            }
+        }
+        col = next;
+    }
+}
+
+#endif
