@@ -15,7 +15,7 @@
 
 static const char graph_job[] =
     "[dataset]\ngenerator = \"sbm\"\nnodes = 100000\ndegree = 15.0\nclasses = 50\nhomophily = 0.9\nfeatures = 1\n"
-    "[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\ncache = \"off\"\n";
+    "[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\nparts = 1\ncache = \"off\"\n";
 
 struct layer {
     struct device *device;

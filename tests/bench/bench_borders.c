@@ -16,10 +16,10 @@ static const struct {
 } graphs[] = {
     {"rmat 2^16 degree 32",
      "[dataset]\ngenerator = \"rmat\"\nnodes = 65536\ndegree = 32.0\nfeatures = 1\n[model]\nkind = \"sage\"\n"
-     "[partition]\nmethod = \"block\"\ncache = \"off\"\n"},
+     "[partition]\nmethod = \"block\"\nparts = 1\ncache = \"off\"\n"},
     {"sbm 10^5 degree 30",
      "[dataset]\ngenerator = \"sbm\"\nnodes = 100000\ndegree = 30.0\nclasses = 50\nhomophily = 0.9\n"
-     "features = 1\n[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\ncache = \"off\"\n"},
+     "features = 1\n[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\nparts = 1\ncache = \"off\"\n"},
 };
 
 /* The part, counted around from a row's own: its blocks' order. */

@@ -21,10 +21,10 @@ struct graph {
 static const struct graph graphs[] = {
     {"rmat 2^20 degree 16", 0.8,
      "[dataset]\ngenerator = \"rmat\"\nnodes = 1048576\ndegree = 16.0\nfeatures = 1\nundirected = \"no\"\n"
-     "[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\ncache = \"off\"\n"},
+     "[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\nparts = 1\ncache = \"off\"\n"},
     {"sbm 10^6 degree 30", 1.2,
      "[dataset]\ngenerator = \"sbm\"\nnodes = 1000000\ndegree = 15.0\nclasses = 500\nhomophily = 0.9\nfeatures = 1\n"
-     "[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\ncache = \"off\"\n"},
+     "[model]\nkind = \"sage\"\n[partition]\nmethod = \"block\"\nparts = 1\ncache = \"off\"\n"},
 };
 
 /* a = b + s·c, 24 bytes per value counted. source  McCalpin, STREAM */

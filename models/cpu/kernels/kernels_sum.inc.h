@@ -57,57 +57,84 @@ INLINE void prefetch_weight(const struct cpu_sum *s, enum cpu_weight kind, const
     }
 }
 
-/* acc += weight · x of one edge, one fma (without weights: one addition); the last vector is masked. */
-INLINE void sum_edge(const struct cpu_sum *s, int64_t e, int64_t column, int64_t n_column, const int n_vector,
-                     const enum cpu_weight kind, const bool bordered, lane_mask mask, vector *acc)
+/* n_vector vectors of columns, of which the last one is masked unless all columns fill it. */
+INLINE vector last_load(const float *at, int v, const int n_vector, const bool whole, lane_mask mask)
 {
-    const float *x = s->x + column;
-    int64_t ahead = e + PREFETCH_EDGES(n_vector);
-    ahead = ahead < s->n_edge - 1 ? ahead : s->n_edge - 1;
-    prefetch_row(x + edge_column(s, bordered, ahead) * s->f, n_vector, n_column);
-    prefetch_weight(s, kind, bordered, ahead);
-    const float *row = x + edge_column(s, bordered, e) * s->f;
-    vector weight = vector_set(edge_weight(s, kind, bordered, e));
-    for (int v = 0; v < n_vector; v++) {
-        vector value = v < n_vector - 1 ? vector_load(row + v * LANES) : vector_load_mask(row + v * LANES, mask);
-        acc[v] = kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
+    return whole || v < n_vector - 1 ? vector_load(at + v * LANES) : vector_load_mask(at + v * LANES, mask);
+}
+
+INLINE void last_store(float *at, int v, const int n_vector, const bool whole, lane_mask mask, vector x)
+{
+    if (whole || v < n_vector - 1) {
+        vector_store(at + v * LANES, x);
+    } else {
+        vector_store_mask(at + v * LANES, mask, x);
     }
 }
 
-/* acc += Σ weight · x over edges begin … end-1, edge by edge. */
+/* acc += Σ weight · x over edges begin … end-1, edge by edge, each one fma (without weights: one addition). */
 INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
-                      const int n_vector, const enum cpu_weight kind, lane_mask mask, vector *acc)
+                      const int n_vector, const enum cpu_weight kind, const bool bordered, const bool whole,
+                      lane_mask mask, vector *acc)
 {
+    const float *x = s->x + column;
     for (int64_t e = begin; e < end; e++) {
-        sum_edge(s, e, column, n_column, n_vector, kind, false, mask, acc);
+        int64_t ahead = e + PREFETCH_EDGES(n_vector);
+        ahead = ahead < s->n_edge - 1 ? ahead : s->n_edge - 1;
+        prefetch_row(x + edge_column(s, bordered, ahead) * s->f, n_vector, n_column);
+        prefetch_weight(s, kind, bordered, ahead);
+        const float *row = x + edge_column(s, bordered, e) * s->f;
+        vector weight = vector_set(edge_weight(s, kind, bordered, e));
+        for (int v = 0; v < n_vector; v++) {
+            vector value = last_load(row, v, n_vector, whole, mask);
+            acc[v] = kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
+        }
     }
+}
+
+/* The first border from edge e on, or end. */
+INLINE int64_t border_from(const struct cpu_sum *s, int64_t e, int64_t end)
+{
+    while (e < end && (s->cols[e] & DEVICE_BORDER) == 0) {
+        e++;
+    }
+    return e;
 }
 
 /* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. What is summed
  * lies in memory meanwhile, and leaves the registers to what is being added. */
 INLINE void sum_bordered_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
-                               const int n_vector, const enum cpu_weight kind, lane_mask mask, vector *acc)
+                               const int n_vector, const enum cpu_weight kind, const bool whole, lane_mask mask,
+                               vector *acc)
 {
     float sum[VECTORS_MAX * LANES];
-    bool any = false;
-    for (int64_t e = begin; e < end; e++) {
-        if (s->cols[e] & DEVICE_BORDER) {
-            for (int v = 0; v < n_vector; v++) {
-                vector_store(sum + v * LANES, any ? vector_add(vector_load(sum + v * LANES), acc[v]) : acc[v]);
-                acc[v] = vector_set(0.0f);
-            }
-            any = true;
-        }
-        sum_edge(s, e, column, n_column, n_vector, kind, true, mask, acc);
+    int64_t stop = border_from(s, begin, end);
+    sum_edges(s, begin, stop, column, n_column, n_vector, kind, true, whole, mask, acc);
+    if (stop == end) {
+        return;
     }
-    for (int v = 0; v < n_vector && any; v++) {
-        acc[v] = vector_add(vector_load(sum + v * LANES), acc[v]);
+    for (int v = 0; v < n_vector; v++) {
+        vector_store(sum + v * LANES, acc[v]);
+    }
+    while (stop < end) {
+        int64_t first = stop;
+        stop = border_from(s, first + 1, end);
+        for (int v = 0; v < n_vector; v++) {
+            acc[v] = vector_set(0.0f);
+        }
+        sum_edges(s, first, stop, column, n_column, n_vector, kind, true, whole, mask, acc);
+        for (int v = 0; v < n_vector; v++) {
+            vector_store(sum + v * LANES, vector_add(vector_load(sum + v * LANES), acc[v]));
+        }
+    }
+    for (int v = 0; v < n_vector; v++) {
+        acc[v] = vector_load(sum + v * LANES);
     }
 }
 
 /* One row over columns column … column+n_column-1: start, edges, scale, store. */
 INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t n_column, const int n_vector,
-                    const enum cpu_weight kind, const bool bordered, lane_mask mask)
+                    const enum cpu_weight kind, const bool bordered, const bool whole, lane_mask mask)
 {
     vector acc[VECTORS_MAX];
     int64_t row = s->rows != NULL ? s->rows[r] : r;
@@ -116,33 +143,42 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
     const float *start = s->begin ? self : s->apart ? NULL : out;
     bool scaled = s->begin && s->self != NULL && s->self_scale != NULL;
     for (int v = 0; v < n_vector; v++) {
-        acc[v] = vector_set(0.0f);
-        if (start != NULL) {
-            acc[v] = v < n_vector - 1 ? vector_load(start + v * LANES) : vector_load_mask(start + v * LANES, mask);
-        }
+        acc[v] = start != NULL ? last_load(start, v, n_vector, whole, mask) : vector_set(0.0f);
         if (scaled) {
             acc[v] = vector_multiply(acc[v], vector_set(s->self_scale[row]));
         }
     }
     if (bordered) {
-        sum_bordered_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, kind, mask, acc);
+        sum_bordered_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, kind, whole, mask, acc);
     } else {
-        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, kind, mask, acc);
+        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, kind, false, whole, mask, acc);
     }
     for (int v = 0; v < n_vector; v++) {
         if (s->apart) {
-            acc[v] = vector_add(
-                v < n_vector - 1 ? vector_load(out + v * LANES) : vector_load_mask(out + v * LANES, mask), acc[v]);
+            acc[v] = vector_add(last_load(out, v, n_vector, whole, mask), acc[v]);
         }
         if (s->row_scale != NULL) {
             acc[v] = vector_multiply(acc[v], vector_set(s->row_scale[row]));
         }
         if (s->stream) {
             vector_stream(out + v * LANES, acc[v]);
-        } else if (v < n_vector - 1) {
-            vector_store(out + v * LANES, acc[v]);
         } else {
-            vector_store_mask(out + v * LANES, mask, acc[v]);
+            last_store(out, v, n_vector, whole, mask, acc[v]);
+        }
+    }
+}
+
+INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column,
+                         const int n_vector, const enum cpu_weight kind, const bool bordered)
+{
+    lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);
+    if (n_column == n_vector * LANES) {
+        for (int64_t r = first; r < end; r++) {
+            sum_row(s, r, column, n_column, n_vector, kind, bordered, true, mask);
+        }
+    } else {
+        for (int64_t r = first; r < end; r++) {
+            sum_row(s, r, column, n_column, n_vector, kind, bordered, false, mask);
         }
     }
 }
@@ -152,18 +188,12 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
     TARGET static void sum_rows_##n_vector##_##kind(const struct cpu_sum *s, int64_t first, int64_t end,             \
                                                     int64_t column, int64_t n_column)                                \
     {                                                                                                                \
-        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                              \
-        for (int64_t r = first; r < end; r++) {                                                                      \
-            sum_row(s, r, column, n_column, n_vector, kind, false, mask);                                            \
-        }                                                                                                            \
+        sum_each_row(s, first, end, column, n_column, n_vector, kind, false);                                        \
     }                                                                                                                \
     TARGET static void sum_bordered_##n_vector##_##kind(const struct cpu_sum *s, int64_t first, int64_t end,         \
                                                         int64_t column, int64_t n_column)                            \
     {                                                                                                                \
-        lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                              \
-        for (int64_t r = first; r < end; r++) {                                                                      \
-            sum_row(s, r, column, n_column, n_vector, kind, true, mask);                                             \
-        }                                                                                                            \
+        sum_each_row(s, first, end, column, n_column, n_vector, kind, true);                                         \
     }                                                                                                                \
     TARGET static void sum_piece_##n_vector##_##kind(const struct cpu_sum *s, int64_t begin, int64_t end,            \
                                                      int64_t column, int64_t n_column, float *partial)               \
@@ -173,11 +203,10 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
         for (int v = 0; v < n_vector; v++) {                                                                         \
             acc[v] = vector_set(0.0f);                                                                               \
         }                                                                                                            \
-        sum_edges(s, begin, end, column, n_column, n_vector, kind, mask, acc);                                       \
-        for (int v = 0; v < n_vector - 1; v++) {                                                                     \
-            vector_store(partial + v * LANES, acc[v]);                                                               \
+        sum_edges(s, begin, end, column, n_column, n_vector, kind, false, false, mask, acc);                         \
+        for (int v = 0; v < n_vector; v++) {                                                                         \
+            last_store(partial, v, n_vector, false, mask, acc[v]);                                                   \
         }                                                                                                            \
-        vector_store_mask(partial + (n_vector - 1) * LANES, mask, acc[n_vector - 1]);                                \
     }
 
 #if VECTORS_MAX == 16
