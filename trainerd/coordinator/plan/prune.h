@@ -1,6 +1,6 @@
 /* Whether a job's training epochs leave out what its loss does not depend on, and how much of their work that is.
  *
- * One decision for the whole job, from graph, split and model alone: neither parts nor workers change it.
+ * One decision for the whole job, from graph, split, model and the number of parts alone: workers do not change it.
  */
 #ifndef TRAINERD_PRUNE_H
 #define TRAINERD_PRUNE_H
@@ -19,7 +19,8 @@ struct prune {
     double left_out;                     /* share of a training epoch's work, program_work's */
 };
 
-/* Decide as train.prune says (auto: from a tenth of the work on) and order the partition's nodes by hop.
+/* Decide as train.prune says (auto: from a tenth of the work on, and more where one worker would no longer merge many
+ * blocks) and order the partition's nodes by hop.
  *
  *   errors  STATUS_NOMEM
  *   cost    n_edge reads at most, n_node × 9 bytes while it runs

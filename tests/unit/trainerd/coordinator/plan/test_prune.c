@@ -1,0 +1,60 @@
+/* When train.prune = "auto" prunes: by how much is left out, and by what walking blocks one by one would cost one
+ * worker. */
+#include "partition/part/partition.h"
+#include "trainerd/coordinator/plan/prune.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <string.h>
+
+#define OK(call) cr_assert_eq(call, STATUS_OK, "%s", status_reason())
+
+/* The decision for a graph of 2000 nodes and about 6 edges a node. */
+static struct prune prune_of(const char *model, const char *train, double train_share, int n_part)
+{
+    struct job job;
+    struct dataset dataset;
+    struct partition partition;
+    struct program program;
+    struct prune prune;
+    char text[512];
+    snprintf(text, sizeof text,
+             "[dataset]\ngenerator = \"sbm\"\nnodes = 2000\ndegree = 3\ntrain_share = %g\n[partition]\nparts = %d\n"
+             "method = \"block\"\ncache = \"off\"\n[model]\n%s\n[train]\nprune = \"%s\"\n",
+             train_share, n_part, model, train);
+    OK(job_load_text(text, strlen(text), "test", NULL, 0, &job));
+    OK(dataset_load(&job, &dataset));
+    const struct program_input input = {.n_feature = dataset.n_feature, .n_class = dataset.n_class};
+    OK(program_build(&job, &input, &program));
+    OK(partition_build(&dataset, &job, &partition));
+    OK(prune_build(&job, &dataset, &program, &partition, &prune));
+    partition_release(&partition);
+    program_release(&program);
+    dataset_release(&dataset);
+    return prune;
+}
+
+static const char sage[] = "kind = \"sage\"\nlayers = 2\nhidden = 16";
+static const char gat[] = "kind = \"gat\"\nlayers = 2\nhidden = 8\nheads = 2";
+
+Test(prune, auto_wants_more_left_out_of_a_graph_in_many_parts_whose_sums_one_worker_would_merge)
+{
+    double little = prune_of(sage, "always", 0.5, 1).left_out, much = prune_of(sage, "always", 0.005, 1).left_out;
+    cr_assert(little > 0.1 && little < 0.3, "%.3f left out", little);
+    cr_assert(much > 0.6, "%.3f left out", much);
+    cr_expect_gt(prune_of(sage, "auto", 0.5, 1).n_hop, 0, "one part has nothing to merge");
+    cr_expect_eq(prune_of(sage, "auto", 0.5, 8).n_hop, 0, "%.3f is less than walking 8 parts costs", little);
+    cr_expect_eq(prune_of(sage, "auto", 0.5, 8).left_out, 0.0);
+    cr_expect_gt(prune_of(sage, "auto", 0.005, 8).n_hop, 0, "%.3f is more", much);
+    cr_expect_eq(prune_of(sage, "auto", 0.005, 512).n_hop, 0, "there are more blocks than rows");
+    cr_expect_gt(prune_of(sage, "always", 0.5, 512).n_hop, 0);
+}
+
+Test(prune, auto_asks_for_a_tenth_alone_where_blocks_are_never_merged)
+{
+    double left_out = prune_of(gat, "always", 0.3, 8).left_out;
+    cr_assert(left_out > 0.1, "%.3f left out", left_out);
+    cr_expect_eq(prune_of(gat, "auto", 0.3, 8).left_out, left_out);
+    cr_expect_eq(prune_of(gat, "auto", 0.3, 512).left_out, left_out);
+    cr_expect_eq(prune_of(gat, "auto", 0.95, 8).left_out, 0.0);
+}
