@@ -126,7 +126,7 @@ const struct operation_case operation_aggregate_cases[] = {
     {"sum-hub-100", OPERATION_SAME_CPU, TOLERANCE_LONG_SUM, sum, {OPERATION_DEGREES_HUB, 8, 71000, 100}},
     {"sum-huge-7", OPERATION_SAME_CPU, TOLERANCE_LONG_SUM, sum, {OPERATION_DEGREES_HUGE, 20, 160000, 7}},
     {"sum-many-rows-8", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MANY, 33001, 2000, 8}},
-    {"sum-many-rows-33", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MANY, 33001, 2000, 33}},
+    {"sum-many-rows-24", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MANY, 33001, 2000, 24}},
     {"sum-of-no-rows", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 0, 5, 16}},
     {"joined-5", OPERATION_SAME_CPU, TOLERANCE_SUM, joined, {5}},
     {"joined-64", OPERATION_SAME_CPU, TOLERANCE_SUM, joined, {64}},
