@@ -57,7 +57,7 @@ INLINE void prefetch_weight(const struct cpu_sum *s, enum cpu_weight kind, const
     }
 }
 
-/* n_vector vectors of columns, of which the last one is masked unless all columns fill it. */
+/* Vector v of n_vector: a mask for the last one, unless the columns fill it (whole). */
 INLINE vector last_load(const float *at, int v, const int n_vector, const bool whole, lane_mask mask)
 {
     return whole || v < n_vector - 1 ? vector_load(at + v * LANES) : vector_load_mask(at + v * LANES, mask);

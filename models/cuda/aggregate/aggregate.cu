@@ -125,7 +125,7 @@ template <typename T, int LANES, bool BORDERED> struct stream {
         }
     }
 
-    /* Edges at … of which each lane has one. */
+    /* Add the next LANES edges, from `at` on: each lane reads one edge, all add its row. */
     template <bool WEIGHTED> __device__ __forceinline__ void batch_add(int at)
     {
         const unsigned mask = group_mask<LANES>();

@@ -5,8 +5,8 @@
  *
  * A pass P has, beside what attention_pass.h asks for,
  *   Far, far(a, head)           what an edge's weight needs of its other end, and reading it there
- *   weigh(a, own, far, there, kept, s)    this lane's edge, of a batch that all lanes have one of: adds to the sums
- *                               that are one number, of which each lane has a share, and returns the weight
+ *   weigh(a, own, far, there, kept, s)    returns the weight of this lane's edge, and adds to its share of the sums
+ *                               that are one number; all lanes of the group call it
  */
 #ifndef MODELS_CUDA_ATTENTION_ADD_H
 #define MODELS_CUDA_ATTENTION_ADD_H

@@ -54,7 +54,7 @@ static __device__ __forceinline__ void state_store(const struct cuda_attention &
     }
 }
 
-/* The sums before are of a smaller row max by a factor. */
+/* A greater row max scales the sums so far. */
 template <typename S, class SUMS> static __device__ __forceinline__ void sums_scale(float row_max, SUMS *s)
 {
     if (row_max != s->row_max) {
