@@ -33,28 +33,43 @@ INLINE void fetch_four(const struct run_rows *rows, int64_t i, int64_t c)
     }
 }
 
+/* A vector of columns; `whole`: all of its lanes are there. */
+INLINE vector columns_load(const float *at, const bool whole, lane_mask mask)
+{
+    return whole ? vector_load(at) : vector_load_mask(at, mask);
+}
+
+/* sum[k] += own · row of edge i + k, in 16 columns from c on: all, or those of the mask. */
+INLINE void dots_add(const struct run_rows *rows, int64_t i, int64_t column, const float *own, const bool fetch,
+                     int64_t c, const bool whole, const lane_mask *mask, vector sum[4][PARTS])
+{
+    if (fetch) {
+        fetch_four(rows, i, column + c);
+    }
+    for (int64_t p = 0; p < PARTS; p++) {
+        vector mine = columns_load(own + c + p * LANES, whole, mask[p]);
+        for (int64_t k = 0; k < 4; k++) {
+            vector x = columns_load(rows->row[i + k] + column + c + p * LANES, whole, mask[p]);
+            sum[k][p] = vector_fma(mine, x, sum[k][p]);
+        }
+    }
+}
+
 /* to[i] = ⟨own, row_i⟩ = Σ_c own[c] · row_i[column + c], c < n_column. Writes n, rounded up to fours. */
 INLINE void dots_by(const struct run_rows *rows, int64_t column, const float *own, const bool fetch, int64_t n_column,
                     float *to)
 {
-    lane_mask all[PARTS], rest[PARTS];
-    parts_masks(PARTS_LANES, all);
+    const int64_t n_whole = n_column - n_column % PARTS_LANES;
+    lane_mask rest[PARTS];
     parts_masks(n_column % PARTS_LANES, rest);
     for (int64_t i = 0; i < rows->n; i += 4) {
         vector sum[4][PARTS];
         parts_zero(sum);
-        for (int64_t c = 0; c < n_column; c += PARTS_LANES) {
-            const lane_mask *mask = c + PARTS_LANES <= n_column ? all : rest;
-            if (fetch) {
-                fetch_four(rows, i, column + c);
-            }
-            for (int64_t p = 0; p < PARTS; p++) {
-                vector mine = vector_load_mask(own + c + p * LANES, mask[p]);
-                for (int64_t k = 0; k < 4; k++) {
-                    vector x = vector_load_mask(rows->row[i + k] + column + c + p * LANES, mask[p]);
-                    sum[k][p] = vector_fma(mine, x, sum[k][p]);
-                }
-            }
+        for (int64_t c = 0; c < n_whole; c += PARTS_LANES) {
+            dots_add(rows, i, column, own, fetch, c, true, rest, sum);
+        }
+        if (n_whole < n_column) {
+            dots_add(rows, i, column, own, fetch, n_whole, false, rest, sum);
         }
         parts_sums(to + i, sum);
     }
@@ -74,30 +89,37 @@ struct leaky {
     float slope;
 };
 
+/* sum[k] += att · leaky(own + row of edge i + k), as dots_add. */
+INLINE void leaky_add(const struct run_rows *rows, int64_t i, int64_t column, const struct leaky *by, int64_t c,
+                      const bool whole, const lane_mask *mask, vector sum[4][PARTS])
+{
+    fetch_four(rows, i, column + c);
+    for (int64_t p = 0; p < PARTS; p++) {
+        vector mine = columns_load(by->own + c + p * LANES, whole, mask[p]);
+        vector att = columns_load(by->att + c + p * LANES, whole, mask[p]);
+        vector less = vector_multiply(att, vector_set(by->slope));
+        for (int64_t k = 0; k < 4; k++) {
+            vector x = vector_add(mine, columns_load(rows->row[i + k] + column + c + p * LANES, whole, mask[p]));
+            sum[k][p] = vector_fma(vector_select_positive(x, att, less), x, sum[k][p]);
+        }
+    }
+}
+
 /* to[i] = Σ_c att[c] · leaky(own[c] + row_i[column + c]); att · leaky'(x) is picked first, then multiplies x. Writes
  * n, rounded up to fours. */
 SHARED void leaky_dots(const struct run_rows *rows, int64_t column, const struct leaky *by, float *to)
 {
-    const int64_t n_column = by->n_column;
-    const vector slope = vector_set(by->slope);
-    lane_mask all[PARTS], rest[PARTS];
-    parts_masks(PARTS_LANES, all);
-    parts_masks(n_column % PARTS_LANES, rest);
+    const int64_t n_whole = by->n_column - by->n_column % PARTS_LANES;
+    lane_mask rest[PARTS];
+    parts_masks(by->n_column % PARTS_LANES, rest);
     for (int64_t i = 0; i < rows->n; i += 4) {
         vector sum[4][PARTS];
         parts_zero(sum);
-        for (int64_t c = 0; c < n_column; c += PARTS_LANES) {
-            const lane_mask *mask = c + PARTS_LANES <= n_column ? all : rest;
-            fetch_four(rows, i, column + c);
-            for (int64_t p = 0; p < PARTS; p++) {
-                vector mine = vector_load_mask(by->own + c + p * LANES, mask[p]);
-                vector att = vector_load_mask(by->att + c + p * LANES, mask[p]), less = vector_multiply(att, slope);
-                for (int64_t k = 0; k < 4; k++) {
-                    vector row = vector_load_mask(rows->row[i + k] + column + c + p * LANES, mask[p]);
-                    vector x = vector_add(mine, row);
-                    sum[k][p] = vector_fma(vector_select_positive(x, att, less), x, sum[k][p]);
-                }
-            }
+        for (int64_t c = 0; c < n_whole; c += PARTS_LANES) {
+            leaky_add(rows, i, column, by, c, true, rest, sum);
+        }
+        if (n_whole < by->n_column) {
+            leaky_add(rows, i, column, by, n_whole, false, rest, sum);
         }
         parts_sums(to + i, sum);
     }
@@ -125,9 +147,10 @@ struct some_columns {
     lane_mask mask;
 };
 
-/* n_sum sums of the same rows over some columns: the totals stay in registers while the edges stream by. */
+/* n_sum sums of the same rows over some columns: the totals stay in registers while the edges stream by. `whole`: the
+ * mask has all lanes. */
 INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const struct weighted *sums,
-                        const int n_sum, const struct some_columns at, const int n_vector)
+                        const int n_sum, const struct some_columns at, const int n_vector, const bool whole)
 {
     const struct run_rows *rows = how->rows;
     const bool is_wide = n_vector == 4 && at.head_step == 0;
@@ -155,7 +178,7 @@ INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const 
             }
         }
         for (int v = 0; v < n_vector; v++) {
-            vector x = vector_load_mask(row + v * at.step, at.mask);
+            vector x = columns_load(row + v * at.step, whole, at.mask);
             for (int s = 0; s < n_sum; s++) {
                 total[s][v] = vector_fma(vector_set(weight[s][v * at.head_step * RUN + i]), x, total[s][v]);
             }
@@ -163,7 +186,11 @@ INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const 
     }
     for (int v = 0; v < n_vector; v++) {
         for (int s = 0; s < n_sum; s++) {
-            vector_store_mask(out[s] + v * at.step, at.mask, total[s][v]);
+            if (whole) {
+                vector_store(out[s] + v * at.step, total[s][v]);
+            } else {
+                vector_store_mask(out[s] + v * at.step, at.mask, total[s][v]);
+            }
         }
     }
 }
@@ -179,14 +206,16 @@ INLINE void add_heads(const struct rows_sum *how, enum run_fetch fetch, const st
             int64_t at = h * n_column + c;
             n = WIDE;
             if (n_column - c >= n) {
-                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(LANES)}, 4);
+                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(LANES)}, 4,
+                            true);
                 continue;
             }
             n = smaller(n_column - c, LANES);
             if (n_together == 4) {
-                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 1, n_column, mask_first(n)}, 4);
+                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 1, n_column, mask_first(n)}, 4,
+                            false);
             } else {
-                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(n)}, 1);
+                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(n)}, 1, false);
             }
         }
     }
@@ -264,8 +293,8 @@ struct leaky_gradient {
  *   ∂e/∂att[c] = leaky(x):            grad_att[c] += Σ_i de[i] · leaky(x), a run's sum in float, runs in double;
  *   NULL:
  *                                     not wanted */
-INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const int n_vector, const struct leaky *by,
-                          const struct leaky_gradient *to, double *grad_att)
+INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const int n_vector, const bool whole,
+                          const struct leaky *by, const struct leaky_gradient *to, double *grad_att)
 {
     const int64_t n = by->n_column;
     lane_mask mask = mask_first(n - (n_vector - 1) * LANES), start = to->is_first ? mask_first(0) : mask;
@@ -273,8 +302,8 @@ INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const int
         att_sum[LEAKY_VECTORS];
     float part[LEAKY_VECTORS * LANES];
     for (int v = 0; v < n_vector; v++) {
-        mine[v] = vector_load_mask(by->own + v * LANES, mask);
-        weight[v] = vector_load_mask(by->att + v * LANES, mask);
+        mine[v] = columns_load(by->own + v * LANES, whole, mask);
+        weight[v] = columns_load(by->att + v * LANES, whole, mask);
         less[v] = vector_multiply(weight[v], vector_set(by->slope));
         sum[v] = vector_load_mask(to->out + v * LANES, start);
         att_sum[v] = vector_set(0.0f);
@@ -282,7 +311,7 @@ INLINE void leaky_columns(const struct run_rows *rows, int64_t column, const int
     for (int64_t i = 0; i < rows->n; i++) {
         vector g = vector_set(to->de[i]), less_g = vector_set(to->de[i] * by->slope);
         for (int v = 0; v < n_vector; v++) {
-            vector x = vector_add(mine[v], vector_load_mask(rows->row[i] + column + v * LANES, mask));
+            vector x = vector_add(mine[v], columns_load(rows->row[i] + column + v * LANES, whole, mask));
             sum[v] = vector_fma(g, vector_select_positive(x, weight[v], less[v]), sum[v]);
             if (grad_att != NULL) {
                 att_sum[v] = vector_fma(vector_select_positive(x, g, less_g), x, att_sum[v]);
@@ -312,9 +341,9 @@ SHARED void leaky_rows(const struct run_rows *rows, int64_t column, const struct
         const struct leaky_gradient to_part = {to->de, to->is_first, to->out + c};
         double *grad_part = grad_att != NULL ? grad_att + c : NULL;
         if (is_wide) {
-            leaky_columns(rows, column + c, LEAKY_VECTORS, &by_part, &to_part, grad_part);
+            leaky_columns(rows, column + c, LEAKY_VECTORS, true, &by_part, &to_part, grad_part);
         } else {
-            leaky_columns(rows, column + c, 1, &by_part, &to_part, grad_part);
+            leaky_columns(rows, column + c, 1, false, &by_part, &to_part, grad_part);
         }
     }
 }
