@@ -66,7 +66,7 @@ struct memory_payloads {
 
 /* A payload goes out in pieces of at most this many bytes (of a row, where that is more), a few at a time: what is
  * packed takes little, whatever the payload. */
-#define MEMORY_PACK_BYTES (1 << 20)
+#define MEMORY_PACK_BYTES (1 << 18)
 #define MEMORY_PACK_SLOTS 4
 
 /* Epochs with the same codecs. */
