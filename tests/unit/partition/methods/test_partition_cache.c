@@ -152,7 +152,7 @@ Test(partition_cache, all_that_changes_the_partition_changes_the_key)
     cr_assert_str_neq(base_key.key, other.key);
     struct job changed[4] = {job, job, job, job};
     changed[0].partition.method = JOB_METHOD_BLOCK;
-    changed[1].partition.objective = JOB_OBJECTIVE_CUT;
+    changed[1].partition.objective = JOB_OBJECTIVE_VOLUME;
     changed[2].partition.balance = JOB_BALANCE_NODES;
     changed[3].partition.seed = 7;
     for (int i = 0; i < 4; i++) {
