@@ -52,8 +52,9 @@ static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu
 static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *schedule, const struct cpu_sum *sum)
 {
     const struct cpu_kernels *kernels = device->kernels;
-    for (int64_t column = 0; column < sum->f; column += CPU_PARTIAL_COLUMNS) {
-        int64_t n_column = sum->f - column < CPU_PARTIAL_COLUMNS ? sum->f - column : CPU_PARTIAL_COLUMNS;
+    int64_t end = sum->column + sum->n_column;
+    for (int64_t column = sum->column; column < end; column += CPU_PARTIAL_COLUMNS) {
+        int64_t n_column = end - column < CPU_PARTIAL_COLUMNS ? end - column : CPU_PARTIAL_COLUMNS;
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
         for (int64_t p = 0; p < schedule->n_piece; p++) {
             const struct cpu_piece *piece = &schedule->piece[p];
@@ -85,7 +86,8 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
     if (schedule->n_piece > 0) {
         sum_hubs(device, schedule, sum);
     }
-    if (sum->n_edge * sum->f < CPU_PARALLEL_MIN) { /* a parallel region of one thread costs more than a small block */
+    if (sum->n_edge * sum->n_column <
+        CPU_PARALLEL_MIN) { /* a parallel region of one thread costs more than a small block */
         for (int64_t i = 0; i < schedule->n_range; i++) {
             kernels->sum_rows(sum, schedule->range[2 * i], schedule->range[2 * i + 1]);
         }
@@ -130,6 +132,47 @@ static enum cpu_weight weight_kind(const struct device_block *block, const struc
     return how->col_scale != NULL ? CPU_WEIGHT_COLUMN : CPU_WEIGHT_NONE;
 }
 
+/* Sums in panels. Rows that do not fit the caches are read from memory once for every edge. So a panel of their
+ * columns, which does fit, is copied side by side, and all sums over these columns are made before the next ones.
+ * Each column keeps its order of summing. */
+#define PANEL_COLUMNS 32
+#define PANEL_BYTES ((int64_t)16 << 20)     /* at most */
+#define PANEL_ROWS_BYTES ((int64_t)8 << 20) /* of rows; fewer lie in the caches as they are */
+#define PANEL_ROW_EDGES 4                   /* at least, for each row that is copied */
+
+size_t cpu_panel_bytes(int64_t n_col, int64_t f)
+{
+    int64_t column = n_col * (int64_t)sizeof(float), panel = column * PANEL_COLUMNS;
+    bool gains = f > PANEL_COLUMNS && column * f > PANEL_ROWS_BYTES;
+    return gains ? (size_t)(panel < PANEL_BYTES ? panel : PANEL_BYTES) : 0;
+}
+
+static bool has_panels(const struct device_block *block, const struct device_aggregate *how, int64_t f)
+{
+    bool fits = (int64_t)cpu_panel_bytes(block->n_col, f) == block->n_col * PANEL_COLUMNS * (int64_t)sizeof(float);
+    return how->panel != NULL && block->schedule != NULL && fits && block->n_col > 0 &&
+           cpu_n_edge(block) >= PANEL_ROW_EDGES * block->n_col;
+}
+
+static void sum_panels(struct cpu_device *device, const struct device_block *block, float *panel,
+                       const struct cpu_sum *sum)
+{
+    const float *x = sum->x;
+    struct cpu_sum part = *sum;
+    part.x = panel;
+    part.x_stride = PANEL_COLUMNS;
+    for (int64_t c = 0; c < sum->f; c += PANEL_COLUMNS) {
+        int64_t n = sum->f - c < PANEL_COLUMNS ? sum->f - c : PANEL_COLUMNS;
+#pragma omp parallel for num_threads(device->n_thread)
+        for (int64_t r = 0; r < block->n_col; r++) {
+            memcpy(panel + r * PANEL_COLUMNS, x + r * sum->f + c, (size_t)n * sizeof *panel);
+        }
+        part.column = c;
+        part.n_column = n;
+        cpu_sum(device, block->schedule, &part);
+    }
+}
+
 void cpu_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how,
                        int64_t f, const float *x, float *out)
 {
@@ -143,7 +186,9 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
         .weight = weights_of(block) != NULL ? weights_of(block) : how->col_scale,
         .scale = how->col_scale,
         .f = f,
+        .n_column = f,
         .x = x,
+        .x_stride = f,
         .begin = how->begin,
         .apart = how->apart,
         .bordered = block->bordered,
@@ -154,6 +199,10 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
         .stream = how->begin && on_lines && block->n_row * f * (int64_t)sizeof *out >= STREAM_BYTES,
         .out = out,
     };
+    if (has_panels(block, how, f)) {
+        sum_panels(cpu_device(device), block, how->panel, &sum);
+        return;
+    }
     if (block->schedule == NULL && block->n_row > LOOSE_ROWS && sum.n_edge * f >= CPU_PARALLEL_MIN) {
         sum_loosely(cpu_device(device), block->n_row, &sum);
         return;

@@ -130,6 +130,9 @@ size_t cpu_block_made_bytes(int64_t n_row, int64_t n_col, int64_t n_edge, size_t
 /* About the bytes of n_block schedules over n_row rows and n_edge edges in all. */
 size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge);
 
+/* Scratch of aggregate_sum over rows of up to n_col × f; 0: it needs none. */
+size_t cpu_panel_bytes(int64_t n_col, int64_t f);
+
 /* Run a sum over all rows of a schedule. */
 void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, const struct cpu_sum *sum);
 

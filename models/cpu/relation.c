@@ -36,8 +36,8 @@ static struct cpu_sum sum_of(const struct device_block *block, int64_t stride, c
                             .n_edge = cpu_n_edge(block),
                             .kind = CPU_WEIGHT_EDGE,
                             .weight = block->weights,
-                            .f = stride,
-                            .x = x};
+                            .x = x,
+                            .x_stride = stride};
 }
 
 /* One call of relation_sum or relation_dot. */

@@ -46,6 +46,8 @@ size_t cpu_bytes(enum device_bytes what, const int64_t *size)
         return 2 * (size_t)column_sums(size) * sizeof(double);
     case DEVICE_BYTES_BATCH_NORM:
         return (size_t)(row_n_chunk(size[0]) * STATISTICS_N(size[1])) * sizeof(double);
+    case DEVICE_BYTES_PANEL:
+        return cpu_panel_bytes(size[0], size[1]);
     case DEVICE_BYTES_ATTENTION:
         return (size_t)attention_sums(size) * sizeof(double);
     case DEVICE_BYTES_RELATION_DOT:

@@ -249,6 +249,8 @@ size_t cuda_bytes(enum device_bytes what, const int64_t *size)
         return 2 * column_sum_bytes(size[0], size[1]);
     case DEVICE_BYTES_BATCH_NORM:
         return (size_t)(row_n_chunk(size[0]) * STATISTICS_N(size[1])) * sizeof(double);
+    case DEVICE_BYTES_PANEL:
+        return 0;
     case DEVICE_BYTES_ATTENTION:
         return attention_bytes(size[0], &(struct device_attention){.score = (enum device_score_kind)size[1],
                                                                    .n_head = size[2],

@@ -52,6 +52,7 @@ enum device_bytes {
     DEVICE_BYTES_CSR_LINEAR,   /* of csr_forward and csr_backward, for wᵀ and grad_wᵀ: n_col, f_out */
     DEVICE_BYTES_LAYER_NORM,   /* n, f */
     DEVICE_BYTES_BATCH_NORM,   /* n, f */
+    DEVICE_BYTES_PANEL,        /* of aggregate_sum: n_col at most, f */
     DEVICE_BYTES_ATTENTION,    /* of attention_backward_query: n_row, score, n_head, n_column, n_edge_column */
     DEVICE_BYTES_RELATION_DOT, /* n_relation, n_base */
     DEVICE_BYTES_BLOCK_MADE,   /* of block_sample and block_transpose: n_row, n_col, n_edge, bytes of an edge */

@@ -42,7 +42,7 @@ struct device_block {
     /* features of edges, which only attention reads (device_attention.n_edge_column): all blocks made from a part's
      * have its table. NULL: edges without features */
     const float *edge_table;
-    /* several blocks joined whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
+    /* several blocks merged whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
     bool bordered;
     void *schedule; /* the device's own: row ranges of even work, hub rows; made by block_open */
     /* the device's own, where sums_open was called: the block as a library takes it; made by block_open */
@@ -178,6 +178,7 @@ struct device_aggregate {
     bool begin;              /* start from the self term; the block must list every row (rows NULL) */
     bool apart;              /* not with begin: the block's edges are summed separately, from 0, and then added */
     bool finish;             /* apply row_scale at the end; likewise */
+    void *panel; /* DEVICE_BYTES_PANEL of as many columns as the block has, or more; NULL: none is there */
 };
 
 /* Sums over neighbours by a vendor library instead of the device's own kernels: their sizes. */

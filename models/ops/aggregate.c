@@ -244,6 +244,12 @@ void program_sums(const struct program *program, int64_t n_node, struct device_s
     }
 }
 
+size_t aggregate_linear_workspace(const struct program *program, const struct op *op, const struct device_ops *ops,
+                                  int64_t n)
+{
+    return DEVICE_BYTES(ops, PANEL, n, program->value[op->out].width);
+}
+
 void aggregate_linear(const struct op_call *call, const float *col, const float *self, const float *row)
 {
     const struct device_ops *ops = call->device->ops;
@@ -253,7 +259,8 @@ void aggregate_linear(const struct op_call *call, const float *col, const float 
                                          .row_scale = row,
                                          .begin = call->order.first,
                                          .apart = call->order.apart,
-                                         .finish = call->order.only};
+                                         .finish = call->order.only,
+                                         .panel = call->block->n_col <= call->n ? call->workspace : NULL};
     ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
     if (row != NULL && call->order.last && !call->order.only) {
         ops->rows_multiply(call->device, call->n, call->f, row, call->to, false, call->to);

@@ -43,9 +43,14 @@ void aggregate_return(const struct op_call *call, void (*own)(const struct op_ca
 void aggregate_linear(const struct op_call *call, const float *col, const float *self, const float *row);
 void aggregate_linear_pack(const struct op_call *call, const float *col, const float *row);
 
+/* Of aggregate_linear, for blocks of up to n columns. */
+size_t aggregate_linear_workspace(const struct program *program, const struct op *op, const struct device_ops *ops,
+                                  int64_t n);
+
 /* Rows one way, gradients of the output the other way, over the transposed blocks; of sampled rows, their
  * gradients. */
 #define AGGREGATE_LINEAR_PASSES(on_way_in, on_way_out, on_return, made_to_return)                                    \
+    .workspace = aggregate_linear_workspace,                                                                         \
     .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
                 .n_piece = 1,                                                                                        \
                 .piece = {OP_ROLE_IN_0},                                                                             \

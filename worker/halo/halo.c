@@ -196,10 +196,8 @@ static void pass_begin(struct trainer *t, const struct step *step)
 /* All blocks as one, where a sum reads rows that lie in the arena; else NULL. */
 static const struct device_block *merged_of(const struct halo *h)
 {
-    const struct step_operand *rows = step_operand(h->step, h->pass->piece[0]);
-    bool is_sum = aggregate_defs[h->op->aggregate]->is_linear;
-    bool in_arena = is_sum && !(rows->array == STEP_ARRAY_VALUE && rows->index == 0);
-    return in_arena && !h->step->stored ? merged_block(h->trainer->routes.merged, halo_blocks(h)) : NULL;
+    const struct trainer *t = h->trainer;
+    return memory_plan_merges(&t->plan, &t->program, h->op) ? merged_block(t->routes.merged, halo_blocks(h)) : NULL;
 }
 
 /* All own parts at once, from where the first one's rows are. */

@@ -92,7 +92,7 @@ static int64_t most_rows(const struct part_rows rows)
     return most;
 }
 
-/* The op's own scratch on the largest part that needs it, or on a window. */
+/* The op's own scratch on the largest part that needs it, on a window, or on merged parts. */
 static int64_t op_scratch(const struct memory_plan_input *in, const struct memory_plan *plan, const struct op *op)
 {
     int64_t most = 0, n_most = chain_takes_scratch(in->program, op) ? plan->arena.chain.n_window : INT64_MAX;
@@ -103,6 +103,9 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct memor
         bool halo = in->program->value[op->out].hop == PROGRAM_HOP_HALO;
         int64_t n = smaller(larger(in->own[i].n_own, payload) + (halo ? in->own[i].n_halo : 0), n_most);
         most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, n));
+    }
+    if (memory_plan_merges(plan, in->program, op)) {
+        most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, plan->rows.n_row));
     }
     return round_up(most, WORKSPACE_ALIGN);
 }
@@ -417,6 +420,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     memory_plan_halos(in, out);
     step_lists_lower(in->program, &out->steps);
     out->payloads.sample = memory_plan_sample(in);
+    memory_plan_merge(in, out);
     workspaces_plan(in, out);
     memory_plan_structure(in, out);
     memory_plan_buffers(in, out);

@@ -205,8 +205,9 @@ struct memory_plan {
     struct step_lists steps;                                /* the program lowered, with what is recomputed */
     struct memory_workspace (*workspace)[STEP_WORKSPACE_N]; /* n_op; of chains filled in by liveness_place */
     struct memory_workspace loss_workspace;
-    struct trace_limits trace;     /* output.trace: events of its epoch; none without */
-    bool merged[PART_DIRECTION_N]; /* all blocks are one (merged.h), where no row has too many edges */
+    struct trace_limits trace;        /* output.trace: events of its epoch; none without */
+    int64_t merged[PART_DIRECTION_N]; /* edges of all blocks, which are one (merged.h), where no row has too many;
+                                       * 0: they are not */
     struct memory_rows rows;
     struct memory_arena arena;
     struct memory_spill spill;
@@ -266,7 +267,14 @@ void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase 
                          int32_t hop, struct memory_plan *plan);
 void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memory_plan *plan);
 
-/* Bytes of blocks merged into one. */
+/* Blocks are merged where all parts are of this rank, all rows count in training, and blocks are many. rows and n_hop
+ * are laid out. */
+void memory_plan_merge(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Does this aggregate read rows that lie in the arena, over merged blocks where these are there? */
+bool memory_plan_merges(const struct memory_plan *plan, const struct program *program, const struct op *op);
+
+/* Bytes of one direction's blocks merged into one. */
 int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted);
 
 /* Rows of blocks with more edges than this on average gain nothing by merging: other parts' rows are nearer to each

@@ -45,15 +45,20 @@ static bool has_pair(const struct memory_plan_input *in, const struct memory_pla
     return false;
 }
 
+/* Is the op a sum over neighbours in training that walks this direction, over rows that lie in the arena? */
+static bool is_arena_sum(const struct program *program, const struct op *op, enum part_direction d)
+{
+    bool is_sum = op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->is_linear;
+    bool stored = is_sum && program->value[op->in[0]].hop == PROGRAM_HOP_HALO; /* whose rows lie apart */
+    return is_sum && !stored && !op->is_static && op->in[0] != 0 &&
+           (d == PART_DIRECTION_IN || program->value[op->out].needs_grad);
+}
+
 bool memory_plan_has_sums(const struct program *program, enum part_direction d)
 {
     bool any = false;
     for (int i = 0; i < program->n_op && !any; i++) {
-        const struct op *op = &program->op[i];
-        bool is_sum = op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->is_linear;
-        bool stored = is_sum && program->value[op->in[0]].hop == PROGRAM_HOP_HALO; /* whose rows lie apart */
-        any = is_sum && !stored && !op->is_static && op->in[0] != 0 &&
-              (d == PART_DIRECTION_IN || program->value[op->out].needs_grad);
+        any = is_arena_sum(program, &program->op[i], d);
     }
     return any;
 }
@@ -69,11 +74,8 @@ static bool is_local(const struct memory_plan_input *in, int d)
     return any && !remote;
 }
 
-/* Blocks are merged (merged.h) where all parts are of this rank, all rows count in training, and blocks are many.
- * Returns the bytes, with the scales of all rows. */
-static int64_t merged_plan(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
+void memory_plan_merge(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    int64_t n_bytes = 0;
     /* A library's sums are those of a block. */
     bool own = in->job->model.kernel == JOB_KERNEL_OWN;
     bool can = own && in->ops->merged_edges > 0 && plan->n_hop == 0 && plan->rows.n_row < DEVICE_BORDER;
@@ -85,10 +87,26 @@ static int64_t merged_plan(const struct memory_plan_input *in, bool scaled, stru
             n_block_row += pairs->n_pair * in->own[i].n_own;
         }
         bool many = n_edge <= MEMORY_MERGED_ROW_EDGES * n_block_row;
-        plan->merged[d] = can && many && memory_plan_has_sums(in->program, (enum part_direction)d) && is_local(in, d);
-        int64_t made = plan->merged[d] ? memory_merged_bytes(plan->rows.n_row, n_edge, in->own[0].weighted) : 0;
+        bool any = memory_plan_has_sums(in->program, (enum part_direction)d);
+        plan->merged[d] = can && many && any && is_local(in, d) ? n_edge : 0;
+    }
+}
+
+bool memory_plan_merges(const struct memory_plan *plan, const struct program *program, const struct op *op)
+{
+    bool any = plan->merged[PART_DIRECTION_IN] > 0 || plan->merged[PART_DIRECTION_OUT] > 0;
+    return any && is_arena_sum(program, op, PART_DIRECTION_IN);
+}
+
+/* Bytes of merged blocks, with the scales of all rows. */
+static int64_t merged_plan(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
+{
+    int64_t n_bytes = 0;
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        int64_t n_edge = plan->merged[d];
+        int64_t made = n_edge > 0 ? memory_merged_bytes(plan->rows.n_row, n_edge, in->own[0].weighted) : 0;
         n_bytes += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, made);
-        n_bytes += plan->merged[d] ? (int64_t)DEVICE_BYTES(in->ops, BLOCKS, 1, plan->rows.n_row, n_edge) : 0;
+        n_bytes += n_edge > 0 ? (int64_t)DEVICE_BYTES(in->ops, BLOCKS, 1, plan->rows.n_row, n_edge) : 0;
     }
     int64_t scales = n_bytes > 0 && scaled ? plan->rows.n_row * (int64_t)sizeof(float) : 0;
     return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, scales);

@@ -124,7 +124,7 @@ static enum status scale_open(const struct merged *merged, struct part_lent *out
 }
 
 enum status merged_open(const struct own_parts *own, const struct memory_rows *rows,
-                        const bool merges[PART_DIRECTION_N], int64_t most_edges, struct merged **out)
+                        const int64_t merges[PART_DIRECTION_N], int64_t most_edges, struct merged **out)
 {
     struct merged *merged = *out = memory_alloc(1, sizeof *merged);
     merged->own = own;
@@ -134,7 +134,7 @@ enum status merged_open(const struct own_parts *own, const struct memory_rows *r
     int n_side = symmetric ? 1 : PART_DIRECTION_N;
     enum status status = STATUS_OK;
     for (int d = 0; d < n_side && status == STATUS_OK; d++) {
-        if (merges[d]) {
+        if (merges[d] > 0) {
             status = side_open(merged, (enum part_direction)d, &merged->block[d], &merged->made[d]);
         }
     }
@@ -142,7 +142,7 @@ enum status merged_open(const struct own_parts *own, const struct memory_rows *r
         merged->block[PART_DIRECTION_OUT] = merged->block[PART_DIRECTION_IN];
     }
     /* Either direction scales: a rank whose in-edges come from others may have all of its out-edges to itself. */
-    bool any = merges[PART_DIRECTION_IN] || merges[PART_DIRECTION_OUT];
+    bool any = merges[PART_DIRECTION_IN] > 0 || merges[PART_DIRECTION_OUT] > 0;
     return status == STATUS_OK && any && scaled ? scale_open(merged, &merged->scale) : status;
 }
 

@@ -14,14 +14,15 @@
 
 struct merged;
 
-/* Directions that the plan merges, unless some row has more than most_edges edges. The parts are on the device.
+/* Directions that the plan merges (memory_plan.merged), unless some row has more than most_edges edges. The parts are
+ * on the device.
  *
  *   owns    borrows own and rows; the caller owns *out: merged_close, also after a failure
  *   errors  STATUS_NOMEM
  *   cost    the edges, twice
  */
 enum status merged_open(const struct own_parts *own, const struct memory_rows *rows,
-                        const bool merges[PART_DIRECTION_N], int64_t most_edges, struct merged **out);
+                        const int64_t merges[PART_DIRECTION_N], int64_t most_edges, struct merged **out);
 void merged_close(struct merged *merged);
 
 /* The block of a direction; NULL where blocks come one by one. */

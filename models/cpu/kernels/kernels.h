@@ -31,11 +31,13 @@ struct cpu_sum {
     const float *weight;
     const float *scale;
     const uint32_t *position;
-    int64_t f;
-    const float *x;
-    bool begin;    /* start from self or 0, not from out */
-    bool apart;    /* start from 0 and add what is at out at the end */
-    bool bordered; /* DEVICE_BORDER is set in columns; no permuted weights */
+    int64_t f;                /* columns of out, and of self */
+    int64_t column, n_column; /* those that are summed */
+    const float *x;           /* these columns of the rows at the other ends … */
+    int64_t x_stride;         /* … and floats from one row to the next */
+    bool begin;               /* start from self or 0, not from out */
+    bool apart;               /* start from 0 and add what is at out at the end */
+    bool bordered;            /* DEVICE_BORDER is set in columns; no permuted weights */
     const float *self;
     int64_t self_stride; /* f, or 0 where every row starts from the same one (a bias) */
     const float *self_scale;

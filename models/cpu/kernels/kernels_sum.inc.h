@@ -77,13 +77,13 @@ INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64
                       const int n_vector, const enum cpu_weight kind, const bool bordered, const bool whole,
                       lane_mask mask, vector *acc)
 {
-    const float *x = s->x + column;
+    const float *x = s->x + (column - s->column);
     for (int64_t e = begin; e < end; e++) {
         int64_t ahead = e + PREFETCH_EDGES(n_vector);
         ahead = ahead < s->n_edge - 1 ? ahead : s->n_edge - 1;
-        prefetch_row(x + edge_column(s, bordered, ahead) * s->f, n_vector, n_column);
+        prefetch_row(x + edge_column(s, bordered, ahead) * s->x_stride, n_vector, n_column);
         prefetch_weight(s, kind, bordered, ahead);
-        const float *row = x + edge_column(s, bordered, e) * s->f;
+        const float *row = x + edge_column(s, bordered, e) * s->x_stride;
         vector weight = vector_set(edge_weight(s, kind, bordered, e));
         for (int v = 0; v < n_vector; v++) {
             vector value = last_load(row, v, n_vector, whole, mask);
@@ -254,12 +254,12 @@ static int64_t smaller(int64_t a, int64_t b)
 TARGET static void sum_rows(const struct cpu_sum *s, int64_t first, int64_t end)
 {
     /* Several passes over the columns take turns on a few rows, whose edges and prefetched lines are still near. */
-    int64_t step = s->f <= VECTORS_MAX * LANES ? end - first : 8;
+    int64_t step = s->n_column <= VECTORS_MAX * LANES ? end - first : 8, end_column = s->column + s->n_column;
     for (int64_t r = first; r < end; r += step) {
-        for (int64_t column = 0, width; column < s->f; column += width) {
-            int n_vector = sum_vectors(s->f - column, VECTORS_MAX);
+        for (int64_t column = s->column, width; column < end_column; column += width) {
+            int n_vector = sum_vectors(end_column - column, VECTORS_MAX);
             const struct sum_functions *functions = &sum_functions[s->kind][n_vector];
-            width = smaller(n_vector * LANES, s->f - column);
+            width = smaller(n_vector * LANES, end_column - column);
             (s->bordered ? functions->bordered : functions->rows)(s, r, smaller(r + step, end), column, width);
         }
     }

@@ -141,6 +141,85 @@ Test(aggregate, rows_of_as_many_edges_as_may_be_merged_have_the_same_bits_in_one
     }
 }
 
+/* --- panels of columns --- */
+
+static int64_t degree_seven(int64_t row, int64_t n_row)
+{
+    (void)row;
+    (void)n_row;
+    return 7;
+}
+
+static int64_t degree_seven_and_hub(int64_t row, int64_t n_row)
+{
+    return row == n_row / 2 ? DEVICE_HUB_EDGES + 5 : 7;
+}
+
+/* The same bits with the scratch for panels as without. */
+static void panels_agree(struct device *device, struct device_block *block, int64_t f)
+{
+    const size_t n = (size_t)(block->n_row * f), n_panel = DEVICE_BYTES(device->ops, PANEL, block->n_col, f);
+    float *x = device_random((size_t)(block->n_col * f), 1), *scale = device_random((size_t)block->n_col, 2);
+    float *out = device_scratch(n * sizeof *out), *expected = device_scratch(n * sizeof *expected);
+    void *panel = device_scratch(n_panel);
+    cr_assert_gt(n_panel, 0);
+    for (int k = 0; k < 4; k++) {
+        struct device_aggregate how = {.col_scale = k & 1 ? scale : NULL,
+                                       .self = k < 2 ? x : NULL,
+                                       .self_scale = scale,
+                                       .row_scale = scale,
+                                       .begin = true,
+                                       .finish = k > 0};
+        device->ops->aggregate_sum(device, block, &how, f, x, expected);
+        how.panel = panel;
+        device->ops->aggregate_sum(device, block, &how, f, x, out);
+        cr_expect_arr_eq(out, expected, n * sizeof *out, "f = %d, %d", (int)f, k);
+        if (block->bordered) {
+            continue;
+        }
+        how.begin = false;
+        how.apart = k > 1;
+        device->ops->aggregate_sum(device, block, &how, f, x, out);
+        how.panel = NULL;
+        device->ops->aggregate_sum(device, block, &how, f, x, expected);
+        cr_expect_arr_eq(out, expected, n * sizeof *out, "added, f = %d, %d", (int)f, k);
+    }
+    free(panel);
+    free(expected);
+    free(out);
+    free(scale);
+    free(x);
+}
+
+Test(aggregate, sums_in_panels_of_columns_have_the_bits_of_sums_over_whole_rows)
+{
+    static const int64_t shapes[][2] = {{70000, 33}, {40000, 64}, {12000, 200}, {9000, 256}};
+    struct device *device;
+    cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct device_block block = device_graph(shapes[i][0], shapes[i][0],
+                                                 i == 0 ? degree_seven_and_hub : degree_seven);
+        block.bordered = i % 2 == 1;
+        for (int64_t e = 2; block.bordered && e < block.n_edge; e += 3) { /* where a block begins */
+            ((uint32_t *)(uintptr_t)block.cols)[e] |= DEVICE_BORDER;
+        }
+        cr_assert_eq(device_cpu.block_open(device, &block), STATUS_OK);
+        panels_agree(device, &block, shapes[i][1]);
+        device_cpu.block_close(device, &block);
+        device_graph_free(&block);
+    }
+    device_cpu.close(device);
+}
+
+Test(aggregate, a_panel_of_more_rows_takes_no_less)
+{
+    for (int64_t f = 1; f < 600; f += 31) {
+        for (int64_t n = 1000; n < 4000000; n = n * 5 / 4) {
+            cr_assert_geq(DEVICE_BYTES(&device_cpu, PANEL, n + n / 4, f), DEVICE_BYTES(&device_cpu, PANEL, n, f));
+        }
+    }
+}
+
 /* As a sum that another part makes and sends: from 0, and then added. */
 static void apart_agrees(struct device *device, const struct device_block *block, int64_t f)
 {
