@@ -86,8 +86,8 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
     if (schedule->n_piece > 0) {
         sum_hubs(device, schedule, sum);
     }
-    if (sum->n_edge * sum->n_column <
-        CPU_PARALLEL_MIN) { /* a parallel region of one thread costs more than a small block */
+    /* A parallel region of one thread costs more than a small block. */
+    if (sum->n_edge * sum->n_column < CPU_PARALLEL_MIN) {
         for (int64_t i = 0; i < schedule->n_range; i++) {
             kernels->sum_rows(sum, schedule->range[2 * i], schedule->range[2 * i + 1]);
         }

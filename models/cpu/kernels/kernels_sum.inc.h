@@ -203,7 +203,11 @@ INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, in
         for (int v = 0; v < n_vector; v++) {                                                                         \
             acc[v] = vector_set(0.0f);                                                                               \
         }                                                                                                            \
-        sum_edges(s, begin, end, column, n_column, n_vector, kind, false, false, mask, acc);                         \
+        if (n_column == (n_vector)*LANES) {                                                                          \
+            sum_edges(s, begin, end, column, n_column, n_vector, kind, false, true, mask, acc);                      \
+        } else {                                                                                                     \
+            sum_edges(s, begin, end, column, n_column, n_vector, kind, false, false, mask, acc);                     \
+        }                                                                                                            \
         for (int v = 0; v < n_vector; v++) {                                                                         \
             last_store(partial, v, n_vector, false, mask, acc[v]);                                                   \
         }                                                                                                            \
@@ -278,8 +282,10 @@ TARGET static void sum_piece(const struct cpu_sum *s, int64_t begin, int64_t end
     }
 }
 
-/* Running maxima of one row over n_vector vectors of columns; a later equal value does not replace an earlier one. */
-INLINE void max_row(const struct cpu_max *m, int64_t r, int64_t column, int64_t n_column, const int n_vector)
+/* Running maxima of one row over n_vector vectors of columns, which fill them (whole) or not; a later equal value does
+ * not replace an earlier one. */
+INLINE void max_row(const struct cpu_max *m, int64_t r, int64_t column, int64_t n_column, const int n_vector,
+                    const bool whole)
 {
     vector best[VECTORS_MAX];
     places place[VECTORS_MAX];
@@ -290,10 +296,10 @@ INLINE void max_row(const struct cpu_max *m, int64_t r, int64_t column, int64_t 
     for (int v = 0; v < n_vector; v++) {
         lane_mask lanes = v < n_vector - 1 ? all : mask;
         if (!m->begin) {
-            best[v] = vector_load_mask(out + v * LANES, lanes);
+            best[v] = last_load(out, v, n_vector, whole, mask);
             place[v] = places_load_mask(arg + v * LANES, lanes);
         } else if (m->self != NULL) {
-            best[v] = vector_load_mask(m->self + row * m->f + column + v * LANES, lanes);
+            best[v] = last_load(m->self + row * m->f + column, v, n_vector, whole, mask);
             place[v] = places_set(m->arg_base + (uint32_t)row);
         } else {
             best[v] = vector_set(-INFINITY);
@@ -306,13 +312,12 @@ INLINE void max_row(const struct cpu_max *m, int64_t r, int64_t column, int64_t 
         const float *x = m->x + m->cols[e] * m->f + column;
         places here = places_set(m->arg_base + m->cols[e]);
         for (int v = 0; v < n_vector; v++) {
-            vector value = v < n_vector - 1 ? vector_load(x + v * LANES) : vector_load_mask(x + v * LANES, mask);
-            vector_max_place(value, here, &best[v], &place[v]);
+            vector_max_place(last_load(x, v, n_vector, whole, mask), here, &best[v], &place[v]);
         }
     }
     for (int v = 0; v < n_vector; v++) {
         lane_mask lanes = v < n_vector - 1 ? all : mask;
-        vector_store_mask(out + v * LANES, lanes, best[v]);
+        last_store(out, v, n_vector, whole, mask, best[v]);
         places_store_mask(arg + v * LANES, lanes, place[v]);
     }
 }
@@ -324,14 +329,14 @@ TARGET static void max_rows(const struct cpu_max *m, int64_t first, int64_t end)
 /* A maximum needs two registers per vector of columns: at most half as many columns in one pass as a sum. */
 #define MAX_PASS(n_vector)                                                                                           \
     for (; m->f - column >= (n_vector)*LANES; column += (n_vector)*LANES) {                                          \
-        max_row(m, r, column, (n_vector)*LANES, n_vector);                                                           \
+        max_row(m, r, column, (n_vector)*LANES, n_vector, true);                                                     \
     }
         MAX_PASS(VECTORS_MAX / 2)
         MAX_PASS(VECTORS_MAX / 4)
         MAX_PASS(1)
 #undef MAX_PASS
         if (column < m->f) {
-            max_row(m, r, column, m->f - column, 1);
+            max_row(m, r, column, m->f - column, 1, false);
         }
     }
 }
