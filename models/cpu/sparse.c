@@ -89,19 +89,17 @@ void cpu_csr_close(struct device *device, struct device_csr *csr)
     csr->by_column = NULL;
 }
 
-#define TILE 32
+/* Rows and columns that one thread transposes at a time: whole vectors of both. */
+#define TILE 64
 
 /* to (columns × rows) = from (rows × columns) transposed */
 static void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, const float *from, float *to)
 {
-#pragma omp parallel for num_threads(device->n_thread) if (rows * columns >= CPU_PARALLEL_MIN)
-    for (int64_t c0 = 0; c0 < columns; c0 += TILE) {
-        for (int64_t r0 = 0; r0 < rows; r0 += TILE) {
-            for (int64_t c = c0; c < columns && c < c0 + TILE; c++) {
-                for (int64_t r = r0; r < rows && r < r0 + TILE; r++) {
-                    to[c * rows + r] = from[r * columns + c];
-                }
-            }
+#pragma omp parallel for collapse(2) num_threads(device->n_thread) if (rows * columns >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < rows; r += TILE) {
+        for (int64_t c = 0; c < columns; c += TILE) {
+            int64_t n_row = rows - r < TILE ? rows - r : TILE, n_col = columns - c < TILE ? columns - c : TILE;
+            device->kernels->transpose(n_row, n_col, from + r * columns + c, columns, to + c * rows + r, rows);
         }
     }
 }

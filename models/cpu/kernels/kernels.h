@@ -153,6 +153,8 @@ struct cpu_kernels {
     /* One row of rows_encode, whose residuals are that row's alone, and of rows_decode. */
     void (*encode_row)(const struct device_coding *how, const struct random_key *key, int64_t row, void *out);
     void (*decode_row)(enum device_codec codec, int64_t f, const void *from, float *out);
+    /* to (n_col × n_row) = from (n_row × n_col) transposed; steps: floats from one row to the next */
+    void (*transpose)(int64_t n_row, int64_t n_col, const float *from, int64_t from_step, float *to, int64_t to_step);
 };
 
 extern const struct cpu_kernels cpu_kernels_avx512;

@@ -223,3 +223,24 @@ TARGET static void column_sum(int64_t n, int64_t f, const float *x, double *sum)
         }
     }
 }
+
+/* 16 rows at a time, four columns of them as vectors. */
+TARGET static void transpose(int64_t n_row, int64_t n_col, const float *from, int64_t from_step, float *to,
+                             int64_t to_step)
+{
+    int64_t r = 0, whole = n_col / 4 * 4;
+    for (; r + 16 <= n_row; r += 16) {
+        const float *row[16];
+        for (int64_t i = 0; i < 16; i++) {
+            row[i] = from + (r + i) * from_step;
+        }
+        for (int64_t c = 0; c < whole; c += 4) {
+            parts_columns(row, c, 4, to + c * to_step + r, to_step);
+        }
+    }
+    for (int64_t c = 0; c < n_col; c++) {
+        for (int64_t i = c < whole ? r : 0; i < n_row; i++) {
+            to[c * to_step + i] = from[i * from_step + c];
+        }
+    }
+}
