@@ -47,7 +47,7 @@ static void setting_add(struct fleet_environment *environment, size_t *n, const 
     }
 }
 
-void fleet_environment_init(uint32_t n_thread, struct fleet_environment *out)
+void fleet_environment_init(uint32_t n_thread, bool have_cores, struct fleet_environment *out)
 {
     size_t n_own = 0;
     while (environ[n_own] != NULL) {
@@ -63,9 +63,10 @@ void fleet_environment_init(uint32_t n_thread, struct fleet_environment *out)
         setting_add(out, &n, "OMP_NUM_THREADS", text);
     }
     setting_add(out, &n, "OMP_PROC_BIND", "false"); /* bound threads of several workers would share the first cores */
-    /* Waiting threads sleep: on a busy machine, a spinning thread takes the core of the thread that it waits for. */
+    /* A waiting thread spins for about as long as sleeping and waking would take, and then sleeps. Where threads share
+     * cores it sleeps at once, since it would take the core of the thread that it waits for. */
     setting_add(out, &n, "OMP_WAIT_POLICY", "passive");
-    setting_add(out, &n, "GOMP_SPINCOUNT", "0");
+    setting_add(out, &n, "GOMP_SPINCOUNT", have_cores ? "1000" : "0");
     setting_add(out, &n, "UCX_HANDLE_ERRORS", "none");
     setting_add(out, &n, "UCX_WARN_UNUSED_ENV_VARS", "n");
 }
@@ -203,7 +204,8 @@ enum status fleet_launch(struct fleet *fleet)
         return status;
     }
     struct fleet_environment environment;
-    fleet_environment_init(fleet_n_thread(fleet->job, cores(), fleet->n_worker), &environment);
+    uint32_t n_core = cores(), n_thread = fleet_n_thread(fleet->job, n_core, fleet->n_worker);
+    fleet_environment_init(n_thread, (uint64_t)n_thread * fleet->n_worker <= n_core, &environment);
     for (uint32_t rank = 0; status == STATUS_OK && rank < fleet->n_worker; rank++) {
         status = worker_start(&fleet->workers[rank], program, environment.all);
     }

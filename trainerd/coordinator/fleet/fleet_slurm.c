@@ -61,7 +61,7 @@ enum status fleet_launch_slurm(struct fleet *fleet)
     argument_add(arguments, &n, timeout);
     argument_add(arguments, &n, NULL);
     struct fleet_environment environment;
-    fleet_environment_init((uint32_t)fleet->job->workers.threads, &environment);
+    fleet_environment_init((uint32_t)fleet->job->workers.threads, false, &environment);
     const struct fleet_child child = {.program = arguments[0],
                                       .arguments = arguments,
                                       .environment = environment.all,

@@ -131,7 +131,7 @@ enum status fleet_launch_ssh(struct fleet *fleet)
         return status;
     }
     struct fleet_environment environment;
-    fleet_environment_init((uint32_t)fleet->job->workers.threads, &environment);
+    fleet_environment_init((uint32_t)fleet->job->workers.threads, false, &environment);
     char *command = command_make(fleet, program, environment.all);
     if (hosts.n_slot < (int64_t)fleet->n_worker) { /* it was another file when workers were counted */
         status = status_fail(STATUS_CONFIG, "'%s' has %lld slots for %u workers", fleet->job->workers.hosts,

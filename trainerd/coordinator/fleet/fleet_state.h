@@ -205,8 +205,9 @@ struct fleet_environment {
     char settings[FLEET_N_SETTING][64];
     char **all; /* ends in NULL; the caller frees it */
 };
-/*   n_thread  0: what the machine has */
-void fleet_environment_init(uint32_t n_thread, struct fleet_environment *out);
+/*   n_thread    0: what the machine has
+ *   have_cores  all threads of the workers on the machine have a core each */
+void fleet_environment_init(uint32_t n_thread, bool have_cores, struct fleet_environment *out);
 
 /* The program of workers: workers.program, or trainer-worker beside this program. */
 enum status fleet_worker_program(const struct job *job, char out[PATH_MAX]);
