@@ -282,8 +282,8 @@ TARGET static void sum_piece(const struct cpu_sum *s, int64_t begin, int64_t end
     }
 }
 
-/* Running maxima of one row over n_vector vectors of columns, which fill them (whole) or not; a later equal value does
- * not replace an earlier one. */
+/* Running maxima of one row over n_vector vectors of columns (whole: all of them full); a later equal value does not
+ * replace an earlier one. */
 INLINE void max_row(const struct cpu_max *m, int64_t r, int64_t column, int64_t n_column, const int n_vector,
                     const bool whole)
 {
