@@ -33,12 +33,6 @@ INLINE void fetch_four(const struct run_rows *rows, int64_t i, int64_t c)
     }
 }
 
-/* A vector of columns; `whole`: all of its lanes are there. */
-INLINE vector columns_load(const float *at, const bool whole, lane_mask mask)
-{
-    return whole ? vector_load(at) : vector_load_mask(at, mask);
-}
-
 /* sum[k] += own · row of edge i + k, in 16 columns from c on: all, or those of the mask. */
 INLINE void dots_add(const struct run_rows *rows, int64_t i, int64_t column, const float *own, const bool fetch,
                      int64_t c, const bool whole, const lane_mask *mask, vector sum[4][PARTS])
@@ -147,13 +141,12 @@ struct some_columns {
     lane_mask mask;
 };
 
-/* n_sum sums of the same rows over some columns: the totals stay in registers while the edges stream by. `whole`: the
- * mask has all lanes. */
+/* n_sum sums of the same rows over some columns: the totals stay in registers while the edges stream by. */
 INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const struct weighted *sums,
-                        const int n_sum, const struct some_columns at, const int n_vector, const bool whole)
+                        const int n_sum, const struct some_columns at, const int n_vector)
 {
     const struct run_rows *rows = how->rows;
-    const bool is_wide = n_vector == 4 && at.head_step == 0;
+    const bool is_wide = n_vector == 4 && at.head_step == 0; /* whole vectors of one head */
     const int64_t fetch_from = is_wide && fetch == FETCH_REST ? LINE_FLOATS : 0,
                   span = (n_vector - 1) * at.step + LANES;
     const lane_mask start = how->scale == NULL ? mask_first(0) : at.mask;
@@ -178,7 +171,7 @@ INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const 
             }
         }
         for (int v = 0; v < n_vector; v++) {
-            vector x = columns_load(row + v * at.step, whole, at.mask);
+            vector x = columns_load(row + v * at.step, is_wide, at.mask);
             for (int s = 0; s < n_sum; s++) {
                 total[s][v] = vector_fma(vector_set(weight[s][v * at.head_step * RUN + i]), x, total[s][v]);
             }
@@ -186,11 +179,7 @@ INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const 
     }
     for (int v = 0; v < n_vector; v++) {
         for (int s = 0; s < n_sum; s++) {
-            if (whole) {
-                vector_store(out[s] + v * at.step, total[s][v]);
-            } else {
-                vector_store_mask(out[s] + v * at.step, at.mask, total[s][v]);
-            }
+            columns_store(out[s] + v * at.step, is_wide, at.mask, total[s][v]);
         }
     }
 }
@@ -206,16 +195,14 @@ INLINE void add_heads(const struct rows_sum *how, enum run_fetch fetch, const st
             int64_t at = h * n_column + c;
             n = WIDE;
             if (n_column - c >= n) {
-                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(LANES)}, 4,
-                            true);
+                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(LANES)}, 4);
                 continue;
             }
             n = smaller(n_column - c, LANES);
             if (n_together == 4) {
-                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 1, n_column, mask_first(n)}, 4,
-                            false);
+                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 1, n_column, mask_first(n)}, 4);
             } else {
-                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(n)}, 1, false);
+                add_columns(how, fetch, sums, n_sum, (struct some_columns){h, at, 0, LANES, mask_first(n)}, 1);
             }
         }
     }

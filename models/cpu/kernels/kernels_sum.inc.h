@@ -57,19 +57,30 @@ INLINE void prefetch_weight(const struct cpu_sum *s, enum cpu_weight kind, const
     }
 }
 
-/* Vector v of n_vector: a mask for the last one, unless the columns fill it (whole). */
+/* A vector of columns: those of a mask, unless all of them are there (whole). */
+INLINE vector columns_load(const float *at, const bool whole, lane_mask mask)
+{
+    return whole ? vector_load(at) : vector_load_mask(at, mask);
+}
+
+INLINE void columns_store(float *at, const bool whole, lane_mask mask, vector x)
+{
+    if (whole) {
+        vector_store(at, x);
+    } else {
+        vector_store_mask(at, mask, x);
+    }
+}
+
+/* Vector v of n_vector, of which the last one has a mask, unless the columns fill it (whole). */
 INLINE vector last_load(const float *at, int v, const int n_vector, const bool whole, lane_mask mask)
 {
-    return whole || v < n_vector - 1 ? vector_load(at + v * LANES) : vector_load_mask(at + v * LANES, mask);
+    return columns_load(at + v * LANES, whole || v < n_vector - 1, mask);
 }
 
 INLINE void last_store(float *at, int v, const int n_vector, const bool whole, lane_mask mask, vector x)
 {
-    if (whole || v < n_vector - 1) {
-        vector_store(at + v * LANES, x);
-    } else {
-        vector_store_mask(at + v * LANES, mask, x);
-    }
+    columns_store(at + v * LANES, whole || v < n_vector - 1, mask, x);
 }
 
 /* acc += Σ weight · x over edges begin … end-1, edge by edge, each one fma (without weights: one addition). */

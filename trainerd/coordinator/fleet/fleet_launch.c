@@ -63,8 +63,9 @@ void fleet_environment_init(uint32_t n_thread, bool have_cores, struct fleet_env
         setting_add(out, &n, "OMP_NUM_THREADS", text);
     }
     setting_add(out, &n, "OMP_PROC_BIND", "false"); /* bound threads of several workers would share the first cores */
-    /* A waiting thread spins for about as long as sleeping and waking would take, and then sleeps. Where threads
-     * share cores it sleeps at once, since it would take the core of the thread that it waits for. */
+    /* Parallel operations of a small graph follow each other within microseconds: a waiting thread spins for a moment
+     * before it sleeps. Where threads share cores it sleeps at once, since it would take the core of the thread that
+     * it waits for. */
     setting_add(out, &n, "OMP_WAIT_POLICY", "passive");
     setting_add(out, &n, "GOMP_SPINCOUNT", have_cores ? "1000" : "0");
     setting_add(out, &n, "UCX_HANDLE_ERRORS", "none");

@@ -161,7 +161,7 @@ static void panels_agree(struct device *device, struct device_block *block, int6
     const size_t n = (size_t)(block->n_row * f), n_panel = DEVICE_BYTES(device->ops, PANEL, block->n_col, f);
     float *x = device_random((size_t)(block->n_col * f), 1), *scale = device_random((size_t)block->n_col, 2);
     float *out = device_scratch(n * sizeof *out), *expected = device_scratch(n * sizeof *expected);
-    void *panel = device_scratch(n_panel);
+    float *panel = device_scratch(n_panel);
     cr_assert_gt(n_panel, 0);
     for (int k = 0; k < 4; k++) {
         struct device_aggregate how = {.col_scale = k & 1 ? scale : NULL,
@@ -174,6 +174,7 @@ static void panels_agree(struct device *device, struct device_block *block, int6
         how.panel = panel;
         device->ops->aggregate_sum(device, block, &how, f, x, out);
         cr_expect_arr_eq(out, expected, n * sizeof *out, "f = %d, %d", (int)f, k);
+        cr_assert_neq(panel[0], 0.0F, "no panel was made");
         if (block->bordered) {
             continue;
         }
