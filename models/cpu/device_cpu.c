@@ -4,6 +4,7 @@
 const struct device_ops device_cpu = {.name = "cpu",
                                       .unified = true,
                                       .n_window_float = (int64_t)1 << 16,
+                                      .n_chunk = 16,
                                       .codecs = DEVICE_CODECS_ALL,
                                       .merged_edges = DEVICE_HUB_EDGES,
 #define X(op) .op = cpu_##op,

@@ -5,6 +5,7 @@
 const struct device_ops device_cuda = {
     .name = CUDA_NAME,
     .n_window_float = CUDA_N_WINDOW_FLOAT,
+    .n_chunk = 1,
     .codecs = DEVICE_CODECS_ALL,
     .n_context = CUDA_CONTEXT_BYTES,
     .n_context_sums = CUDA_SPARSE_BYTES,

@@ -66,6 +66,7 @@ static enum status open_inside(int n_thread, struct device **out)
 
 const struct device_ops device_cuda_module = {.name = CUDA_NAME,
                                               .n_window_float = CUDA_N_WINDOW_FLOAT,
+                                              .n_chunk = 1,
                                               .codecs = DEVICE_CODECS_ALL,
                                               .n_context = CUDA_CONTEXT_BYTES,
                                               .n_context_sums = CUDA_SPARSE_BYTES,

@@ -65,6 +65,7 @@ struct device_ops {
 
     bool unified; /* all memory is the host's, DEVICE memory too, and operations are done when they return */
     int64_t n_window_float; /* of one array of a window of rows: some such arrays fit in the cache of one core */
+    int n_chunk;            /* of a fused chain at most: so many can be worked on at a time */
     uint32_t codecs;        /* that rows_encode has: bit c for enum device_codec c */
     int64_t n_context;      /* of its own memory: about the bytes of opening it, before it is opened */
     int64_t n_context_sums; /* likewise for sums_open */

@@ -2,9 +2,7 @@
 
 #include "protocol/base/log.h"
 
-/* Most chunks of a part: the threads that can share a chain, and its sets of gradients. */
-#define CHUNK_MIN 4
-#define CHUNK_MAX 16
+#define CHUNK_MIN 4 /* whatever memory they take, where a device shares chains at all */
 #define WINDOW_ROWS_MIN 32
 #define WINDOW_ROWS_SHARED 256 /* windows are not made smaller than this so that there are more of them */
 #define ROW_ALIGN 16
@@ -101,7 +99,7 @@ static int64_t widest(const struct program *program, bool passing)
 static int64_t window_rows(const struct program *program, const struct device_ops *ops, int64_t n_own)
 {
     int64_t rows = ops->n_window_float / widest(program, true) / ROW_ALIGN * ROW_ALIGN;
-    int64_t share = (n_own + CHUNK_MAX - 1) / CHUNK_MAX;
+    int64_t share = (n_own + ops->n_chunk - 1) / ops->n_chunk;
     share = larger((share + ROW_ALIGN - 1) / ROW_ALIGN * ROW_ALIGN, WINDOW_ROWS_SHARED);
     return smaller(larger(rows, WINDOW_ROWS_MIN), share);
 }
@@ -112,7 +110,7 @@ struct chain_rows chain_rows(const struct program *program, const struct device_
     /* The chunks' gradients and windows take at most half an array of the part, except for the least number of
      * chunks. */
     int64_t n_most = n_own * widest(program, false) / 2 / (program->n_weight + rows * widest(program, true));
-    int64_t n_chunk = smaller(smaller(n_window, CHUNK_MAX), larger(n_most, CHUNK_MIN));
+    int64_t n_chunk = smaller(smaller(n_window, ops->n_chunk), larger(n_most, CHUNK_MIN));
     return (struct chain_rows){.n_window = rows, .n_chunk = (int)larger(n_chunk, 1)};
 }
 

@@ -97,26 +97,33 @@ template <typename S> static __device__ __forceinline__ int lane_column(int firs
     return first_column + group_lane<S::LANES>() * S::W;
 }
 
+/* to = the S::W floats at x. ALIGNED: as the passes' argument is. */
+template <typename S, bool ALIGNED> static __device__ __forceinline__ void vector_take(const float *x, float *to)
+{
+    if (S::W == 4) {
+        const float4 four = ALIGNED ? vector_read<float4>(x)
+                                    : make_float4(__ldg(x), __ldg(x + 1), __ldg(x + 2), __ldg(x + 3));
+        to[0] = four.x;
+        to[1 % S::W] = four.y;
+        to[2 % S::W] = four.z;
+        to[3 % S::W] = four.w;
+    } else {
+        to[0] = vector_read<float>(x);
+    }
+}
+
 /* to = this lane's columns of a head that begins at x; 0 past the last column, or where there is nothing to read. */
-template <typename S>
+template <typename S, bool ALIGNED>
 static __device__ __forceinline__ void columns_read(const struct cuda_attention &a, const float *x, int first_column,
                                                     bool there, float to[S::N])
 {
-    const int first = lane_column<S>(first_column);
+    for (int i = 0; i < S::N; i++) {
+        to[i] = 0.0F;
+    }
     for (int v = 0; v < S::VECTORS; v++) {
-        const int c = first + v * S::LANES * S::W;
-        const bool reads = there && c < (int)a.n_column;
-        if (S::W == 4) {
-            const float4 four = !reads ? make_float4(0.0F, 0.0F, 0.0F, 0.0F)
-                                : a.aligned
-                                    ? vector_read<float4>(x + c)
-                                    : make_float4(__ldg(x + c), __ldg(x + c + 1), __ldg(x + c + 2), __ldg(x + c + 3));
-            to[v * S::W] = four.x;
-            to[v * S::W + 1 % S::W] = four.y;
-            to[v * S::W + 2 % S::W] = four.z;
-            to[v * S::W + 3 % S::W] = four.w;
-        } else {
-            to[v] = reads ? vector_read<float>(x + c) : 0.0F;
+        const int c = lane_column<S>(first_column) + v * S::LANES * S::W;
+        if (there && c < (int)a.n_column) {
+            vector_take<S, ALIGNED>(x + c, to + v * S::W);
         }
     }
 }

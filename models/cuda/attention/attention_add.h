@@ -33,7 +33,7 @@ static __device__ __forceinline__ void weighted_add(float weight, bool positive,
 
 /* Add edges begin … end-1, none of them to itself; rows: the other ends' rows of columns; positive: are both sums
  * wanted? */
-template <class P>
+template <class P, bool ALIGNED>
 static __device__ __forceinline__ void lanes_walk(const struct cuda_attention &a, const typename P::To &to,
                                                   const struct head_row &r, int64_t begin, int64_t end,
                                                   const float *rows, bool positive, typename P::Sums *s)
@@ -42,9 +42,13 @@ static __device__ __forceinline__ void lanes_walk(const struct cuda_attention &a
     constexpr int LANES = S::LANES, AHEAD = S::AHEAD;
     const unsigned mask = group_mask<LANES>();
     const int l = group_lane<LANES>();
-    const int64_t stride = a.n_head * a.n_column;
+    const uint32_t stride = (uint32_t)(a.n_head * a.n_column * sizeof(float)); /* in bytes */
     const typename P::Own own = P::own_load(a, to, r);
-    rows += (int64_t)r.h * a.n_column;
+    const char *columns[S::VECTORS]; /* this lane's in the first row; lanes without any read what is there */
+    for (int v = 0; v < S::VECTORS; v++) {
+        const int c = lane_column<S>(r.column) + v * LANES * S::W;
+        columns[v] = (const char *)(rows + (int64_t)r.h * a.n_column + (c < (int)a.n_column ? c : 0));
+    }
     uint32_t col = begin + l < end ? __ldg(a.cols + begin + l) : 0;
     for (int64_t at = begin; at < end; at += LANES) {
         const int n = (int)(end - at < LANES ? end - at : LANES);
@@ -55,11 +59,14 @@ static __device__ __forceinline__ void lanes_walk(const struct cuda_attention &a
         for (int e = 0; e < n; e += AHEAD) {
             float value[AHEAD][S::N], w[AHEAD];
             for (int k = 0; k < AHEAD; k++) {
+                const int last = e + k < n ? e + k : n - 1;
+                const uint64_t c = __shfl_sync(mask, col, last, LANES);
                 w[k] = __shfl_sync(mask, weight, e + k, LANES);
-                const uint32_t c = __shfl_sync(mask, col, e + k, LANES);
-                columns_read<S>(a, rows + (int64_t)c * stride, r.column, e + k < n, value[k]);
+                for (int v = 0; v < S::VECTORS; v++) {
+                    vector_take<S, ALIGNED>((const float *)(columns[v] + c * stride), value[k] + v * S::W);
+                }
             }
-            for (int k = 0; k < AHEAD; k++) { /* behind the last edge weights are 0 */
+            for (int k = 0; k < AHEAD; k++) { /* behind the last edge, whose row is read again, weights are 0 */
                 weighted_add<S>(w[k], positive, value[k], s);
             }
         }

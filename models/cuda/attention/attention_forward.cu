@@ -83,15 +83,16 @@ template <int SCORE, typename S> struct forward {
         end_columns<S> query, att;
     };
 
+    template <bool ALIGNED>
     static __device__ __forceinline__ Own own_load(const struct cuda_attention &a, const To &,
                                                    const struct head_row &r)
     {
         Own own = {};
         own.query.all = a.target.query + r.own * a.n_column;
-        columns_read<S>(a, own.query.all, r.column, true, own.query.x);
+        columns_read<S, ALIGNED>(a, own.query.all, r.column, true, own.query.x);
         if (SCORE == DEVICE_SCORE_MLP) {
             own.att.all = a.att + (int64_t)r.h * a.n_column;
-            columns_read<S>(a, own.att.all, r.column, true, own.att.x);
+            columns_read<S, ALIGNED>(a, own.att.all, r.column, true, own.att.x);
         }
         return own;
     }
@@ -103,18 +104,19 @@ template <int SCORE, typename S> struct forward {
         float value[AHEAD][S::N];
         float product[AHEAD], score[AHEAD];
 
+        template <bool ALIGNED>
         __device__ __forceinline__ void load(const struct cuda_attention &a, const struct head_row &r, const Own &own)
         {
             float key[AHEAD];
             for (int k = 0; k < AHEAD; k++) {
                 const struct device_attention_source &from = edge[k].is_self ? a.self_source : a.source;
                 const float *values = from.value + edge[k].head * a.n_column, *keys = NULL;
-                columns_read<S>(a, values, r.column, edge[k].there, value[k]);
+                columns_read<S, ALIGNED>(a, values, r.column, edge[k].there, value[k]);
                 key[k] = SCORE == DEVICE_SCORE_COSINE && edge[k].there ? __ldg(from.key + edge[k].head) : 0.0F;
                 if (SCORE == DEVICE_SCORE_DOT) {
                     float far[S::N];
                     keys = from.key + edge[k].head * a.n_column;
-                    columns_read<S>(a, keys, r.column, edge[k].there, far);
+                    columns_read<S, ALIGNED>(a, keys, r.column, edge[k].there, far);
                     product[k] = lane_product<SCORE, S>(a, own.query, own.att, edge[k].there ? keys : NULL, far);
                 } else {
                     product[k] = lane_product<SCORE, S>(a, own.query, own.att, edge[k].there ? values : NULL,
@@ -145,10 +147,11 @@ template <int SCORE, typename S> struct forward {
         }
     };
 
+    template <bool ALIGNED>
     static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
                                                 const struct head_row &r, int64_t begin, int64_t end, Sums *s)
     {
-        edges_walk<forward>(a, to, r, begin, end, s);
+        edges_walk<forward, ALIGNED>(a, to, r, begin, end, s);
     }
 
     static __device__ __forceinline__ Sums start(const struct cuda_attention &a, const To &to,
@@ -204,26 +207,29 @@ template <typename S> struct forward<DEVICE_SCORE_ADD, S> {
     }
 
     /* The first edge, to itself: a softmax of one. */
+    template <bool ALIGNED>
     static __device__ __forceinline__ void self_add(const struct cuda_attention &a, const To &to,
                                                     const struct head_row &r, Sums *s)
     {
         const float x = __ldg(a.self_source.key + r.own) + a.target.query[r.own];
         const bool kept = a.drop.threshold == 0 || edge_is_kept(a, r, (uint32_t)r.row, true), positive = x > 0.0F;
         float value[S::N];
-        columns_read<S>(a, a.self_source.value + r.own * a.n_column, r.column, true, value);
+        columns_read<S, ALIGNED>(a, a.self_source.value + r.own * a.n_column, r.column, true, value);
         s->row_max = score_of<DEVICE_SCORE_ADD>(a, x, 0.0F);
         s->norm = group_lane<S::LANES>() == 0 ? 1.0F : 0.0F;
         s->narrow = positive ? s->norm : 0.0F;
         weighted_add<S>(weight_signed(kept ? a.drop.keep_scale : 0.0F, positive), to.positive != NULL, value, s);
     }
 
+    template <bool ALIGNED>
     static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
                                                 const struct head_row &r, int64_t begin, int64_t end, Sums *s)
     {
         if (begin < r.begin) {
-            self_add(a, to, r, s);
+            self_add<ALIGNED>(a, to, r, s);
         }
-        lanes_walk<forward>(a, to, r, begin < r.begin ? r.begin : begin, end, a.source.value, to.positive != NULL, s);
+        lanes_walk<forward, ALIGNED>(a, to, r, begin < r.begin ? r.begin : begin, end, a.source.value,
+                                     to.positive != NULL, s);
         s->norm = group_sum<S::LANES>(s->norm);
         s->narrow = group_sum<S::LANES>(s->narrow);
     }

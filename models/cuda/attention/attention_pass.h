@@ -4,10 +4,11 @@
  * A group of lanes takes a head of a range of rows, row after row, a few edges at a time; the groups of a block take
  * a slice each of a long row's edges and join their sums in order. A pass is a struct template PASS<SCORE, S> with
  *   To, Own, Sums, Kept     where results go; the row's own numbers; a row's sums; what is added up over rows
- *   walk(a, to, r, begin, end, s)   adds edges begin … end-1: edges_walk, or of the score `add` lanes_walk
- *   Edges                   AHEAD edges: edge[AHEAD], load(a, r, own), add(a, own, sums)
- *   own_load(a, to, r)      start(a, to, r, empty): the sums before the first edge; empty: of another group than the
- *   store(a, to, r, s, kept)    first, or of rows that begin
+ *   walk<ALIGNED>(a, to, r, begin, end, s)  adds edges begin … end-1: edges_walk, or of the score `add` lanes_walk
+ *   Edges                   AHEAD edges: edge[AHEAD], load<ALIGNED>(a, r, own), add(a, own, sums)
+ *   own_load<ALIGNED>(a, to, r)     of `add` without ALIGNED
+ *   start(a, to, r, empty)  the sums before the first edge; empty: of another group than the first, or of rows that
+ *   store(a, to, r, s, kept)    begin
  *   finish(a, to, part, h, column, kept)    once for each range, or share of the long rows
  *   BLOCKS                  of a multiprocessor that its registers must suffice for
  */
@@ -16,13 +17,16 @@
 
 #include "models/cuda/attention/attention.h"
 
-template <class P>
+/* Threads of a block that takes rows which no groups share. */
+#define PASS_THREADS 128
+
+template <class P, bool ALIGNED>
 static __device__ __forceinline__ void edges_walk(const struct cuda_attention &a, const typename P::To &to,
                                                   const struct head_row &r, int64_t begin, int64_t end,
                                                   typename P::Sums *s)
 {
     constexpr int LANES = P::Shape::LANES;
-    const typename P::Own own = P::own_load(a, to, r);
+    const typename P::Own own = P::template own_load<ALIGNED>(a, to, r);
     for (int64_t at = begin; at < end; at += LANES) {
         const struct batch batch = batch_load<LANES>(a, r, at, end);
         for (int k = 0; k < batch.n; k += P::Edges::AHEAD) {
@@ -30,15 +34,28 @@ static __device__ __forceinline__ void edges_walk(const struct cuda_attention &a
             for (int i = 0; i < P::Edges::AHEAD; i++) {
                 edges.edge[i] = edge_of<LANES>(a, r, batch, at, k + i);
             }
-            edges.load(a, r, own);
+            edges.template load<ALIGNED>(a, r, own);
             edges.add(a, own, s);
         }
     }
 }
 
-/* A group takes one head of a range of rows, row after row. */
+/* All lanes of a group decide alike, once for all edges. */
 template <class P>
-__global__ void __launch_bounds__(BLOCK_THREADS, P::BLOCKS)
+static __device__ __forceinline__ void row_walk(const struct cuda_attention &a, const typename P::To &to,
+                                                const struct head_row &r, int64_t begin, int64_t end,
+                                                typename P::Sums *s)
+{
+    if (P::Shape::W == 1 || a.aligned) {
+        P::template walk<true>(a, to, r, begin, end, s);
+    } else {
+        P::template walk<false>(a, to, r, begin, end, s);
+    }
+}
+
+/* A group takes one head of a range of rows, row after row. Blocks are small: all wait for the longest row of one. */
+template <class P>
+__global__ void __launch_bounds__(PASS_THREADS, 2 * P::BLOCKS)
     pass_rows(const struct cuda_attention a, const typename P::To to, int64_t n_range, int64_t range_rows)
 {
     using S = typename P::Shape;
@@ -53,7 +70,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, P::BLOCKS)
                 r.column = column;
                 if (r.end - r.begin <= a.n_most) {
                     typename P::Sums s = P::start(a, to, r, a.begin);
-                    P::walk(a, to, r, r.first, r.end, &s);
+                    row_walk<P>(a, to, r, r.first, r.end, &s);
                     P::store(a, to, r, s, &kept);
                 }
             }
@@ -84,7 +101,7 @@ __global__ void __launch_bounds__(P::Shape::GROUPS *P::Shape::LANES, 1)
                 r.column = column;
                 group_slice<S>(r, &begin, &end);
                 typename P::Sums s = P::start(a, to, r, a.begin || threadIdx.x >= S::LANES);
-                P::walk(a, to, r, begin, end, &s);
+                row_walk<P>(a, to, r, begin, end, &s);
                 groups_join(joined, &s);
                 if (threadIdx.x < S::LANES) {
                     P::store(a, to, r, s, &kept);
@@ -103,8 +120,8 @@ static void shape_launch(const struct cuda_attention_grid &on, const struct cuda
                          const typename P::To &to, const typename P::To &long_to)
 {
     using S = typename P::Shape;
-    const unsigned grid = grid_of(on.n_range * a.n_head, BLOCK_THREADS / S::LANES);
-    LAUNCH((pass_rows<P>), grid, BLOCK_THREADS, on.stream, a, to, on.n_range, on.range_rows);
+    const unsigned grid = grid_of(on.n_range * a.n_head, PASS_THREADS / S::LANES);
+    LAUNCH((pass_rows<P>), grid, PASS_THREADS, on.stream, a, to, on.n_range, on.range_rows);
     if (on.n_share > 0) {
         LAUNCH((pass_long<P>), grid_of(on.n_share * a.n_head, 1), S::GROUPS * S::LANES, on.stream, a, long_to,
                on.n_share);

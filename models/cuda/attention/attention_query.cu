@@ -33,18 +33,19 @@ template <int SCORE, typename S> struct query {
         float log_sum, d; /* L, D */
     };
 
+    template <bool ALIGNED>
     static __device__ __forceinline__ Own own_load(const struct cuda_attention &a, const To &,
                                                    const struct head_row &r)
     {
         Own own;
         own.query.all = a.target.query + r.own * a.n_column;
         own.grad_out.all = a.target.grad_out + r.own * a.n_column;
-        columns_read<S>(a, own.query.all, r.column, true, own.query.x);
-        columns_read<S>(a, own.grad_out.all, r.column, true, own.grad_out.x);
+        columns_read<S, ALIGNED>(a, own.query.all, r.column, true, own.query.x);
+        columns_read<S, ALIGNED>(a, own.grad_out.all, r.column, true, own.grad_out.x);
         own.att.all = NULL;
         if (SCORE == DEVICE_SCORE_MLP) {
             own.att.all = a.att + (int64_t)r.h * a.n_column;
-            columns_read<S>(a, own.att.all, r.column, true, own.att.x);
+            columns_read<S, ALIGNED>(a, own.att.all, r.column, true, own.att.x);
         }
         own.log_sum = a.target.softmax[2 * r.own];
         own.d = a.target.softmax[2 * r.own + 1];
@@ -59,17 +60,18 @@ template <int SCORE, typename S> struct query {
         float value[AHEAD][S::N], keys[SCORE == DEVICE_SCORE_DOT ? AHEAD : 1][S::N];
         float key[AHEAD], product[AHEAD], g[AHEAD];
 
+        template <bool ALIGNED>
         __device__ __forceinline__ void load(const struct cuda_attention &a, const struct head_row &r, const Own &own)
         {
             const end_columns<S> &att = own.att;
             for (int k = 0; k < AHEAD; k++) {
                 const struct device_attention_source &from = edge[k].is_self ? a.self_source : a.source;
                 const float *values = edge[k].there ? from.value + edge[k].head * a.n_column : NULL;
-                columns_read<S>(a, values, r.column, edge[k].there, value[k]);
+                columns_read<S, ALIGNED>(a, values, r.column, edge[k].there, value[k]);
                 key[k] = 0.0F;
                 if (SCORE == DEVICE_SCORE_DOT) {
                     const float *all = edge[k].there ? from.key + edge[k].head * a.n_column : NULL;
-                    columns_read<S>(a, all, r.column, edge[k].there, keys[k]);
+                    columns_read<S, ALIGNED>(a, all, r.column, edge[k].there, keys[k]);
                     product[k] = lane_product<SCORE, S>(a, own.query, att, all, keys[k]);
                 } else {
                     product[k] = lane_product<SCORE, S>(a, own.query, att, values, value[k]);
@@ -108,10 +110,11 @@ template <int SCORE, typename S> struct query {
         }
     };
 
+    template <bool ALIGNED>
     static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
                                                 const struct head_row &r, int64_t begin, int64_t end, Sums *s)
     {
-        edges_walk<query>(a, to, r, begin, end, s);
+        edges_walk<query, ALIGNED>(a, to, r, begin, end, s);
     }
 
     static __device__ __forceinline__ Sums start(const struct cuda_attention &, const To &, const struct head_row &,

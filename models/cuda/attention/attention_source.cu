@@ -44,20 +44,21 @@ template <int SCORE, typename S> struct source {
         float key;
     };
 
+    template <bool ALIGNED>
     static __device__ __forceinline__ Own own_load(const struct cuda_attention &a, const To &,
                                                    const struct head_row &r)
     {
         Own own;
         own.value.all = a.source.value + r.own * a.n_column;
-        columns_read<S>(a, own.value.all, r.column, true, own.value.x);
+        columns_read<S, ALIGNED>(a, own.value.all, r.column, true, own.value.x);
         own.att.all = own.keys.all = NULL;
         own.key = 0.0F;
         if (SCORE == DEVICE_SCORE_MLP) {
             own.att.all = a.att + (int64_t)r.h * a.n_column;
-            columns_read<S>(a, own.att.all, r.column, true, own.att.x);
+            columns_read<S, ALIGNED>(a, own.att.all, r.column, true, own.att.x);
         } else if (SCORE == DEVICE_SCORE_DOT) {
             own.keys.all = a.source.key + r.own * a.n_column;
-            columns_read<S>(a, own.keys.all, r.column, true, own.keys.x);
+            columns_read<S, ALIGNED>(a, own.keys.all, r.column, true, own.keys.x);
         } else {
             own.key = a.source.key[r.own];
         }
@@ -71,18 +72,19 @@ template <int SCORE, typename S> struct source {
         float grad_out[AHEAD][S::N], query[AHEAD][S::N];
         float product[AHEAD], g[AHEAD], log_sum[AHEAD], d[AHEAD];
 
+        template <bool ALIGNED>
         __device__ __forceinline__ void load(const struct cuda_attention &a, const struct head_row &r, const Own &own)
         {
             for (int k = 0; k < AHEAD; k++) {
                 const struct device_attention_target &from = edge[k].is_self ? a.self_target : a.target;
                 const bool there = edge[k].there;
                 const float *grads = there ? from.grad_out + edge[k].head * a.n_column : NULL;
-                columns_read<S>(a, grads, r.column, there, grad_out[k]);
+                columns_read<S, ALIGNED>(a, grads, r.column, there, grad_out[k]);
                 log_sum[k] = there ? __ldg(from.softmax + 2 * edge[k].head) : 0.0F;
                 d[k] = there ? __ldg(from.softmax + 2 * edge[k].head + 1) : 0.0F;
                 const float *queries = there ? from.query + edge[k].head * a.n_column : NULL;
                 const end_columns<S> &mine = SCORE == DEVICE_SCORE_DOT ? own.keys : own.value;
-                columns_read<S>(a, queries, r.column, there, query[k]);
+                columns_read<S, ALIGNED>(a, queries, r.column, there, query[k]);
                 product[k] = lane_product<SCORE, S>(a, mine, own.att, queries, query[k]);
                 g[k] = lane_product<DEVICE_SCORE_DOT, S>(a, own.value, own.att, grads, grad_out[k]);
             }
@@ -116,10 +118,11 @@ template <int SCORE, typename S> struct source {
         }
     };
 
+    template <bool ALIGNED>
     static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
                                                 const struct head_row &r, int64_t begin, int64_t end, Sums *s)
     {
-        edges_walk<source>(a, to, r, begin, end, s);
+        edges_walk<source, ALIGNED>(a, to, r, begin, end, s);
     }
 
     static __device__ __forceinline__ Sums start(const struct cuda_attention &, const To &, const struct head_row &,
@@ -182,23 +185,25 @@ template <typename S> struct source<DEVICE_SCORE_ADD, S> {
         return weight_signed(kept ? alpha * a.drop.keep_scale : 0.0F, x > 0.0F);
     }
 
+    template <bool ALIGNED>
     static __device__ __forceinline__ void self_add(const struct cuda_attention &a, const struct head_row &r, Own key,
                                                     Sums *s)
     {
         const bool kept = a.drop.threshold == 0 || edge_is_kept(a, r, (uint32_t)r.row, true);
         const float weight = weigh(a, key, end_read(a.self_target, r.own), group_lane<S::LANES>() == 0, kept, s);
         float grad[S::N];
-        columns_read<S>(a, a.self_target.grad_out + r.own * a.n_column, r.column, true, grad);
+        columns_read<S, ALIGNED>(a, a.self_target.grad_out + r.own * a.n_column, r.column, true, grad);
         weighted_add<S>(__shfl_sync(group_mask<S::LANES>(), weight, 0, S::LANES), true, grad, s);
     }
 
+    template <bool ALIGNED>
     static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
                                                 const struct head_row &r, int64_t begin, int64_t end, Sums *s)
     {
         if (begin < r.begin) {
-            self_add(a, r, own_load(a, to, r), s);
+            self_add<ALIGNED>(a, r, own_load(a, to, r), s);
         }
-        lanes_walk<source>(a, to, r, begin < r.begin ? r.begin : begin, end, a.target.grad_out, true, s);
+        lanes_walk<source, ALIGNED>(a, to, r, begin < r.begin ? r.begin : begin, end, a.target.grad_out, true, s);
         s->narrow = group_sum<S::LANES>(s->narrow);
     }
 
@@ -216,7 +221,7 @@ template <typename S> struct source<DEVICE_SCORE_ADD, S> {
         float value[S::N];
         double product = 0.0;
         columns_add<S>(a, r, s.wide[0], to.value);
-        columns_read<S>(a, a.source.value + r.own * a.n_column, r.column, true, value);
+        columns_read<S, false>(a, a.source.value + r.own * a.n_column, r.column, true, value);
         for (int i = 0; i < S::N; i++) {
             const double all = (double)s.wide[0][i], positive = (double)s.wide[1][i];
             product += (slope * all + (1.0 - slope) * positive) * (double)value[i];

@@ -273,6 +273,7 @@ void strict_chunks_run(struct device *device, int n_chunk, void (*run)(void *con
 
 const struct device_ops device_strict = {.name = "strict",
                                          .n_window_float = 64, /* several windows of a test's few rows */
+                                         .n_chunk = 16,
                                          .codecs = DEVICE_CODECS_ALL,
 #define X(op) .op = strict_##op,
                                          DEVICE_OP_LIST(X)
