@@ -8,6 +8,7 @@
 #include "partition/methods/partition_metis.h"
 #include "partition/graph/undirected.h"
 #include "partition/methods/partition_method.h"
+#include "partition/methods/partition_shrunk.h"
 #include "partition/part/partition.h"
 #include "protocol/base/cgroup.h"
 #include "protocol/base/memory.h"
@@ -31,6 +32,8 @@
 enum { CHILD_DONE, CHILD_NOMEM, CHILD_FAILED };
 
 _Static_assert(sizeof(idx_t) == sizeof(int32_t), "undirected_build makes METIS's indices 32 bits wide");
+
+#define ENTRIES_FEW (1 << 20) /* METIS takes a second for a graph of so many */
 
 #define TEXT_OF(value) #value
 #define TEXT(value) TEXT_OF(value)
@@ -76,21 +79,6 @@ struct child {
     int to_parent, words;
 };
 
-/* METIS's own return code. */
-static int metis(const struct call *call, int32_t *owner)
-{
-    idx_t options[METIS_NOPTIONS];
-    METIS_SetDefaultOptions(options);
-    options[METIS_OPTION_NUMBERING] = 0;
-    options[METIS_OPTION_SEED] = (idx_t)call->job->partition.seed;
-    options[METIS_OPTION_OBJTYPE] = call->objective == JOB_OBJECTIVE_VOLUME ? METIS_OBJTYPE_VOL : METIS_OBJTYPE_CUT;
-    idx_t n_node = (idx_t)call->graph->n_node;
-    idx_t n_constraint = constraint_count(call->job->partition.balance);
-    idx_t parts = call->n_part, value = 0;
-    return METIS_PartGraphKway(&n_node, &n_constraint, call->graph->indptr, call->graph->indices, call->weight, NULL,
-                               NULL, &parts, NULL, NULL, options, &value, owner);
-}
-
 void metis_obey(int code)
 {
     static off_t n_seen;
@@ -101,6 +89,35 @@ void metis_obey(int code)
         raise(number);
     }
     n_seen = n_printed;
+}
+
+/* Returns 0, or METIS's own code. */
+static int metis(const void *context, const struct weighted_graph *graph, int32_t *owner)
+{
+    const struct call *call = context;
+    idx_t options[METIS_NOPTIONS];
+    METIS_SetDefaultOptions(options);
+    options[METIS_OPTION_NUMBERING] = 0;
+    options[METIS_OPTION_SEED] = (idx_t)call->job->partition.seed;
+    options[METIS_OPTION_OBJTYPE] = call->objective == JOB_OBJECTIVE_VOLUME ? METIS_OBJTYPE_VOL : METIS_OBJTYPE_CUT;
+    idx_t n_node = graph->n_node, n_constraint = graph->n_constraint, parts = call->n_part, value = 0;
+    int code = METIS_PartGraphKway(&n_node, &n_constraint, graph->indptr, graph->indices, graph->node_weight, NULL,
+                                   graph->edge_weight, &parts, NULL, NULL, options, &value, owner);
+    metis_obey(code);
+    return code == METIS_OK ? 0 : code;
+}
+
+/* Volumes are of whole graphs: a shrunk one does not tell how many of a cluster's rows travel. */
+static int parts_make(const struct call *call, int32_t *owner)
+{
+    const struct weighted_graph graph = {.n_node = (int32_t)call->graph->n_node,
+                                         .n_constraint = constraint_count(call->job->partition.balance),
+                                         .indptr = call->graph->indptr,
+                                         .indices = call->graph->indices,
+                                         .node_weight = call->weight};
+    return call->objective == JOB_OBJECTIVE_VOLUME
+               ? metis(call, &graph, owner)
+               : shrunk_parts(&graph, ENTRIES_FEW, call->n_part, metis, call, owner);
 }
 
 /* The process that runs METIS. It ends with its parent, and by the signals that end a process: its parent handles
@@ -122,12 +139,11 @@ _Noreturn static void child_run(const struct call *call, const struct child *chi
     if (nowhere < 0 || dup2(nowhere, STDOUT_FILENO) < 0 || dup2(child->words, STDERR_FILENO) < 0) {
         _exit(CHILD_FAILED);
     }
-    int code = metis(call, owner);
-    metis_obey(code);
-    if (code == METIS_OK) {
+    int code = parts_make(call, owner);
+    if (code == 0) {
         metis_parts_number(call->graph, call->n_part, (int32_t)call->job->partition.seed, owner);
     }
-    if (code == METIS_OK && file_write(child->to_parent, owner, (size_t)call->graph->n_node * sizeof *owner) == 0) {
+    if (code == 0 && file_write(child->to_parent, owner, (size_t)call->graph->n_node * sizeof *owner) == 0) {
         _exit(CHILD_DONE);
     }
     _exit(code == METIS_ERROR_MEMORY ? CHILD_NOMEM : CHILD_FAILED);

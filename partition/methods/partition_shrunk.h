@@ -1,0 +1,36 @@
+/* Parts of a large graph by way of smaller ones: nodes that belong together become one, the graph of these is
+ * partitioned, and nodes at borders then move to the part that they have most edges with.
+ *
+ * Independent of METIS. One thread, no random numbers: the same graph gives the same parts.
+ *
+ * source  Meyerhenke, Sanders & Schulz, "Partitioning complex networks via size-constrained clustering" (2014)
+ */
+#ifndef PARTITION_PARTITION_SHRUNK_H
+#define PARTITION_PARTITION_SHRUNK_H
+
+#include <stdint.h>
+
+#define SHRUNK_N_CONSTRAINT 2
+
+/* Symmetric, without loops. */
+struct weighted_graph {
+    int32_t n_node, n_constraint;
+    int32_t *indptr, *indices; /* n_node + 1; indptr[n_node] */
+    int32_t *edge_weight;      /* likewise; NULL: 1 each */
+    int32_t *node_weight;      /* n_node × n_constraint */
+};
+
+/* Partitions a graph that is small enough: fills owner (n_node), and returns 0, or what shrunk_parts returns then. */
+typedef int shrunk_method(const void *context, const struct weighted_graph *graph, int32_t *owner);
+
+/* Fill owner (n_node) with part numbers below n_part. Graphs of fewer than n_entry_few entries are the method's at
+ * once.
+ *
+ *   returns  what the method does
+ *   cost     some fifteen scans of the edges with a random access each; memory for a copy of the shrunk graph, and 16
+ *            bytes a node. Aborts without memory, as memory_alloc
+ */
+int shrunk_parts(const struct weighted_graph *graph, int32_t n_entry_few, int32_t n_part, shrunk_method *method,
+                 const void *context, int32_t *owner);
+
+#endif
