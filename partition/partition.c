@@ -62,10 +62,6 @@ static enum status cut(const struct dataset *dataset, const struct job *job, boo
     return order_build(dataset, partition->owner, partition->n_part, partition->part_begin, partition->order);
 }
 
-#define METIS_ENTRY_BYTES 48 /* of an edge, in one direction, over all levels of METIS's graphs */
-#define METIS_NODE_BYTES 320
-#define METIS_LEAST_BYTES (4 << 20)
-
 static bool is_cut_by_metis(const struct job *job)
 {
     return job->partition.method == JOB_METHOD_METIS && job->partition.parts > 1;
@@ -73,9 +69,7 @@ static bool is_cut_by_metis(const struct job *job)
 
 int64_t partition_metis_bytes(const struct dataset *dataset, const struct job *job)
 {
-    int64_t n_entry = dataset->symmetric ? dataset->n_edge : 2 * dataset->n_edge;
-    return is_cut_by_metis(job) ? METIS_LEAST_BYTES + METIS_ENTRY_BYTES * n_entry + METIS_NODE_BYTES * dataset->n_node
-                                : 0;
+    return is_cut_by_metis(job) ? metis_bytes(dataset, job) : 0;
 }
 
 bool partition_is_kept(const struct dataset *dataset, const struct job *job)

@@ -31,6 +31,9 @@ enum status partition_file_parts(const struct dataset *dataset, const struct job
  * cost    16 bytes per undirected entry at its peak, and METIS's own copies */
 enum status partition_metis(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
 
+/* About the bytes that partition_metis takes at its peak, beside the dataset's. */
+int64_t metis_bytes(const struct dataset *dataset, const struct job *job);
+
 /* Weight of a node for job->partition.balance: 1, its stored in-edges + 1, or their mean. */
 int64_t partition_weight(const struct dataset *dataset, int balance, int64_t node);
 

@@ -35,6 +35,13 @@ _Static_assert(sizeof(idx_t) == sizeof(int32_t), "undirected_build makes METIS's
 
 #define ENTRIES_FEW (1 << 20) /* METIS takes a second for a graph of so many */
 
+/* Of METIS, and of what is shrunk before, over all levels; of an edge in one direction. */
+#define METIS_LEAST_BYTES (4 << 20)
+#define METIS_ENTRY_BYTES 48
+#define METIS_NODE_BYTES 320
+#define SHRUNK_ENTRY_BYTES 10
+#define SHRUNK_NODE_BYTES 48
+
 #define TEXT_OF(value) #value
 #define TEXT(value) TEXT_OF(value)
 
@@ -303,6 +310,17 @@ static enum status improve(const struct call *volume_call, int32_t *owner)
     }
     memory_release(MEMORY_OTHER, other, n, sizeof *other);
     return status;
+}
+
+int64_t metis_bytes(const struct dataset *dataset, const struct job *job)
+{
+    int64_t n_entry = dataset->symmetric ? dataset->n_edge : 2 * dataset->n_edge, n_node = dataset->n_node;
+    int64_t n_cluster = SHRUNK_CLUSTERS_A_PART * job->partition.parts, n_left = n_cluster * n_cluster;
+    n_left = n_left < ENTRIES_FEW / 2 ? ENTRIES_FEW / 2 : n_left; /* hardly any graph is left with more */
+    if (job->partition.objective == JOB_OBJECTIVE_VOLUME || n_entry < ENTRIES_FEW || n_left >= n_entry) {
+        return METIS_LEAST_BYTES + METIS_ENTRY_BYTES * n_entry + METIS_NODE_BYTES * n_node;
+    }
+    return METIS_LEAST_BYTES + METIS_ENTRY_BYTES * n_left + SHRUNK_ENTRY_BYTES * n_entry + SHRUNK_NODE_BYTES * n_node;
 }
 
 enum status partition_metis(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner)

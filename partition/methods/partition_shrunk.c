@@ -6,8 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define SHRINK_LEAST 0.9   /* a graph is not shrunk if more nodes than this share would be left */
-#define CLUSTERS_A_PART 64 /* a cluster has at most this fraction of a part's weight */
+#define SHRINK_LEAST 0.9 /* a graph is not shrunk if more nodes than this share would be left */
 #define CLUSTER_PASSES 4
 #define REFINE_PASSES 20
 #define MOVED_FEW 5000 /* stop when fewer than 1 / MOVED_FEW of the nodes moved */
@@ -223,7 +222,7 @@ static struct weighted_graph shrink(const struct weighted_graph *graph, int32_t 
         of[v] = v;
     }
     struct groups g = groups_open(graph, of, graph->n_node);
-    groups_limit(&g, (double)n_part * CLUSTERS_A_PART, 1.0);
+    groups_limit(&g, (double)n_part * SHRUNK_CLUSTERS_A_PART, 1.0);
     loners_join(&g);
     groups_passes(&g, CLUSTER_PASSES, false);
     int32_t n = clusters_number(graph, of, g.touched);

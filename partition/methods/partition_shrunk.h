@@ -11,6 +11,7 @@
 #include <stdint.h>
 
 #define SHRUNK_N_CONSTRAINT 2
+#define SHRUNK_CLUSTERS_A_PART 64 /* what becomes one node has at most this fraction of a part's weight */
 
 /* Symmetric, without loops. */
 struct weighted_graph {
