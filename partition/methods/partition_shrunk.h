@@ -28,8 +28,8 @@ typedef int shrunk_method(const void *context, const struct weighted_graph *grap
  * once.
  *
  *   returns  what the method does
- *   cost     some fifteen scans of the edges with a random access each; memory for a copy of the shrunk graph, and 16
- *            bytes a node. Aborts without memory, as memory_alloc
+ *   cost     up to 25 scans of each level's edges, a random access each; copies of the shrunk graphs, and 24 bytes a
+ *            node. Aborts without memory, as memory_alloc
  */
 int shrunk_parts(const struct weighted_graph *graph, int32_t n_entry_few, int32_t n_part, shrunk_method *method,
                  const void *context, int32_t *owner);
