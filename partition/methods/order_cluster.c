@@ -4,6 +4,7 @@
  * cap keeps a label from flooding the graph, and a cluster's rows within a cache.
  */
 #include "partition/methods/order.h"
+#include "partition/methods/scatter.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
@@ -21,14 +22,6 @@ struct clusters {
     uint32_t *count;   /* n_node: links to each label while they are counted, else 0 */
     uint32_t *touched; /* labels whose count is not 0 */
 };
-
-/* Scatters equally good labels, so that a label does not spread because of its number. */
-static uint32_t scatter(uint32_t label, uint32_t pass)
-{
-    uint32_t x = (label ^ pass * 0x9e3779b9u) * 0x7feb352du;
-    x = (x ^ x >> 15) * 0x846ca68bu;
-    return x ^ x >> 16;
-}
 
 static uint32_t best_label(struct clusters *c, int64_t v, uint32_t pass)
 {

@@ -28,7 +28,7 @@ enum status partition_file_parts(const struct dataset *dataset, const struct job
 /* METIS, k-way. For the least volume it also tries the least cut, and keeps the result with less volume.
  * errors  STATUS_DATA more than 2^31 - 1 entries once made undirected · STATUS_NOMEM · STATUS_PEER METIS was killed
  *         from outside · STATUS_BUG METIS gave up
- * cost    16 bytes per undirected entry at its peak, and METIS's own copies */
+ * cost    16 bytes per undirected entry at its peak, and METIS's own copies, or those of coarsened graphs */
 enum status partition_metis(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner);
 
 /* About the bytes that partition_metis takes at its peak, beside the dataset's. */

@@ -7,8 +7,8 @@
  */
 #include "partition/methods/partition_metis.h"
 #include "partition/graph/undirected.h"
+#include "partition/methods/partition_coarsen.h"
 #include "partition/methods/partition_method.h"
-#include "partition/methods/partition_shrunk.h"
 #include "partition/part/partition.h"
 #include "protocol/base/cgroup.h"
 #include "protocol/base/memory.h"
@@ -35,12 +35,12 @@ _Static_assert(sizeof(idx_t) == sizeof(int32_t), "undirected_build makes METIS's
 
 #define ENTRIES_FEW (1 << 20) /* METIS takes a second for a graph of so many */
 
-/* Of METIS, and of what is shrunk before, over all levels; of an edge in one direction. */
+/* Of METIS, and of what is coarsened before, over all levels; of an edge in one direction. */
 #define METIS_LEAST_BYTES (4 << 20)
 #define METIS_ENTRY_BYTES 48
 #define METIS_NODE_BYTES 320
-#define SHRUNK_ENTRY_BYTES 10
-#define SHRUNK_NODE_BYTES 48
+#define COARSEN_ENTRY_BYTES 10
+#define COARSEN_NODE_BYTES 48
 
 #define TEXT_OF(value) #value
 #define TEXT(value) TEXT_OF(value)
@@ -114,7 +114,7 @@ static int metis(const void *context, const struct weighted_graph *graph, int32_
     return code == METIS_OK ? 0 : code;
 }
 
-/* Volumes are of whole graphs: a shrunk one does not tell how many of a cluster's rows travel. */
+/* Volumes are of whole graphs: a coarsened one does not tell how many of a cluster's rows travel. */
 static int parts_make(const struct call *call, int32_t *owner)
 {
     const struct weighted_graph graph = {.n_node = (int32_t)call->graph->n_node,
@@ -124,7 +124,7 @@ static int parts_make(const struct call *call, int32_t *owner)
                                          .node_weight = call->weight};
     return call->objective == JOB_OBJECTIVE_VOLUME
                ? metis(call, &graph, owner)
-               : shrunk_parts(&graph, ENTRIES_FEW, call->n_part, metis, call, owner);
+               : coarsen_parts(&graph, ENTRIES_FEW, call->n_part, metis, call, owner);
 }
 
 /* The process that runs METIS. It ends with its parent, and by the signals that end a process: its parent handles
@@ -315,12 +315,13 @@ static enum status improve(const struct call *volume_call, int32_t *owner)
 int64_t metis_bytes(const struct dataset *dataset, const struct job *job)
 {
     int64_t n_entry = dataset->symmetric ? dataset->n_edge : 2 * dataset->n_edge, n_node = dataset->n_node;
-    int64_t n_cluster = SHRUNK_CLUSTERS_A_PART * job->partition.parts, n_left = n_cluster * n_cluster;
+    int64_t n_cluster = COARSEN_CLUSTERS_A_PART * job->partition.parts, n_left = n_cluster * n_cluster;
     n_left = n_left < ENTRIES_FEW / 2 ? ENTRIES_FEW / 2 : n_left; /* hardly any graph is left with more */
     if (job->partition.objective == JOB_OBJECTIVE_VOLUME || n_entry < ENTRIES_FEW || n_left >= n_entry) {
         return METIS_LEAST_BYTES + METIS_ENTRY_BYTES * n_entry + METIS_NODE_BYTES * n_node;
     }
-    return METIS_LEAST_BYTES + METIS_ENTRY_BYTES * n_left + SHRUNK_ENTRY_BYTES * n_entry + SHRUNK_NODE_BYTES * n_node;
+    return METIS_LEAST_BYTES + METIS_ENTRY_BYTES * n_left + COARSEN_ENTRY_BYTES * n_entry +
+           COARSEN_NODE_BYTES * n_node;
 }
 
 enum status partition_metis(const struct dataset *dataset, const struct job *job, int32_t n_part, int32_t *owner)

@@ -137,7 +137,7 @@ Test(admitted, what_metis_takes_is_in_the_plan_and_was_foreseen)
 {
     int64_t whole = metis_bytes_planned(25000);
     cr_assert_gt(whole, planned("", "machine_bytes"), "more than training");
-    cr_assert_lt(metis_bytes_planned(30000), whole, "a graph of more than a million edges is shrunk before");
+    cr_assert_lt(metis_bytes_planned(30000), whole, "a graph of more than a million edges is coarsened before");
 }
 
 #endif

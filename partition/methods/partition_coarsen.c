@@ -1,12 +1,13 @@
-/* See partition_shrunk.h. Each level is half a partitioner: shrink on the way down, refine on the way up. */
-#include "partition/methods/partition_shrunk.h"
+/* See partition_coarsen.h. Multilevel: cluster, contract, partition the coarsest graph, project, refine. */
+#include "partition/methods/partition_coarsen.h"
+#include "partition/methods/scatter.h"
 #include "protocol/base/memory.h"
 
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 
-#define SHRINK_LEAST 0.9 /* a graph is not shrunk if more nodes than this share would be left */
+#define COARSEN_LEAST 0.9 /* a graph is not coarsened if more nodes than this share would be left */
 #define CLUSTER_PASSES 4
 #define REFINE_PASSES 20
 #define MOVED_FEW 5000 /* stop when fewer than 1 / MOVED_FEW of the nodes moved */
@@ -17,7 +18,7 @@ struct groups {
     const struct weighted_graph *graph;
     int32_t *of;     /* n_node: its group */
     int64_t *weight; /* groups × n_constraint */
-    int64_t most[SHRUNK_N_CONSTRAINT];
+    int64_t most[COARSEN_N_CONSTRAINT];
     int64_t *link;    /* weights of a node's edges to each group while they are counted, else 0 */
     int32_t *touched; /* groups with any */
 };
@@ -71,15 +72,8 @@ static int32_t links_count(struct groups *g, int64_t v)
     return n;
 }
 
-/* Scatters equally good groups, so that none grows because of its number. */
-static uint32_t scatter(int32_t group, int64_t node)
-{
-    uint32_t x = ((uint32_t)group ^ (uint32_t)node * 0x9e3779b9u) * 0x7feb352du;
-    x = (x ^ x >> 15) * 0x846ca68bu;
-    return x ^ x >> 16;
-}
-
-/* The group with room that the node has most links to; its own where none has more. leave: any but its own. */
+/* The group within its limit that the node has most links to; the current one unless another has more. leave: not the
+ * current one. */
 static int32_t best_group(struct groups *g, int64_t v, bool leave)
 {
     int32_t own = g->of[v], best = own, n = links_count(g, v);
@@ -87,7 +81,8 @@ static int32_t best_group(struct groups *g, int64_t v, bool leave)
     for (int32_t t = 0; t < n; t++) {
         int32_t group = g->touched[t];
         int64_t link = g->link[group];
-        bool better = link > most || (link == most && best != own && scatter(group, v) < scatter(best, v));
+        bool better = link > most || (link == most && best != own &&
+                                      scatter((uint32_t)group, (uint32_t)v) < scatter((uint32_t)best, (uint32_t)v));
         if (group != own && better && groups_fit(g, group, v)) {
             best = group;
             most = link;
@@ -136,10 +131,10 @@ static void groups_close(struct groups *g)
     free(g->touched);
 }
 
-/* --- down --- */
+/* --- coarsening --- */
 
 /* Nodes without edges share clusters: no link would ever bring them together. */
-static void loners_join(struct groups *g)
+static void isolated_join(struct groups *g)
 {
     int32_t at = -1;
     for (int32_t v = 0; v < g->graph->n_node; v++) {
@@ -216,18 +211,18 @@ static struct weighted_graph clusters_graph(const struct weighted_graph *graph, 
 }
 
 /* of: filled with a cluster for each node. */
-static struct weighted_graph shrink(const struct weighted_graph *graph, int32_t n_part, int32_t *of)
+static struct weighted_graph coarsen(const struct weighted_graph *graph, int32_t n_part, int32_t *of)
 {
     for (int32_t v = 0; v < graph->n_node; v++) {
         of[v] = v;
     }
     struct groups g = groups_open(graph, of, graph->n_node);
-    groups_limit(&g, (double)n_part * SHRUNK_CLUSTERS_A_PART, 1.0);
-    loners_join(&g);
+    groups_limit(&g, (double)n_part * COARSEN_CLUSTERS_A_PART, 1.0);
+    isolated_join(&g);
     groups_passes(&g, CLUSTER_PASSES, false);
     int32_t n = clusters_number(graph, of, g.touched);
     struct weighted_graph out = {0};
-    if (n < SHRINK_LEAST * graph->n_node) {
+    if (n < COARSEN_LEAST * graph->n_node) {
         out = clusters_graph(graph, of, n, g.touched);
     }
     groups_close(&g);
@@ -242,7 +237,7 @@ static void weighted_graph_free(struct weighted_graph *graph)
     free(graph->node_weight);
 }
 
-/* --- up --- */
+/* --- refinement --- */
 
 static void refine(const struct weighted_graph *graph, int32_t n_part, int32_t *owner)
 {
@@ -252,20 +247,20 @@ static void refine(const struct weighted_graph *graph, int32_t n_part, int32_t *
     groups_close(&g);
 }
 
-int shrunk_parts(const struct weighted_graph *graph, int32_t n_entry_few, int32_t n_part, shrunk_method *method,
-                 const void *context, int32_t *owner)
+int coarsen_parts(const struct weighted_graph *graph, int32_t n_entry_few, int32_t n_part, coarsest_method *method,
+                  const void *context, int32_t *owner)
 {
     int32_t *of = memory_alloc((size_t)graph->n_node, sizeof *of);
     struct weighted_graph smaller = {0};
     if (graph->indptr[graph->n_node] >= n_entry_few) {
-        smaller = shrink(graph, n_part, of);
+        smaller = coarsen(graph, n_part, of);
     }
     int code;
     if (smaller.n_node == 0) {
         code = method(context, graph, owner);
     } else {
         int32_t *part = memory_alloc((size_t)smaller.n_node, sizeof *part);
-        code = shrunk_parts(&smaller, n_entry_few, n_part, method, context, part);
+        code = coarsen_parts(&smaller, n_entry_few, n_part, method, context, part);
         for (int64_t v = 0; v < graph->n_node; v++) {
             owner[v] = part[of[v]];
         }

@@ -1,4 +1,4 @@
-#include "partition/methods/partition_shrunk.h"
+#include "partition/methods/partition_coarsen.h"
 #include "protocol/base/memory.h"
 
 #include <criterion/criterion.h>
@@ -130,7 +130,7 @@ static int64_t node_weights(const struct weighted_graph *g, int c)
     return sum;
 }
 
-/* --- methods that shrunk_parts may be given --- */
+/* --- methods that coarsen_parts may be given --- */
 
 struct seen {
     const struct weighted_graph *whole;
@@ -141,7 +141,7 @@ struct seen {
 };
 
 /* What it is given has the whole graph's weights, and each entry's pair. */
-static void check_shrunk(const struct weighted_graph *whole, const struct weighted_graph *g)
+static void check_coarse(const struct weighted_graph *whole, const struct weighted_graph *g)
 {
     cr_assert_eq(g->n_constraint, whole->n_constraint);
     for (int c = 0; c < g->n_constraint; c++) {
@@ -166,7 +166,7 @@ static int method(const void *context, const struct weighted_graph *g, int32_t *
 {
     struct seen *seen = (struct seen *)(uintptr_t)context;
     seen->n_node = g->n_node;
-    check_shrunk(seen->whole, g);
+    check_coarse(seen->whole, g);
     if (seen->by_metis) {
         idx_t n_node = g->n_node, n_constraint = g->n_constraint, n_part = seen->n_part, value;
         if (METIS_PartGraphKway(&n_node, &n_constraint, g->indptr, g->indices, g->node_weight, NULL, g->edge_weight,
@@ -196,7 +196,7 @@ static int refusing(const void *context, const struct weighted_graph *g, int32_t
 
 /* --- --- */
 
-Test(shrunk, any_graph_keeps_its_weights_and_gets_valid_parts_that_are_the_same_again)
+Test(coarsen, any_graph_keeps_its_weights_and_gets_valid_parts_that_are_the_same_again)
 {
     for (int round = 0; round < 150; round++) {
         int32_t owner[N_MOST], again[N_MOST];
@@ -206,18 +206,18 @@ Test(shrunk, any_graph_keeps_its_weights_and_gets_valid_parts_that_are_the_same_
         struct weighted_graph g = graph_draw(shape, n, 1 + round / N_SHAPE % 2, round % 4 == 3);
         struct seen seen = {.whole = &g, .n_part = n_part};
         unsigned state = drawn;
-        cr_assert_eq(shrunk_parts(&g, 0, n_part, method, &seen, owner), 0);
+        cr_assert_eq(coarsen_parts(&g, 0, n_part, method, &seen, owner), 0);
         for (int32_t v = 0; v < n; v++) {
             cr_assert(owner[v] >= 0 && owner[v] < n_part, "round %d", round);
         }
         drawn = state;
-        cr_assert_eq(shrunk_parts(&g, 0, n_part, method, &seen, again), 0);
+        cr_assert_eq(coarsen_parts(&g, 0, n_part, method, &seen, again), 0);
         cr_expect_arr_eq(owner, again, (size_t)n * sizeof *owner, "round %d", round);
         graph_free(&g);
     }
 }
 
-Test(shrunk, parts_are_nearly_as_good_as_the_methods_own_and_as_even)
+Test(coarsen, parts_are_nearly_as_good_as_the_methods_own_and_as_even)
 {
     int64_t all = 0, all_direct = 0;
     int n_even = 0;
@@ -227,10 +227,10 @@ Test(shrunk, parts_are_nearly_as_good_as_the_methods_own_and_as_even)
         static const enum shape shapes[] = {SHAPE_RANDOM, SHAPE_GROUPS, SHAPE_HUBS, SHAPE_PATH};
         struct weighted_graph g = graph_draw(shapes[round % 4], N_MOST, 1 + round / 4 % 2, round % 8 > 3);
         struct seen seen = {.whole = &g, .n_part = 4, .by_metis = true}, whole = seen;
-        cr_assert_eq(shrunk_parts(&g, INT32_MAX, 4, method, &whole, direct), 0);
-        cr_expect_eq(whole.n_node, N_MOST, "a graph of few entries is not shrunk");
+        cr_assert_eq(coarsen_parts(&g, INT32_MAX, 4, method, &whole, direct), 0);
+        cr_expect_eq(whole.n_node, N_MOST, "a graph of few entries is not coarsened");
         cr_expect_eq(cut_of(&g, direct), whole.cut);
-        cr_assert_eq(shrunk_parts(&g, 0, 4, method, &seen, owner), 0);
+        cr_assert_eq(coarsen_parts(&g, 0, 4, method, &seen, owner), 0);
         cr_expect_lt(seen.n_node, N_MOST * 9 / 10, "round %d: %d nodes", round, seen.n_node);
         cr_expect(!seen.even || cut_of(&g, owner) <= seen.cut, "round %d: moves at borders lower the cut", round);
         n_even += seen.even;
@@ -245,11 +245,11 @@ Test(shrunk, parts_are_nearly_as_good_as_the_methods_own_and_as_even)
     cr_expect_leq(all * 10, all_direct * 11, "%lld for %lld", (long long)all, (long long)all_direct);
 }
 
-Test(shrunk, what_the_method_refuses_is_refused)
+Test(coarsen, what_the_method_refuses_is_refused)
 {
     int32_t owner[N_MOST];
     drawn = 5;
     struct weighted_graph g = graph_draw(SHAPE_GROUPS, N_MOST, 1, false);
-    cr_expect_eq(shrunk_parts(&g, 0, 3, refusing, NULL, owner), -3);
+    cr_expect_eq(coarsen_parts(&g, 0, 3, refusing, NULL, owner), -3);
     graph_free(&g);
 }
