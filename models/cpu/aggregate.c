@@ -1,5 +1,6 @@
 /* Sums and maxima over neighbours: ranges of rows of even cost go to the next free thread, hub rows in pieces. */
 #include "models/cpu/cpu.h"
+#include "models/device/codec.h"
 
 #include <string.h>
 
@@ -14,7 +15,9 @@ static float start_value(const struct cpu_sum *s, int64_t row, int64_t column)
     if (s->self == NULL) {
         return 0.0f;
     }
-    float self = s->self[row * s->self_stride + column];
+    int64_t at = row * s->self_stride + column;
+    float self = s->self_is_bf16 ? codec_from_bits((uint32_t)((const uint16_t *)s->self)[at] << 16)
+                                 : ((const float *)s->self)[at];
     return s->self_scale != NULL ? self * s->self_scale[row] : self;
 }
 
@@ -154,18 +157,30 @@ static bool has_panels(const struct device_block *block, const struct device_agg
            cpu_n_edge(block) >= PANEL_ROW_EDGES * block->n_col;
 }
 
+/* Columns c … c+n-1 of a row of x as floats. */
+static void panel_row(const struct cpu_device *device, const struct cpu_sum *sum, int64_t row, int64_t c, int64_t n,
+                      float *out)
+{
+    int64_t at = row * sum->x_stride + c;
+    if (sum->x_is_bf16) {
+        device->kernels->decode_row(DEVICE_CODEC_BF16, n, (const uint16_t *)sum->x + at, out);
+    } else {
+        memcpy(out, (const float *)sum->x + at, (size_t)n * sizeof *out);
+    }
+}
+
 static void sum_panels(struct cpu_device *device, const struct device_block *block, float *panel,
                        const struct cpu_sum *sum)
 {
-    const float *x = sum->x;
     struct cpu_sum part = *sum;
     part.x = panel;
+    part.x_is_bf16 = false;
     part.x_stride = PANEL_COLUMNS;
     for (int64_t c = 0; c < sum->f; c += PANEL_COLUMNS) {
         int64_t n = sum->f - c < PANEL_COLUMNS ? sum->f - c : PANEL_COLUMNS;
 #pragma omp parallel for num_threads(device->n_thread)
         for (int64_t r = 0; r < block->n_col; r++) {
-            memcpy(panel + r * PANEL_COLUMNS, x + r * sum->f + c, (size_t)n * sizeof *panel);
+            panel_row(device, sum, r, c, n, panel + r * PANEL_COLUMNS);
         }
         part.column = c;
         part.n_column = n;
@@ -174,8 +189,9 @@ static void sum_panels(struct cpu_device *device, const struct device_block *blo
 }
 
 void cpu_aggregate_sum(struct device *device, const struct device_block *block, const struct device_aggregate *how,
-                       int64_t f, const float *x, float *out)
+                       int64_t f, const void *x, float *out)
 {
+    int64_t stride = how->is_bf16 ? codec_row_bytes(DEVICE_CODEC_BF16, f) / 2 : f;
     bool on_lines = f % 16 == 0 && (uintptr_t)out % 64 == 0;
     struct cpu_sum sum = {
         .rows = block->rows,
@@ -188,12 +204,14 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
         .f = f,
         .n_column = f,
         .x = x,
-        .x_stride = f,
+        .x_stride = stride,
+        .x_is_bf16 = how->is_bf16,
         .begin = how->begin,
         .apart = how->apart,
         .bordered = block->bordered,
         .self = how->begin ? how->self : NULL,
-        .self_stride = f,
+        .self_stride = stride,
+        .self_is_bf16 = how->is_bf16,
         .self_scale = how->self_scale,
         .row_scale = how->finish ? how->row_scale : NULL,
         .stream = how->begin && on_lines && block->n_row * f * (int64_t)sizeof *out >= STREAM_BYTES,

@@ -30,3 +30,13 @@ void cpu_rows_decode(struct device *device, enum device_codec codec, int64_t n_r
         cpu->kernels->decode_row(codec, f, (const char *)from + r * row_bytes, out + r * f);
     }
 }
+
+void cpu_rows_round(struct device *device, int64_t n_row, int64_t f, float *x, void *out)
+{
+    const struct cpu_device *cpu = cpu_device(device);
+    int64_t row_bytes = codec_row_bytes(DEVICE_CODEC_BF16, f);
+#pragma omp parallel for num_threads(cpu->n_thread) if (n_row * f >= CPU_PARALLEL_MIN)
+    for (int64_t r = 0; r < n_row; r++) {
+        cpu->kernels->round_row(f, x + r * f, out != NULL ? (char *)out + r * row_bytes : NULL);
+    }
+}

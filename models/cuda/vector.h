@@ -19,6 +19,29 @@ template <typename T> static __device__ __forceinline__ T vector_read(const floa
     return __ldg((const T *)x);
 }
 
+static __device__ __forceinline__ void bf16_read(const uint16_t *x, float *to)
+{
+    *to = __uint_as_float((uint32_t)__ldg(x) << 16);
+}
+
+static __device__ __forceinline__ void bf16_read(const uint16_t *x, float4 *to)
+{
+    const uint2 pairs = __ldg((const uint2 *)x);
+    *to = make_float4(__uint_as_float(pairs.x << 16), __uint_as_float(pairs.x & 0xffff0000U),
+                      __uint_as_float(pairs.y << 16), __uint_as_float(pairs.y & 0xffff0000U));
+}
+
+/* Element `at` of an array of floats or of BF16, and those that follow. */
+template <typename T, bool BF16> static __device__ __forceinline__ T element_read(const void *x, int64_t at)
+{
+    if (BF16) {
+        T value;
+        bf16_read((const uint16_t *)x + at, &value);
+        return value;
+    }
+    return vector_read<T>((const float *)x + at);
+}
+
 template <typename T> static __device__ __forceinline__ T vector_load(const float *x)
 {
     return *(const T *)x;

@@ -1,10 +1,10 @@
 /* Low-precision rows: the encoding of one element, and the bytes of a row.
  *
- * BF16: the upper 16 bits. INT8, INT4, INT2: each row by itself, q = 0 … L = 2^bits - 1 equal steps from `low` to
- * `high`, which are bf16 and no narrower than the row; a row is those two (4 bytes), then its codes from the lowest
- * bits of each byte up, filled up to 4 bytes. Rounding is stochastic by 16 random bits: x lies between two codes and
- * becomes each with the chance that makes it x on average. A row with an element that is not finite becomes NaN.
- * Every device computes exactly this, in float, each step rounded.
+ * BF16: the upper 16 bits, a row filled up to 4 bytes. INT8, INT4, INT2: each row by itself, q = 0 … L = 2^bits - 1
+ * equal steps from `low` to `high`, which are bf16 and no narrower than the row; a row is those two (4 bytes), then its
+ * codes from the lowest bits of each byte up, filled up to 4 bytes. Rounding is stochastic by 16 random bits: x lies
+ * between two codes and becomes each with the chance that makes it x on average. A row with an element that is not
+ * finite becomes NaN. Every device computes exactly this, in float, each step rounded.
  * source  Wan et al., MLSys 2023 (AdaQP), eq. 4
  */
 #ifndef MODELS_CODEC_H
@@ -71,6 +71,12 @@ CODEC_FUNCTION uint16_t codec_bf16(float x, uint16_t draw)
         return (uint16_t)(bits >> 16 | ((bits & 0x7fffffu) != 0 ? 0x40u : 0u));
     }
     return (uint16_t)((bits + draw) >> 16);
+}
+
+/* The nearest bf16, of two equally near the one whose last bit is 0. */
+CODEC_FUNCTION uint16_t codec_bf16_nearest(float x)
+{
+    return codec_bf16(x, (uint16_t)(0x7fffu + (codec_to_bits(x) >> 16 & 1u)));
 }
 
 /* The nearest bf16 that is not above x, or with `up` not below it. */

@@ -230,7 +230,7 @@ struct device_ops {
     /* out[row] (+)= Σ weight · x[col], edges of a row added one after another with fused multiply-add in ascending
      * column order (a hub row in pieces of DEVICE_HUB_EDGES, each from 0, added to the start in order). */
     void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
-                          int64_t f, const float *x, float *out);
+                          int64_t f, const void *x, float *out);
     /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far. */
     void (*aggregate_max)(struct device *device, const struct device_block *block, const struct device_max *how,
                           int64_t f, const float *x, float *out, uint32_t *arg);
@@ -294,6 +294,8 @@ struct device_ops {
     void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
                      const float *x, float *out);
 
+    /* x becomes the nearest BF16, and out (NULL: none) these rows as the codec writes them. Decoded, they are x. */
+    void (*rows_round)(struct device *device, int64_t n_row, int64_t f, float *x, void *out);
     /* Encode rows, n_row × codec_row_bytes(codec, f) bytes, and decode them: out n_row × f. */
     void (*rows_encode)(struct device *device, const struct device_coding *how, void *out);
     void (*rows_decode)(struct device *device, enum device_codec codec, int64_t n_row, int64_t f, const void *from,

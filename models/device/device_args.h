@@ -89,7 +89,8 @@ struct device_coding {
     int64_t n_row, f;
     const uint32_t *rows; /* n_row; NULL: row r */
     float factor;
-    const float *x;
+    const void *x; /* rows of f floats, or of BF16 as the codec writes them */
+    bool is_bf16;
     struct random_key key;        /* element (r, c) is rounded by the draw of (node[rows[r]], c) */
     const struct device_now *now; /* as device_activate */
     const uint32_t *node;         /* dataset node ids of x's rows */
@@ -172,7 +173,8 @@ struct device_max {
  * scale is 1; a NULL self adds nothing. */
 struct device_aggregate {
     const float *col_scale;  /* n_col of the block */
-    const float *self;       /* n_own × f; read only when begin */
+    bool is_bf16;            /* x and self are rows of BF16 as the codec writes them (codec.h), not of floats */
+    const void *self;        /* n_own × f; read only when begin */
     const float *self_scale; /* n_own */
     const float *row_scale;  /* n_own; applied only when finish */
     bool begin;              /* start from the self term; the block must list every row (rows NULL) */

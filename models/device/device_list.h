@@ -22,7 +22,7 @@
     X(attention_backward_begin) X(attention_backward_query) X(attention_backward_source) \
     X(head_dot) X(head_dot_backward_input) X(head_mean) \
     X(relation_sum) X(relation_dot) X(swap_axes) \
-    X(rows_gather) X(rows_add) X(rows_encode) X(rows_decode) X(block_sample) X(block_transpose) \
+    X(rows_gather) X(rows_add) X(rows_round) X(rows_encode) X(rows_decode) X(block_sample) X(block_transpose) \
     X(loss) X(labels_append) X(draw_count) X(doubles_merge) X(floats_compare) \
     X(squares_add) X(clip_factor) X(step)
 /* clang-format on */

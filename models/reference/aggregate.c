@@ -1,4 +1,5 @@
 /* Sums and maxima over a block's neighbours, and packing of payload rows. */
+#include "models/device/codec.h"
 #include "models/reference/reference.h"
 
 #include <math.h>
@@ -9,8 +10,13 @@ static int64_t own_row(const uint32_t *rows, int64_t r)
     return rows != NULL ? rows[r] : r;
 }
 
+static double element(const struct device_aggregate *how, int64_t f, const void *x, int64_t row, int64_t c)
+{
+    return how->is_bf16 ? (double)reference_bf16(f, x, row, c) : (double)((const float *)x)[row * f + c];
+}
+
 void reference_aggregate_sum(struct device *device, const struct device_block *block,
-                             const struct device_aggregate *how, int64_t f, const float *x, float *out)
+                             const struct device_aggregate *how, int64_t f, const void *x, float *out)
 {
     (void)device;
     for (int64_t r = 0; r < block->n_row; r++) {
@@ -18,12 +24,14 @@ void reference_aggregate_sum(struct device *device, const struct device_block *b
         for (int64_t c = 0; c < f; c++) {
             double sum = how->begin || how->apart ? 0.0 : out[row * f + c];
             if (how->begin && how->self != NULL) {
-                sum = how->self[row * f + c] * (how->self_scale != NULL ? (double)how->self_scale[row] : 1.0);
+                sum = element(how, f, how->self, row, c) *
+                      (how->self_scale != NULL ? (double)how->self_scale[row] : 1.0);
             }
             for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
                 int64_t col = block->cols[e];
                 double weight = block->weights != NULL && block->types == NULL ? (double)block->weights[e] : 1.0;
-                sum += x[col * f + c] * weight * (how->col_scale != NULL ? (double)how->col_scale[col] : 1.0);
+                sum += element(how, f, x, col, c) * weight *
+                       (how->col_scale != NULL ? (double)how->col_scale[col] : 1.0);
             }
             sum = how->apart ? out[row * f + c] + (double)(float)sum
                              : sum; /* a partial sum travels in single precision */

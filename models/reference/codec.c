@@ -7,16 +7,26 @@ static uint16_t draw_of(const struct random_key *key, uint64_t node, int64_t c)
     return (uint16_t)(random_u32(key, node, (uint32_t)(c / 2)) >> (c % 2 * 16));
 }
 
-/* One row: of x, and its place among residuals. */
+float reference_bf16(int64_t f, const void *x, int64_t row, int64_t c)
+{
+    uint16_t half;
+    memcpy(&half, (const char *)x + row * codec_row_bytes(DEVICE_CODEC_BF16, f) + 2 * c, sizeof half);
+    return codec_from_bits((uint32_t)half << 16);
+}
+
+/* One row: its number in x, and its place among residuals. */
 struct row {
-    const float *x, *residual;
+    int64_t at;
+    const float *residual;
     float *residual_out;
     uint64_t node;
 };
 
 static float value_of(const struct device_coding *how, const struct row *row, int64_t c)
 {
-    return row->residual != NULL ? row->x[c] + row->residual[c] : how->factor * row->x[c];
+    float x = how->is_bf16 ? reference_bf16(how->f, how->x, row->at, c)
+                           : ((const float *)how->x)[row->at * how->f + c];
+    return row->residual != NULL ? x + row->residual[c] : how->factor * x;
 }
 
 static void lose(const struct row *row, int64_t c, float lost)
@@ -70,7 +80,7 @@ void reference_rows_encode(struct device *device, const struct device_coding *ho
     for (int64_t r = 0; r < how->n_row; r++) {
         int64_t at = how->rows != NULL ? how->rows[r] : r,
                 place = how->residual_rows != NULL ? how->residual_rows[r] : at;
-        struct row row = {.x = how->x + at * how->f, .node = how->node[at]};
+        struct row row = {.at = at, .node = how->node[at]};
         if (how->residual != NULL) {
             row.residual = how->residual + place * how->f;
             row.residual_out = how->residual_out + place * how->f;
@@ -98,6 +108,25 @@ void reference_rows_decode(struct device *device, enum device_codec codec, int64
                        level;
             out[r * f + c] = codec == DEVICE_CODEC_BF16 ? codec_from_bits((uint32_t)half << 16)
                                                         : codec_value(&range, (uint32_t)code);
+        }
+    }
+}
+
+void reference_rows_round(struct device *device, int64_t n_row, int64_t f, float *x, void *out)
+{
+    int64_t row_bytes = codec_row_bytes(DEVICE_CODEC_BF16, f);
+    (void)device;
+    for (int64_t r = 0; r < n_row; r++) {
+        char *row = out != NULL ? (char *)out + r * row_bytes : NULL;
+        if (row != NULL) {
+            memset(row, 0, (size_t)row_bytes);
+        }
+        for (int64_t c = 0; c < f; c++) {
+            uint16_t half = codec_bf16_nearest(x[r * f + c]);
+            x[r * f + c] = codec_from_bits((uint32_t)half << 16);
+            if (row != NULL) {
+                memcpy(row + 2 * c, &half, sizeof half);
+            }
         }
     }
 }

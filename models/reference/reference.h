@@ -12,4 +12,7 @@
 DEVICE_OP_LIST(X)
 #undef X
 
+/* Element (row, c) of rows of BF16 (codec.h). */
+float reference_bf16(int64_t f, const void *x, int64_t row, int64_t c);
+
 #endif

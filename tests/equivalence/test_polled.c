@@ -30,7 +30,7 @@ static void turns(void)
 }
 
 static void sum_slowly(struct device *device, const struct device_block *block, const struct device_aggregate *how,
-                       int64_t f, const float *x, float *out)
+                       int64_t f, const void *x, float *out)
 {
     turns();
     device_cpu.aggregate_sum(device, block, how, f, x, out);

@@ -6,6 +6,9 @@
 #define TOLERANCE_LOSS 1e-6
 #define TOLERANCE_ARRAY 1e-5
 
+/* Values and gradients in BF16, which has 8 bits: the contract's. */
+#define TOLERANCE_BF16 2e-2
+
 /* Half-width of central differences in double: rounding leaves 1e-16 / step = 1e-9, far below TOLERANCE_ARRAY; a wider step
  * crosses the kinks of relu and max in graphs of this size (at 1e-5 one in a thousand derivatives was off by percents). */
 #define DIFFERENCE_STEP 1e-7

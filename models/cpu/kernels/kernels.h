@@ -33,13 +33,15 @@ struct cpu_sum {
     const uint32_t *position;
     int64_t f;                /* columns of out, and of self */
     int64_t column, n_column; /* those that are summed */
-    const float *x;           /* these columns of the rows at the other ends … */
-    int64_t x_stride;         /* … and floats from one row to the next */
+    const void *x;            /* these columns of the rows at the other ends, floats or BF16 … */
+    int64_t x_stride;         /* … and elements from one row to the next */
+    bool x_is_bf16;           /* no permuted weights */
     bool begin;               /* start from self or 0, not from out */
     bool apart;               /* start from 0 and add what is at out at the end */
     bool bordered;            /* DEVICE_BORDER is set in columns; no permuted weights */
-    const float *self;
-    int64_t self_stride; /* f, or 0 where every row starts from the same one (a bias) */
+    const void *self;
+    int64_t self_stride; /* elements of a row, or 0 where every row starts from the same one (a bias) */
+    bool self_is_bf16;
     const float *self_scale;
     const float *row_scale;
     bool stream; /* out is larger than the caches and its rows lie on 64-byte borders */
@@ -153,6 +155,8 @@ struct cpu_kernels {
     /* One row of rows_encode, whose residuals are that row's alone, and of rows_decode. */
     void (*encode_row)(const struct device_coding *how, const struct random_key *key, int64_t row, void *out);
     void (*decode_row)(enum device_codec codec, int64_t f, const void *from, float *out);
+    /* One row of rows_round. */
+    void (*round_row)(int64_t f, float *x, void *out);
     /* to (n_col × n_row) = from (n_row × n_col) transposed; steps: floats from one row to the next */
     void (*transpose)(int64_t n_row, int64_t n_col, const float *from, int64_t from_step, float *to, int64_t to_step);
 };

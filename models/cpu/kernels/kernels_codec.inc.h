@@ -4,10 +4,25 @@
 /* Columns that are rounded in one go: a multiple of 8, whose draws come together. */
 #define CODEC_COLUMNS 256
 
+/* Up to CODEC_COLUMNS columns of a row of x: where they lie, or in `wide` where they are BF16. */
+TARGET static const float *columns_at(const struct device_coding *how, int64_t row, int64_t first, int64_t n,
+                                      float *wide)
+{
+    if (!how->is_bf16) {
+        return (const float *)how->x + row * how->f + first;
+    }
+    const uint16_t *x = (const uint16_t *)how->x + row * codec_row_bytes(DEVICE_CODEC_BF16, how->f) / 2 + first;
+    for (int64_t c = 0; c < n; c++) {
+        wide[c] = codec_from_bits((uint32_t)x[c] << 16);
+    }
+    return wide;
+}
+
 /* Columns of a row as they are encoded. */
 TARGET static void values_read(const struct device_coding *how, int64_t row, int64_t first, int64_t n, float *out)
 {
-    const float *x = how->x + row * how->f + first;
+    float wide[CODEC_COLUMNS];
+    const float *x = columns_at(how, row, first, n, wide);
     if (how->residual == NULL) {
         for (int64_t c = 0; c < n; c++) {
             out[c] = how->factor * x[c];
@@ -95,10 +110,11 @@ TARGET static struct codec_range range_find(const struct device_coding *how, int
         extent.high[i] = -INFINITY;
         extent.rest[i] = 0.0F;
     }
-    if (how->residual == NULL) {
-        extents_add(how->factor, how->f, how->x + row * how->f, &extent);
+    bool as_it_is = how->residual == NULL && !how->is_bf16;
+    if (as_it_is) {
+        extents_add(how->factor, how->f, (const float *)how->x + row * how->f, &extent);
     }
-    for (int64_t first = 0; first < how->f && how->residual != NULL; first += CODEC_COLUMNS) {
+    for (int64_t first = 0; first < how->f && !as_it_is; first += CODEC_COLUMNS) {
         int64_t n = how->f - first < CODEC_COLUMNS ? how->f - first : CODEC_COLUMNS;
         values_read(how, row, first, n, value);
         extents_add(1.0F, n, value, &extent);
@@ -205,5 +221,19 @@ TARGET static void decode_row(enum device_codec codec, int64_t f, const void *fr
     }
     for (int64_t c = 0; c < f; c++) {
         out[c] = codec_from_bits((uint32_t)half[c] << 16);
+    }
+}
+
+TARGET static void round_row(int64_t f, float *x, void *out)
+{
+    uint16_t *half = out;
+    for (int64_t c = 0; c < f && out != NULL; c++) {
+        half[c] = codec_bf16_nearest(x[c]);
+    }
+    if (out != NULL && f % 2 != 0) {
+        half[f] = 0;
+    }
+    for (int64_t c = 0; c < f; c++) {
+        x[c] = codec_from_bits((uint32_t)codec_bf16_nearest(x[c]) << 16);
     }
 }

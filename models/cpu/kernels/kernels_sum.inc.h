@@ -24,6 +24,16 @@ INLINE void prefetch_row(const float *row, const int n_vector, int64_t n_column)
     }
 }
 
+INLINE void prefetch_bf16(const uint16_t *row, const int n_vector, int64_t n_column)
+{
+    for (int i = 0; i < n_vector * LANES; i += 2 * LINE_FLOATS) {
+        __builtin_prefetch(row + i);
+    }
+    if (n_column % (2 * LINE_FLOATS) != 0) {
+        __builtin_prefetch(row + n_column - 1);
+    }
+}
+
 INLINE uint32_t edge_column(const struct cpu_sum *s, const bool bordered, int64_t e)
 {
     return bordered ? s->cols[e] & ~DEVICE_BORDER : s->cols[e];
@@ -83,21 +93,51 @@ INLINE void last_store(float *at, int v, const int n_vector, const bool whole, l
     columns_store(at + v * LANES, whole || v < n_vector - 1, mask, x);
 }
 
+/* What a loop is compiled for: how an edge is weighed, and whether x is BF16. */
+struct sum_case {
+    enum cpu_weight kind;
+    bool bf16;
+};
+
+/* As last_load, of BF16. */
+INLINE vector last_load_bf16(const uint16_t *at, int v, const int n_vector, int64_t n_column, const bool whole)
+{
+    if (whole || v < n_vector - 1) {
+        return vector_load_bf16(at + v * LANES);
+    }
+    uint16_t last[LANES] = {0};
+    memcpy(last, at + v * LANES, (size_t)(n_column - v * LANES) * sizeof *last);
+    return vector_load_bf16(last);
+}
+
+/* A row of x, from the column on that is summed first. */
+INLINE const void *source_row(const struct cpu_sum *s, int64_t row, int64_t column, const bool bf16)
+{
+    int64_t at = row * s->x_stride + column - s->column;
+    return bf16 ? (const void *)((const uint16_t *)s->x + at) : (const void *)((const float *)s->x + at);
+}
+
 /* acc += Σ weight · x over edges begin … end-1, edge by edge, each one fma (without weights: one addition). */
 INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
-                      const int n_vector, const enum cpu_weight kind, const bool bordered, const bool whole,
+                      const int n_vector, const struct sum_case is, const bool bordered, const bool whole,
                       lane_mask mask, vector *acc)
 {
-    const float *x = s->x + (column - s->column);
+    const enum cpu_weight kind = is.kind;
     for (int64_t e = begin; e < end; e++) {
         int64_t ahead = e + PREFETCH_EDGES(n_vector);
         ahead = ahead < s->n_edge - 1 ? ahead : s->n_edge - 1;
-        prefetch_row(x + edge_column(s, bordered, ahead) * s->x_stride, n_vector, n_column);
+        const void *far = source_row(s, edge_column(s, bordered, ahead), column, is.bf16);
+        if (is.bf16) {
+            prefetch_bf16(far, n_vector, n_column);
+        } else {
+            prefetch_row(far, n_vector, n_column);
+        }
         prefetch_weight(s, kind, bordered, ahead);
-        const float *row = x + edge_column(s, bordered, e) * s->x_stride;
+        const void *row = source_row(s, edge_column(s, bordered, e), column, is.bf16);
         vector weight = vector_set(edge_weight(s, kind, bordered, e));
         for (int v = 0; v < n_vector; v++) {
-            vector value = last_load(row, v, n_vector, whole, mask);
+            vector value = is.bf16 ? last_load_bf16(row, v, n_vector, n_column, whole)
+                                   : last_load(row, v, n_vector, whole, mask);
             acc[v] = kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
         }
     }
@@ -115,12 +155,12 @@ INLINE int64_t border_from(const struct cpu_sum *s, int64_t e, int64_t end)
 /* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. What is summed
  * lies in memory meanwhile, and leaves the registers to what is being added. */
 INLINE void sum_bordered_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
-                               const int n_vector, const enum cpu_weight kind, const bool whole, lane_mask mask,
+                               const int n_vector, const struct sum_case is, const bool whole, lane_mask mask,
                                vector *acc)
 {
     float sum[VECTORS_MAX * LANES];
     int64_t stop = border_from(s, begin, end);
-    sum_edges(s, begin, stop, column, n_column, n_vector, kind, true, whole, mask, acc);
+    sum_edges(s, begin, stop, column, n_column, n_vector, is, true, whole, mask, acc);
     if (stop == end) {
         return;
     }
@@ -133,7 +173,7 @@ INLINE void sum_bordered_edges(const struct cpu_sum *s, int64_t begin, int64_t e
         for (int v = 0; v < n_vector; v++) {
             acc[v] = vector_set(0.0f);
         }
-        sum_edges(s, first, stop, column, n_column, n_vector, kind, true, whole, mask, acc);
+        sum_edges(s, first, stop, column, n_column, n_vector, is, true, whole, mask, acc);
         for (int v = 0; v < n_vector; v++) {
             vector_store(sum + v * LANES, vector_add(vector_load(sum + v * LANES), acc[v]));
         }
@@ -143,26 +183,36 @@ INLINE void sum_bordered_edges(const struct cpu_sum *s, int64_t begin, int64_t e
     }
 }
 
+/* What a row's vector v of columns starts from. */
+INLINE vector row_start(const struct cpu_sum *s, int64_t row, int64_t column, int v, const int n_vector,
+                        int64_t n_column, const bool whole, lane_mask mask)
+{
+    if (!s->begin) {
+        return s->apart ? vector_set(0.0f) : last_load(s->out + row * s->f + column, v, n_vector, whole, mask);
+    }
+    if (s->self == NULL) {
+        return vector_set(0.0f);
+    }
+    int64_t at = row * s->self_stride + column;
+    vector self = s->self_is_bf16 ? last_load_bf16((const uint16_t *)s->self + at, v, n_vector, n_column, whole)
+                                  : last_load((const float *)s->self + at, v, n_vector, whole, mask);
+    return s->self_scale != NULL ? vector_multiply(self, vector_set(s->self_scale[row])) : self;
+}
+
 /* One row over columns column … column+n_column-1: start, edges, scale, store. */
 INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t n_column, const int n_vector,
-                    const enum cpu_weight kind, const bool bordered, const bool whole, lane_mask mask)
+                    const struct sum_case is, const bool bordered, const bool whole, lane_mask mask)
 {
     vector acc[VECTORS_MAX];
     int64_t row = s->rows != NULL ? s->rows[r] : r;
     float *out = s->out + row * s->f + column;
-    const float *self = s->self != NULL ? s->self + row * s->self_stride + column : NULL;
-    const float *start = s->begin ? self : s->apart ? NULL : out;
-    bool scaled = s->begin && s->self != NULL && s->self_scale != NULL;
     for (int v = 0; v < n_vector; v++) {
-        acc[v] = start != NULL ? last_load(start, v, n_vector, whole, mask) : vector_set(0.0f);
-        if (scaled) {
-            acc[v] = vector_multiply(acc[v], vector_set(s->self_scale[row]));
-        }
+        acc[v] = row_start(s, row, column, v, n_vector, n_column, whole, mask);
     }
     if (bordered) {
-        sum_bordered_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, kind, whole, mask, acc);
+        sum_bordered_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, whole, mask, acc);
     } else {
-        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, kind, false, whole, mask, acc);
+        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, false, whole, mask, acc);
     }
     for (int v = 0; v < n_vector; v++) {
         if (s->apart) {
@@ -180,63 +230,68 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
 }
 
 INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column,
-                         const int n_vector, const enum cpu_weight kind, const bool bordered)
+                         const int n_vector, const struct sum_case is, const bool bordered)
 {
     lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);
     if (n_column == n_vector * LANES) {
         for (int64_t r = first; r < end; r++) {
-            sum_row(s, r, column, n_column, n_vector, kind, bordered, true, mask);
+            sum_row(s, r, column, n_column, n_vector, is, bordered, true, mask);
         }
     } else {
         for (int64_t r = first; r < end; r++) {
-            sum_row(s, r, column, n_column, n_vector, kind, bordered, false, mask);
+            sum_row(s, r, column, n_column, n_vector, is, bordered, false, mask);
         }
     }
 }
 
-/* The loops above for each number of vectors and kind of weight, unrolled by the compiler. */
-#define SUM_FUNCTIONS(n_vector, kind)                                                                                \
-    TARGET static void sum_rows_##n_vector##_##kind(const struct cpu_sum *s, int64_t first, int64_t end,             \
-                                                    int64_t column, int64_t n_column)                                \
+/* The loops above for each number of vectors, kind of weight and type of x, unrolled by the compiler. */
+#define SUM_FUNCTIONS(n_vector, kind, bf16)                                                                          \
+    TARGET static void sum_rows_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t first, int64_t end,    \
+                                                             int64_t column, int64_t n_column)                       \
     {                                                                                                                \
-        sum_each_row(s, first, end, column, n_column, n_vector, kind, false);                                        \
+        sum_each_row(s, first, end, column, n_column, n_vector, (struct sum_case){kind, bf16}, false);               \
     }                                                                                                                \
-    TARGET static void sum_bordered_##n_vector##_##kind(const struct cpu_sum *s, int64_t first, int64_t end,         \
-                                                        int64_t column, int64_t n_column)                            \
+    TARGET static void sum_bordered_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t first,             \
+                                                                 int64_t end, int64_t column, int64_t n_column)      \
     {                                                                                                                \
-        sum_each_row(s, first, end, column, n_column, n_vector, kind, true);                                         \
+        sum_each_row(s, first, end, column, n_column, n_vector, (struct sum_case){kind, bf16}, true);                \
     }                                                                                                                \
-    TARGET static void sum_piece_##n_vector##_##kind(const struct cpu_sum *s, int64_t begin, int64_t end,            \
-                                                     int64_t column, int64_t n_column, float *partial)               \
+    TARGET static void sum_piece_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t begin, int64_t end,   \
+                                                              int64_t column, int64_t n_column, float *partial)      \
     {                                                                                                                \
+        const struct sum_case is = {kind, bf16};                                                                     \
         vector acc[VECTORS_MAX];                                                                                     \
         lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                              \
         for (int v = 0; v < n_vector; v++) {                                                                         \
             acc[v] = vector_set(0.0f);                                                                               \
         }                                                                                                            \
         if (n_column == (n_vector)*LANES) {                                                                          \
-            sum_edges(s, begin, end, column, n_column, n_vector, kind, false, true, mask, acc);                      \
+            sum_edges(s, begin, end, column, n_column, n_vector, is, false, true, mask, acc);                        \
         } else {                                                                                                     \
-            sum_edges(s, begin, end, column, n_column, n_vector, kind, false, false, mask, acc);                     \
+            sum_edges(s, begin, end, column, n_column, n_vector, is, false, false, mask, acc);                       \
         }                                                                                                            \
         for (int v = 0; v < n_vector; v++) {                                                                         \
             last_store(partial, v, n_vector, false, mask, acc[v]);                                                   \
         }                                                                                                            \
     }
 
-#if VECTORS_MAX == 16
-#define EACH_WIDTH(X, kind) X(1, kind) X(2, kind) X(3, kind) X(4, kind) X(6, kind) X(8, kind) X(16, kind)
-#elif VECTORS_MAX == 8
-#define EACH_WIDTH(X, kind) X(1, kind) X(2, kind) X(4, kind) X(8, kind)
-#else
-#define EACH_WIDTH(X, kind) X(1, kind) X(4, kind)
-#endif
 /* clang-format off */
-#define EACH_KIND(X) \
-    EACH_WIDTH(X, 0) EACH_WIDTH(X, 1) EACH_WIDTH(X, 2) EACH_WIDTH(X, 3) EACH_WIDTH(X, 4)
+#if VECTORS_MAX == 16
+#define EACH_WIDTH(X, kind, bf16) \
+    X(1, kind, bf16) X(2, kind, bf16) X(3, kind, bf16) X(4, kind, bf16) X(6, kind, bf16) X(8, kind, bf16) \
+    X(16, kind, bf16)
+#elif VECTORS_MAX == 8
+#define EACH_WIDTH(X, kind, bf16) X(1, kind, bf16) X(2, kind, bf16) X(4, kind, bf16) X(8, kind, bf16)
+#else
+#define EACH_WIDTH(X, kind, bf16) X(1, kind, bf16) X(4, kind, bf16)
+#endif
+/* Permuted weights (3) are those of sparse features, whose x are weights: floats. */
+#define EACH_CASE(X) \
+    EACH_WIDTH(X, 0, 0) EACH_WIDTH(X, 1, 0) EACH_WIDTH(X, 2, 0) EACH_WIDTH(X, 3, 0) EACH_WIDTH(X, 4, 0) \
+    EACH_WIDTH(X, 0, 1) EACH_WIDTH(X, 1, 1) EACH_WIDTH(X, 2, 1) EACH_WIDTH(X, 4, 1)
 /* clang-format on */
 
-EACH_KIND(SUM_FUNCTIONS)
+EACH_CASE(SUM_FUNCTIONS)
 
 struct sum_functions {
     void (*rows)(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column);
@@ -245,17 +300,17 @@ struct sum_functions {
                   float *partial);
 };
 
-#define SUM_ENTRY(n_vector, kind)                                                                                    \
-    [kind][n_vector] = {sum_rows_##n_vector##_##kind, sum_bordered_##n_vector##_##kind,                              \
-                        sum_piece_##n_vector##_##kind},
-static const struct sum_functions sum_functions[CPU_WEIGHT_N][VECTORS_MAX + 1] = {EACH_KIND(SUM_ENTRY)};
+#define SUM_ENTRY(n_vector, kind, bf16)                                                                              \
+    [bf16][kind][n_vector] = {sum_rows_##n_vector##_##kind##_##bf16, sum_bordered_##n_vector##_##kind##_##bf16,      \
+                              sum_piece_##n_vector##_##kind##_##bf16},
+static const struct sum_functions sum_functions[2][CPU_WEIGHT_N][VECTORS_MAX + 1] = {EACH_CASE(SUM_ENTRY)};
 
 /* The most vectors that one pass over `n_column` columns should take, of those there are and at most so many. */
 static int sum_vectors(int64_t n_column, int most)
 {
     int64_t needed = (n_column + LANES - 1) / LANES;
     int best = (int)(needed < most ? needed : most);
-    while (sum_functions[0][best].rows == NULL) {
+    while (sum_functions[0][0][best].rows == NULL) {
         best--;
     }
     return best;
@@ -273,7 +328,7 @@ TARGET static void sum_rows(const struct cpu_sum *s, int64_t first, int64_t end)
     for (int64_t r = first; r < end; r += step) {
         for (int64_t column = s->column, width; column < end_column; column += width) {
             int n_vector = sum_vectors(end_column - column, VECTORS_MAX);
-            const struct sum_functions *functions = &sum_functions[s->kind][n_vector];
+            const struct sum_functions *functions = &sum_functions[s->x_is_bf16][s->kind][n_vector];
             width = smaller(n_vector * LANES, end_column - column);
             (s->bordered ? functions->bordered : functions->rows)(s, r, smaller(r + step, end), column, width);
         }
@@ -289,7 +344,7 @@ TARGET static void sum_piece(const struct cpu_sum *s, int64_t begin, int64_t end
     for (int64_t c = 0, width; c < n_column; c += width) {
         int n_vector = sum_vectors(n_column - c, VECTORS_MAX);
         width = smaller(n_vector * LANES, n_column - c);
-        sum_functions[s->kind][n_vector].piece(s, begin, end, column + c, width, partial + c);
+        sum_functions[s->x_is_bf16][s->kind][n_vector].piece(s, begin, end, column + c, width, partial + c);
     }
 }
 

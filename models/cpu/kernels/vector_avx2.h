@@ -33,6 +33,13 @@ INLINE vector vector_load_mask(const float *from, lane_mask mask)
     return _mm256_maskload_ps(from, mask);
 }
 
+/* 8 numbers of BF16, the upper halves of floats. */
+INLINE vector vector_load_bf16(const uint16_t *from)
+{
+    __m256i wide = _mm256_cvtepu16_epi32(_mm_loadu_si128((const __m128i *)(const void *)from));
+    return _mm256_castsi256_ps(_mm256_slli_epi32(wide, 16));
+}
+
 INLINE vector vector_add(vector a, vector b)
 {
     return _mm256_add_ps(a, b);

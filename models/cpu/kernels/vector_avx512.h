@@ -33,6 +33,13 @@ INLINE vector vector_load_mask(const float *from, lane_mask mask)
     return _mm512_maskz_loadu_ps(mask, from);
 }
 
+/* 16 numbers of BF16, the upper halves of floats. */
+INLINE vector vector_load_bf16(const uint16_t *from)
+{
+    __m512i wide = _mm512_cvtepu16_epi32(_mm256_loadu_si256((const __m256i *)(const void *)from));
+    return _mm512_castsi512_ps(_mm512_slli_epi32(wide, 16));
+}
+
 INLINE vector vector_add(vector a, vector b)
 {
     return _mm512_add_ps(a, b);

@@ -47,6 +47,19 @@ INLINE vector vector_load_mask(const float *from, lane_mask mask)
     return vector_load(lane);
 }
 
+/* 4 numbers of BF16, the upper halves of floats. */
+INLINE vector vector_load_bf16(const uint16_t *from)
+{
+    uint32_t lane[LANES];
+    EACH_LANE(i)
+    {
+        lane[i] = (uint32_t)from[i] << 16;
+    }
+    vector out;
+    memcpy(&out, lane, sizeof out);
+    return out;
+}
+
 INLINE vector vector_add(vector a, vector b)
 {
     return a + b;

@@ -72,7 +72,7 @@ template <int LANES> struct rows_held {
 };
 
 /* The sum of rows of a stream, one behind another; edges count from the stream's first. */
-template <typename T, int LANES, bool BORDERED> struct stream {
+template <typename T, int LANES, bool BORDERED, bool BF16> struct stream {
     const struct cuda_sum &s;
     const rows_held<LANES> &rows;
     int64_t column; /* this lane's */
@@ -99,7 +99,7 @@ template <typename T, int LANES, bool BORDERED> struct stream {
     {
         const int64_t own = (int64_t)rows.of(row, rows.own);
         const float scale = rows.of(row, rows.scales.self);
-        next = column < s.f ? sum_start<T>(s, own, column, scale) : vector_of<T>(0.0F);
+        next = column < s.f ? sum_start<T, BF16>(s, own, column, scale) : vector_of<T>(0.0F);
     }
 
     __device__ __forceinline__ void row_begin(int row)
@@ -139,9 +139,9 @@ template <typename T, int LANES, bool BORDERED> struct stream {
             bool border[AHEAD];
             for (int k = 0; k < AHEAD; k++) {
                 const uint32_t c = __shfl_sync(mask, col, e + k, LANES);
-                const float *x = s.x + (int64_t)(BORDERED ? c & ~DEVICE_BORDER : c) * s.f;
+                const int64_t x = sum_place<BF16>(s, BORDERED ? c & ~DEVICE_BORDER : c, column);
                 border[k] = BORDERED && (c & DEVICE_BORDER) != 0;
-                row[k] = e + k < n && column < s.f ? vector_read<T>(x + column) : vector_of<T>(0.0F);
+                row[k] = e + k < n && column < s.f ? element_read<T, BF16>(s.x, x) : vector_of<T>(0.0F);
             }
             for (int k = 0; k < AHEAD && e + k < n; k++) {
                 while (at + e + k >= end) {
@@ -169,7 +169,7 @@ template <typename T, int LANES, bool BORDERED> struct stream {
     }
 };
 
-template <typename T, int LANES, bool WEIGHTED, bool BORDERED>
+template <typename T, int LANES, bool WEIGHTED, bool BORDERED, bool BF16>
 __global__ void __launch_bounds__(ROW_THREADS, BORDERED ? 7 : 8) sum_rows(const struct cuda_sum s)
 {
     const int64_t column = ((int64_t)blockIdx.y * LANES + group_lane<LANES>()) * width_of<T>;
@@ -180,9 +180,21 @@ __global__ void __launch_bounds__(ROW_THREADS, BORDERED ? 7 : 8) sum_rows(const 
             for (end = first; end < rows.n && (longs >> end & 1U) == 0; end++) {
             }
             if (end > first) {
-                stream<T, LANES, BORDERED>(s, rows, column, first, end - 1).template add<WEIGHTED>();
+                stream<T, LANES, BORDERED, BF16>(s, rows, column, first, end - 1).template add<WEIGHTED>();
             }
         }
+    }
+}
+
+template <typename T, int LANES, bool BF16>
+static void rows_launch_of(cudaStream_t stream, const dim3 &grid, const struct cuda_sum &s)
+{
+    if (s.bordered) {
+        LAUNCH((sum_rows<T, LANES, true, true, BF16>), grid, ROW_THREADS, stream, s);
+    } else if (s.weights != NULL || s.col_scale != NULL) {
+        LAUNCH((sum_rows<T, LANES, true, false, BF16>), grid, ROW_THREADS, stream, s);
+    } else {
+        LAUNCH((sum_rows<T, LANES, false, false, BF16>), grid, ROW_THREADS, stream, s);
     }
 }
 
@@ -192,12 +204,10 @@ template <typename T, int LANES> static void rows_launch(cudaStream_t stream, st
     s.n_each = s.n_row < ROWS_MANY ? 1 : LANES < ROWS_MOST ? LANES : ROWS_MOST;
     const dim3 grid(grid_of((s.n_row + s.n_each - 1) / s.n_each, ROW_THREADS / LANES),
                     (unsigned)((s.f + width - 1) / width));
-    if (s.bordered) {
-        LAUNCH((sum_rows<T, LANES, true, true>), grid, ROW_THREADS, stream, s);
-    } else if (s.weights != NULL || s.col_scale != NULL) {
-        LAUNCH((sum_rows<T, LANES, true, false>), grid, ROW_THREADS, stream, s);
+    if (s.is_bf16) {
+        rows_launch_of<T, LANES, true>(stream, grid, s);
     } else {
-        LAUNCH((sum_rows<T, LANES, false, false>), grid, ROW_THREADS, stream, s);
+        rows_launch_of<T, LANES, false>(stream, grid, s);
     }
 }
 
@@ -218,7 +228,7 @@ static void launch(cudaStream_t stream, const struct cuda_sum &s, bool fours)
 }
 
 extern "C" void cuda_aggregate_sum(struct device *device, const struct device_block *block,
-                                   const struct device_aggregate *how, int64_t f, const float *x, float *out)
+                                   const struct device_aggregate *how, int64_t f, const void *x, float *out)
 {
     const bool fours = by_fours(f, x, out, how->begin ? how->self : NULL);
     struct cuda_sum sum = {};
@@ -231,6 +241,8 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
     sum.col_scale = how->col_scale;
     sum.f = f;
     sum.x = x;
+    sum.is_bf16 = how->is_bf16;
+    sum.stride = (f + 1) / 2 * 2;
     sum.begin = how->begin;
     sum.apart = how->apart;
     sum.bordered = block->bordered;
@@ -239,7 +251,7 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
     sum.row_scale = how->finish ? how->row_scale : NULL;
     sum.out = out;
     sum.schedule = (const struct cuda_schedule *)block->schedule;
-    if (f == 0 || block->n_row == 0 || cuda_spmm(device, block, how, f, x, out)) {
+    if (f == 0 || block->n_row == 0 || (!how->is_bf16 && cuda_spmm(device, block, how, f, (const float *)x, out))) {
         return;
     }
     if (sum.schedule != NULL) {

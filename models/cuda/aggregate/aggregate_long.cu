@@ -39,7 +39,7 @@ struct edge_brought {
 };
 
 /* One thread's loads of a tile's rows: the same columns of every STEP-th edge. */
-template <typename T> struct rows_brought {
+template <typename T, bool BF16> struct rows_brought {
     static constexpr int LANES = TILE_COLUMNS / width_of<T>, STEP = BLOCK_THREADS / LANES, N = TILE_EDGES / STEP;
     T x[N];
 
@@ -50,7 +50,7 @@ template <typename T> struct rows_brought {
         for (int k = 0; k < N; k++) {
             const int e = first + k * STEP;
             const uint32_t col = s.bordered ? cols[e] & ~DEVICE_BORDER : cols[e];
-            x[k] = e < n && c < s.f ? vector_read<T>(s.x + (int64_t)col * s.f + c) : vector_of<T>(0.0F);
+            x[k] = e < n && c < s.f ? element_read<T, BF16>(s.x, sum_place<BF16>(s, col, c)) : vector_of<T>(0.0F);
         }
     }
 
@@ -114,7 +114,7 @@ static __device__ __forceinline__ void unit_finish(const struct cuda_sum &s, con
 
 /* The sum of one unit over TILE_COLUMNS columns by one block; warp 0 adds, a column a lane, while the rows of the
  * next tile and the edges of the one after it are on their way. */
-template <typename T, bool BORDERED>
+template <typename T, bool BORDERED, bool BF16>
 static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit &unit, int64_t column,
                                 int64_t first_column)
 {
@@ -127,14 +127,14 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
     const struct sum_scales scales = starts ? sum_scales_of(s, own_row(s.rows, unit.row)) : sum_scales{1.0F, 1.0F};
     struct column_sum sum = {};
     struct edge_brought edge;
-    rows_brought<T> rows;
+    rows_brought<T, BF16> rows;
     edge.load(s, unit.begin, unit.end);
     edge.put(edges);
     __syncthreads();
     rows.load(s, unit.end - unit.begin, edges.cols, column);
     edge.load(s, unit.begin + TILE_EDGES, unit.end);
     if (starts) {
-        sum.sum = sum_start<float>(s, own_row(s.rows, unit.row), mine, scales.self);
+        sum.sum = sum_start<float, BF16>(s, own_row(s.rows, unit.row), mine, scales.self);
     }
     for (int64_t at = unit.begin; at < unit.end; at += TILE_EDGES) {
         rows.put(tile);
@@ -157,12 +157,12 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
 }
 
 /* blockIdx.y: which TILE_COLUMNS columns from first_column on. */
-template <typename T, bool BORDERED>
+template <typename T, bool BORDERED, bool BF16>
 __global__ void __launch_bounds__(BLOCK_THREADS) sum_units(const struct cuda_sum s, int64_t first_column)
 {
     const struct cuda_unit *unit = CUDA_UNITS(s.schedule);
     for (int64_t u = blockIdx.x; u < s.schedule->n_unit; u += gridDim.x) {
-        unit_sum<T, BORDERED>(s, unit[u], first_column + (int64_t)blockIdx.y * TILE_COLUMNS, first_column);
+        unit_sum<T, BORDERED, BF16>(s, unit[u], first_column + (int64_t)blockIdx.y * TILE_COLUMNS, first_column);
     }
 }
 
@@ -179,7 +179,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         }
         const struct sum_scales scales = sum_scales_of(s, row);
         for (int64_t c = threadIdx.x; c < n_column; c += BLOCK_THREADS) {
-            float sum = sum_start<float>(s, row, first_column + c, scales.self);
+            float sum = s.is_bf16 ? sum_start<float, true>(s, row, first_column + c, scales.self)
+                                  : sum_start<float, false>(s, row, first_column + c, scales.self);
             const float *piece = partial + unit[u].partial * CUDA_PARTIAL_COLUMNS + c;
             for (int64_t e = unit[u].begin; e < end; e += DEVICE_HUB_EDGES, piece += CUDA_PARTIAL_COLUMNS) {
                 sum += *piece;
@@ -189,14 +190,20 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
+template <typename T, bool BF16>
+static void units_launch_of(cudaStream_t stream, const dim3 &grid, const struct cuda_sum &s, int64_t first_column)
+{
+    if (s.bordered) {
+        LAUNCH((sum_units<T, true, BF16>), grid, BLOCK_THREADS, stream, s, first_column);
+    } else {
+        LAUNCH((sum_units<T, false, BF16>), grid, BLOCK_THREADS, stream, s, first_column);
+    }
+}
+
 template <typename T>
 static void units_launch(cudaStream_t stream, const dim3 &grid, const struct cuda_sum &s, int64_t first_column)
 {
-    if (s.bordered) {
-        LAUNCH((sum_units<T, true>), grid, BLOCK_THREADS, stream, s, first_column);
-    } else {
-        LAUNCH((sum_units<T, false>), grid, BLOCK_THREADS, stream, s, first_column);
-    }
+    (s.is_bf16 ? units_launch_of<T, true> : units_launch_of<T, false>)(stream, grid, s, first_column);
 }
 
 void cuda_sum_long(cudaStream_t stream, const struct cuda_sum *sum, int64_t n_edge, bool fours)

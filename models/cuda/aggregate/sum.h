@@ -18,11 +18,14 @@ struct cuda_sum {
     const uint32_t *cols;
     const float *weights, *col_scale; /* NULL: 1 */
     int64_t f;
-    const float *x;
-    bool begin;    /* start from self or 0, not from out */
-    bool apart;    /* start from 0 and add what is at out at the end */
-    bool bordered; /* DEVICE_BORDER is set in columns */
-    const float *self, *self_scale, *row_scale;
+    const void *x; /* and self: floats or BF16 */
+    bool is_bf16;
+    int64_t stride; /* elements of a row of BF16 */
+    bool begin;     /* start from self or 0, not from out */
+    bool apart;     /* start from 0 and add what is at out at the end */
+    bool bordered;  /* DEVICE_BORDER is set in columns */
+    const void *self;
+    const float *self_scale, *row_scale;
     float *out;
     const struct cuda_schedule *schedule;
 };
@@ -49,8 +52,15 @@ static __device__ __forceinline__ struct sum_scales sum_scales_of(const struct c
     return scales;
 }
 
+/* Element (row, column) of x or self. */
+template <bool BF16>
+static __device__ __forceinline__ int64_t sum_place(const struct cuda_sum &s, int64_t row, int64_t column)
+{
+    return row * (BF16 ? s.stride : s.f) + column;
+}
+
 /* What the sum of some columns of a row starts from. */
-template <typename T>
+template <typename T, bool BF16>
 static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t row, int64_t column, float self_scale)
 {
     if (!s.begin) {
@@ -59,7 +69,7 @@ static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t 
     if (s.self == NULL) {
         return vector_of<T>(0.0F);
     }
-    const T self = vector_load<T>(s.self + row * s.f + column);
+    const T self = element_read<T, BF16>(s.self, sum_place<BF16>(s, row, column));
     return s.self_scale != NULL ? vector_scale(self_scale, self) : self;
 }
 

@@ -1,5 +1,6 @@
 /* Payload rows in low precision: the arithmetic is models/device/codec.h's; sixteen threads take a row. */
 #include "models/cuda/quads.h"
+#include "models/cuda/vector.h"
 
 extern "C" {
 #include "models/device/codec.h"
@@ -11,7 +12,8 @@ extern "C" {
 struct coding {
     int64_t n_row, f, n_word; /* words of a row, with its header */
     const uint32_t *rows;
-    const float *x;
+    const void *x;
+    bool is_bf16;
     struct random_key key;
     const struct device_now *now;
     const uint32_t *node;
@@ -36,7 +38,8 @@ static __device__ __forceinline__ coding_row row_open(const coding &how, int64_t
 /* Column c, encoded. */
 static __device__ __forceinline__ float value_of(const coding &how, const coding_row &row, int64_t c)
 {
-    const float x = how.x[row.row * how.f + c];
+    const float x = how.is_bf16 ? element_read<float, true>(how.x, row.row * ((how.f + 1) / 2 * 2) + c)
+                                : ((const float *)how.x)[row.row * how.f + c];
     return how.residual != nullptr ? x + how.residual[row.place * how.f + c] : (float)how.factor * x;
 }
 
@@ -185,6 +188,7 @@ extern "C" void cuda_rows_encode(struct device *device, const struct device_codi
                            codec_row_bytes(how->codec, how->f) / 4,
                            how->rows,
                            how->x,
+                           how->is_bf16,
                            how->key,
                            how->now,
                            how->node,
@@ -209,6 +213,36 @@ extern "C" void cuda_rows_encode(struct device *device, const struct device_codi
     default:
         LAUNCH(encode_rows<2>, grid, block, cuda_stream(device), coding, (uint32_t *)out);
         break;
+    }
+}
+
+/* --- rounding --- */
+
+/* A thread takes two columns, one word. */
+__global__ void round_rows(int64_t n_row, int64_t f, float *x, uint32_t *out)
+{
+    const int64_t n_word = (f + 1) / 2;
+    for (int64_t i = grid_thread(); i < n_row * n_word; i += grid_threads()) {
+        const int64_t c = i % n_word * 2;
+        float *at = x + i / n_word * f + c;
+        const uint32_t low = codec_bf16_nearest(at[0]);
+        const uint32_t high = c + 1 < f ? codec_bf16_nearest(at[1]) : 0U;
+        at[0] = codec_from_bits(low << 16);
+        if (c + 1 < f) {
+            at[1] = codec_from_bits(high << 16);
+        }
+        if (out != NULL) {
+            out[i] = low | high << 16;
+        }
+    }
+}
+
+extern "C" void cuda_rows_round(struct device *device, int64_t n_row, int64_t f, float *x, void *out)
+{
+    const int64_t n = n_row * ((f + 1) / 2);
+    if (n > 0) {
+        LAUNCH(round_rows, grid_of(n, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_row, f, x,
+               (uint32_t *)out);
     }
 }
 

@@ -132,6 +132,10 @@ struct alignas(8) float2 {
 struct alignas(16) float4 {
     float x, y, z, w;
 };
+struct alignas(8) uint2 {
+    unsigned x, y;
+};
+
 struct alignas(16) uint4 {
     unsigned x, y, z, w;
 };

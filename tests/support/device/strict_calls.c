@@ -134,7 +134,7 @@ DEFER(batch_norm_forward, (V, int64_t, n), (V, int64_t, f), (V, const float *, x
 DEFER(batch_norm_sums, (S, struct device_norm_backward, how), (V, double *, sums))
 DEFER(batch_norm_backward, (S, struct device_norm_backward, how), (V, const double *, sums))
 DEFER(aggregate_sum, (S, struct device_block, block), (S, struct device_aggregate, how), (V, int64_t, f),
-      (V, const float *, x), (V, float *, out))
+      (V, const void *, x), (V, float *, out))
 DEFER(aggregate_max, (S, struct device_block, block), (S, struct device_max, how), (V, int64_t, f),
       (V, const float *, x), (V, float *, out), (V, uint32_t *, arg))
 DEFER(aggregate_max_backward, (S, struct device_block, block), (V, uint32_t, arg_base), (V, int64_t, f),
@@ -161,6 +161,7 @@ DEFER(rows_gather, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, r
       (V, const float *, x), (V, float *, out))
 DEFER(rows_add, (V, int64_t, n_row), (V, int64_t, f), (V, const uint32_t *, rows), (V, float, factor),
       (V, const float *, x), (V, float *, out))
+DEFER(rows_round, (V, int64_t, n_row), (V, int64_t, f), (V, float *, x), (V, void *, out))
 DEFER(rows_encode, (S, struct device_coding, how), (V, void *, out))
 DEFER(rows_decode, (V, enum device_codec, codec), (V, int64_t, n_row), (V, int64_t, f), (V, const void *, from),
       (V, float *, out))

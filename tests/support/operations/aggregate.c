@@ -1,4 +1,5 @@
 /* Sums and maxima over neighbours, sums by relation. */
+#include "models/device/codec.h"
 #include "tests/support/operations/operation.h"
 #include "tests/support/tolerance.h"
 
@@ -25,6 +26,12 @@ static void sum(struct operation_run *run, const int64_t *shape)
     ops->aggregate_sum(run->device, &block, &plain, f, x, twice);
     ops->aggregate_sum(run->device, &block, &added, f, x, twice);
     ops->aggregate_sum(run->device, &block, &apart, f, x, twice);
+    struct device_aggregate half = all;
+    void *rows = operation_bytes(run, (size_t)(n_col * codec_row_bytes(DEVICE_CODEC_BF16, f)));
+    half.is_bf16 = true;
+    half.self = NULL;
+    ops->rows_round(run->device, n_col, f, operation_random(run, n_col * f), rows);
+    ops->aggregate_sum(run->device, &block, &half, f, rows, operation_floats(run, n_row * f));
     ops->block_close(run->device, &block);
 }
 

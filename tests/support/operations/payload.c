@@ -18,7 +18,7 @@ static void rows(struct operation_run *run, const int64_t *shape)
     }
 }
 
-/* codec, f: all rows, listed rows with factors, and with what was lost before */
+/* codec, f: all rows, listed rows with factors, with what was lost before, and of BF16 */
 static void codec(struct operation_run *run, const int64_t *shape)
 {
     enum { N = 130, N_ROW = 300 };
@@ -34,7 +34,11 @@ static void codec(struct operation_run *run, const int64_t *shape)
                                 .node = operation_numbers(run, N_ROW, 3, 1009)};
     const uint32_t *listed = operation_numbers(run, N, 1, 2);
     const float *residual = operation_random(run, N_ROW * f);
-    for (int turn = 0; turn < 3; turn++) {
+    void *rounded = operation_bytes(run, (size_t)(N_ROW * codec_row_bytes(DEVICE_CODEC_BF16, f)));
+    ops->rows_round(run->device, N_ROW, f, operation_random(run, N_ROW * f), rounded);
+    for (int turn = 0; turn < 4; turn++) {
+        how.is_bf16 = turn == 3;
+        how.x = turn == 3 ? rounded : how.x;
         how.rows = turn > 0 ? listed : NULL;
         how.factor = turn == 1 ? 10.0F : 1.0F;
         how.residual = turn == 2 ? residual : NULL;
