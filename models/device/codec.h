@@ -1,10 +1,10 @@
 /* Low-precision rows: the encoding of one element, and the bytes of a row.
  *
  * BF16: the upper 16 bits, a row filled up to 4 bytes. INT8, INT4, INT2: each row by itself, q = 0 … L = 2^bits - 1
- * equal steps from `low` to `high`, which are bf16 and no narrower than the row; a row is those two (4 bytes), then its
- * codes from the lowest bits of each byte up, filled up to 4 bytes. Rounding is stochastic by 16 random bits: x lies
- * between two codes and becomes each with the chance that makes it x on average. A row with an element that is not
- * finite becomes NaN. Every device computes exactly this, in float, each step rounded.
+ * equal steps from `low` to `high`, which are bf16 and no narrower than the row. A row is those two (4 bytes), then
+ * its codes from the lowest bits of each byte up, filled up to 4 bytes. Rounding is stochastic by 16 random bits: x
+ * lies between two codes and becomes each with the chance that makes it x on average. A row with an element that is
+ * not finite becomes NaN. Every device computes exactly this, in float, each step rounded.
  * source  Wan et al., MLSys 2023 (AdaQP), eq. 4
  */
 #ifndef MODELS_CODEC_H

@@ -26,7 +26,7 @@ static void forward(const struct op_call *call)
 static void backward(const struct op_call *call)
 {
     const struct device_activate activate = activate_of(call);
-    if (call->grad_in[0] != NULL) {
+    if (call->grad_in[0] != NULL && !(op_is_cast(call->op) && call->grad_in[0] == call->grad_out)) {
         call->device->ops->activate_backward(call->device, call->n, call->program->value[call->op->out].width,
                                              &activate, call->in[0], call->out, call->grad_out, call->add[0],
                                              call->grad_in[0]);

@@ -103,16 +103,40 @@ int64_t halo_ask_width(const struct program *program, const struct op *op, const
     return k < pass->n_ask ? role_width(program, op, pass->ask[k]) : 0;
 }
 
+bool halo_role_is_bf16(const struct program *program, const struct op *op, enum op_role role)
+{
+    switch (role) {
+    case OP_ROLE_IN_0:
+    case OP_ROLE_IN_1:
+    case OP_ROLE_IN_2: {
+        int in = op->in[role - OP_ROLE_IN_0];
+        return in >= 0 && program->value[in].is_bf16;
+    }
+    case OP_ROLE_GRAD_OUT:
+        return program->value[op->out].grad_is_bf16;
+    default:
+        return false;
+    }
+}
+
+/* Bytes of a row in this role as it lies. */
+static int64_t row_bytes(const struct program *program, const struct op *op, enum op_role role)
+{
+    bool bf16 = halo_role_is_bf16(program, op, role);
+    return codec_row_bytes(bf16 ? DEVICE_CODEC_BF16 : DEVICE_CODEC_FP32, role_width(program, op, role));
+}
+
 static bool role_is_gradient(enum op_role role)
 {
     return role == OP_ROLE_GRAD_OUT || role == OP_ROLE_GRAD_IN_0 || role == OP_ROLE_GRAD_IN_1;
 }
 
-/* The codec of rows in this role. Single numbers per head, and rows that would not become shorter, are in FP32. */
+/* The codec of rows in this role. Single numbers per head, and rows that would not become shorter, travel as they
+ * lie: FP32. */
 static enum device_codec role_codec(const struct program *program, const struct op *op, enum op_role role,
                                     enum device_codec codec)
 {
-    int64_t width = role_width(program, op, role), n_bytes = width * (int64_t)sizeof(float);
+    int64_t width = role_width(program, op, role), n_bytes = row_bytes(program, op, role);
     bool is_row = role == OP_ROLE_GRAD_OUT || width == program->value[op->in[0]].width;
     return is_row && codec_row_bytes(codec, width) < n_bytes ? codec : DEVICE_CODEC_FP32;
 }
@@ -132,20 +156,28 @@ bool halo_codes(const struct program *program, const struct op *op, enum op_role
     return codes(any);
 }
 
+/* Bytes of a row in this role that travels in this codec. */
+static int64_t coded_bytes(const struct program *program, const struct op *op, enum op_role role,
+                           enum device_codec codec)
+{
+    return codec == DEVICE_CODEC_FP32 ? row_bytes(program, op, role)
+                                      : codec_row_bytes(codec, role_width(program, op, role));
+}
+
 static int64_t role_bytes(const struct program *program, const struct op *op, enum op_role role,
                           const struct level *level)
 {
     enum device_codec codec = level != NULL ? halo_codec(program, op, role, level) : DEVICE_CODEC_FP32;
-    return codec_row_bytes(codec, role_width(program, op, role));
+    return coded_bytes(program, op, role, codec);
 }
 
 static int64_t role_bytes_most(const struct program *program, const struct op *op, enum op_role role, bool lossy)
 {
     uint32_t codecs = role_is_gradient(role) ? program->codecs_backward : program->codecs;
-    int64_t width = role_width(program, op, role), most = lossy ? 0 : codec_row_bytes(DEVICE_CODEC_FP32, width);
+    int64_t most = lossy ? 0 : row_bytes(program, op, role);
     for (int c = DEVICE_CODEC_FP32; lossy && c <= DEVICE_CODEC_INT2; c++) {
         if ((codecs >> c & 1) != 0) {
-            int64_t n_bytes = codec_row_bytes(role_codec(program, op, role, (enum device_codec)c), width);
+            int64_t n_bytes = coded_bytes(program, op, role, role_codec(program, op, role, (enum device_codec)c));
             most = n_bytes > most ? n_bytes : most;
         }
     }
@@ -213,6 +245,7 @@ void aggregate_return(const struct op_call *call, void (*own)(const struct op_ca
         struct op_call diagonal = *call;
         diagonal.order.last = diagonal.order.only = true;
         diagonal.own[0] = diagonal.payload[0] = call->grad_out;
+        diagonal.payload_bf16 = call->own_bf16;
         own(&diagonal);
         return;
     }
@@ -254,6 +287,7 @@ void aggregate_linear(const struct op_call *call, const float *col, const float 
 {
     const struct device_ops *ops = call->device->ops;
     const struct device_aggregate how = {.col_scale = col,
+                                         .is_bf16 = call->payload_bf16,
                                          .self = call->order.first && call->self ? call->own[0] : NULL,
                                          .self_scale = self,
                                          .row_scale = row,
@@ -269,6 +303,7 @@ void aggregate_linear(const struct op_call *call, const float *col, const float 
 
 void aggregate_linear_pack(const struct op_call *call, const float *col, const float *row)
 {
-    const struct device_aggregate how = {.col_scale = col, .row_scale = row, .begin = true, .finish = true};
+    const struct device_aggregate how = {
+        .col_scale = col, .row_scale = row, .is_bf16 = call->own_bf16, .begin = true, .finish = true};
     call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->grad_out, call->back.packed);
 }

@@ -23,9 +23,24 @@ const struct op_def *const op_defs[OP_KIND_N] = {
     [OP_KIND_AGGREGATE] = &(const struct op_def){.name = "aggregate"},
 };
 
+bool op_is_row_local(const struct program *program, const struct op *op)
+{
+    bool sparse = program->value[op->in[0]].is_sparse || program->value[op->out].is_sparse;
+    bool labels = op_defs[op->kind]->also_reads & OP_ROLES(LABELS);
+    bool halo = program->value[op->out].hop == PROGRAM_HOP_HALO;
+    return op->kind != OP_KIND_AGGREGATE && !labels && !sparse && !halo;
+}
+
+bool op_is_cast(const struct op *op)
+{
+    return op->kind == OP_KIND_ACTIVATE && op->activation == DEVICE_ACTIVATION_NONE && op->dropout == 0.0;
+}
+
 bool op_passes_grad(const struct op *op, int k)
 {
     switch (op->kind) {
+    case OP_KIND_ACTIVATE:
+        return k == 0 && op_is_cast(op);
     case OP_KIND_BIAS:
         return k == 0;
     case OP_KIND_ADD:

@@ -137,6 +137,7 @@ struct op_call {
     struct op_order order;
     const float *own[HALO_N_PIECE];     /* own rows of what travels */
     const float *payload[HALO_N_PIECE]; /* n_col rows of each piece; own on the diagonal */
+    bool own_bf16, payload_bf16;        /* sums: own[0] (RETURN: grad_out), payload[0] are rows of BF16 */
     const float *col_scale;             /* n_col: of the payload's rows */
     const uint32_t *col_node;           /* n_col: dataset node ids */
     float shift;       /* attention: added to scores of the block's edges, log(1/p) where its rows are sampled */
@@ -195,6 +196,13 @@ op_roles op_backward_reads(const struct program *program, const struct op *op);
 
 /* A global op that keeps running statistics: where program_rows_differ, an evaluation makes them of its own rows. */
 bool op_keeps_statistics(const struct op *op);
+
+/* Does a row of its output need only the same row of its inputs, and parameters? Sparse rows are cut by column too,
+ * known labels come with the part, and halo rows lie behind a part's own: these are not row-local. */
+bool op_is_row_local(const struct program *program, const struct op *op);
+
+/* Does it only copy, to where rows are stored in another precision? */
+bool op_is_cast(const struct op *op);
 
 /* Is the gradient of in[k] that of out as it is? Then backward leaves it where it is given grad_out's array for
  * it. */
@@ -290,6 +298,9 @@ int64_t halo_payload_width(const struct program *program, const struct op *op, c
 
 /* Likewise of what a RETURN pass asks for. */
 int64_t halo_ask_width(const struct program *program, const struct op *op, const struct halo_pass *pass, int k);
+
+/* Are rows in this role BF16 where they lie? */
+bool halo_role_is_bf16(const struct program *program, const struct op *op, enum op_role role);
 
 /* How rows in this role are written down at a level: gradients in the codec of backward, others in that of forward;
  * one number per head, and what would not become shorter, in FP32. */

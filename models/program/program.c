@@ -129,8 +129,8 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
     return program->n_param++;
 }
 
-/* Append an op; its output is static when all inputs are and nothing is learned or drawn, and needs a gradient when a
- * parameter that trains lies in or behind it. */
+/* Append an op, and behind it a cast where one follows; its output is static when all inputs are and nothing is
+ * learned or drawn, and needs a gradient when a parameter that trains lies in or behind it. */
 static int op_append(struct program *program, struct op op, int64_t width)
 {
     struct value out = {.width = width, .is_static = op.dropout == 0.0 && program->plain_width == 0};
@@ -155,7 +155,7 @@ static int op_append(struct program *program, struct op op, int64_t width)
     program->op = list_grow(program->op, program->n_op, sizeof *program->op);
     program->op[program->n_op++] = op;
     program->logits = op.out;
-    return op.out;
+    return program_casts(program, &op) ? program_activate(program, op.out, DEVICE_ACTIVATION_NONE, 0.0) : op.out;
 }
 
 int program_linear(struct program *program, int in, int weight, int bias)

@@ -81,7 +81,9 @@ struct value {
     bool is_sparse;  /* the input features, or their dropout, in CSR */
     bool is_static;  /* the same in every epoch */
     bool needs_grad; /* some parameter lies behind it */
-    int32_t hop;     /* in training its rows count up to so many edges from a training node; see program_hops */
+    bool is_bf16;    /* stored as rows of BF16 (models/device/codec.h), not of floats */
+    bool grad_is_bf16;
+    int32_t hop; /* in training its rows count up to so many edges from a training node; see program_hops */
 };
 
 /* How a parameter is first drawn (uniform in ±bound; 0: constant `fill`). */
@@ -118,6 +120,7 @@ struct program {
     int64_t n_edge_feature;   /* of the edges; 0: none */
     /* No op is static, and a layer multiplies before it aggregates only where its input is wider; 0: not so. */
     int64_t plain_width;
+    int precision;            /* JOB_PRECISION_…: of values and gradients (program_precision) */
     bool samples;             /* in training, payloads are samples of their rows, */
     bool stale;               /* or those of the epoch before */
     uint32_t codecs;          /* they are written down in one of these (level_codecs), */
@@ -239,6 +242,12 @@ void program_hops(struct program *program);
 
 /* The hop of an aggregate's sources, given its output's. */
 int32_t program_hop_before(int32_t hop);
+
+/* Does a cast follow this op, since it makes float32 whatever the program's precision is? */
+bool program_casts(const struct program *program, const struct op *op);
+
+/* Decide which values and gradients are BF16, as program_build does behind program_hops. */
+void program_precision(struct program *program);
 
 /* Hops below all that some op of an epoch has or takes: 0 … program_n_hop - 1. */
 int32_t program_n_hop(const struct program *program);

@@ -1,5 +1,6 @@
 #include "models/steps/chain.h"
 
+#include "models/device/codec.h"
 #include "protocol/base/log.h"
 
 #define CHUNK_MIN 4 /* whatever memory they take, where a device shares chains at all */
@@ -19,24 +20,15 @@ static int64_t larger(int64_t a, int64_t b)
 
 /* --- which steps --- */
 
-/* Sparse rows are cut by column too, known labels come with the part, and halo rows lie behind a part's own. */
-bool chain_takes_op(const struct program *program, const struct op *op)
-{
-    bool sparse = program->value[op->in[0]].is_sparse || program->value[op->out].is_sparse;
-    bool labels = op_defs[op->kind]->also_reads & OP_ROLES(LABELS);
-    bool halo = program->value[op->out].hop == PROGRAM_HOP_HALO;
-    return op->kind != OP_KIND_AGGREGATE && !labels && !op->is_static && !sparse && !halo;
-}
-
 bool chain_takes_scratch(const struct program *program, const struct op *op)
 {
-    return chain_takes_op(program, op) && op_defs[op->kind]->global == NULL;
+    return op_is_row_local(program, op) && op_defs[op->kind]->global == NULL;
 }
 
 static bool is_taken(const struct program *program, const struct step *step)
 {
     return (step->kind == STEP_KIND_FORWARD || step->kind == STEP_KIND_BACKWARD) &&
-           chain_takes_op(program, &program->op[step->op]);
+           op_is_row_local(program, &program->op[step->op]);
 }
 
 static void windows_drop(struct step *step)
@@ -144,6 +136,72 @@ int64_t chain_windows_bytes(const struct program *program, const struct step *fi
     return n_chunk * (n_slot_bytes + sums);
 }
 
+/* --- stages --- */
+
+static int64_t stage_bytes(int64_t n_row, int64_t width)
+{
+    return sum_place(n_row * width) * (int64_t)sizeof(float);
+}
+
+/* The array's stage, which comes at *end_io where it is new. */
+static int stage_of(struct chain *chain, const struct step_operand *array, int64_t width, int64_t n_window,
+                    int64_t *end_io)
+{
+    int k = 0;
+    while (k < chain->n_stage && !step_operand_is_same(chain->stage[k].array, array)) {
+        k++;
+    }
+    if (k == chain->n_stage) {
+        ASSERT(k < CHAIN_N_STAGE);
+        chain->stage[chain->n_stage++] = (struct chain_stage){.array = array, .width = width, .at = *end_io};
+        *end_io += stage_bytes(n_window, width);
+    }
+    return k;
+}
+
+static bool touches(const struct step *step, const struct step_operand *array)
+{
+    bool any = false;
+    for (int k = 0; k < step->n_operand; k++) {
+        any = any || step_operand_is_same(&step->operand[k], array);
+    }
+    return any;
+}
+
+void chain_stages(struct chain *chain, int64_t n_window, int64_t begin)
+{
+    int64_t end = begin;
+    chain->n_stage = 0;
+    for (int i = 0; i < chain->n_link; i++) {
+        struct chain_link *link = &chain->link[i];
+        for (int role = 0; role < OP_ROLE_N; role++) {
+            link->stage[role] = -1;
+        }
+        for (int k = 0; k < link->step->n_operand; k++) {
+            const struct step_operand *o = &link->step->operand[k];
+            if (link->is_bf16[o->role] && link->window_at[o->role] < 0) {
+                link->stage[o->role] = stage_of(chain, o, link->width[o->role], n_window, &end);
+            }
+        }
+    }
+}
+
+int64_t chain_stages_bytes(const struct program *program, const struct step *first, int64_t n_window)
+{
+    int64_t n = 0;
+    for (int s = 0; s < first->n_chain; s++) {
+        for (int k = 0; k < first[s].n_operand; k++) {
+            const struct step_operand *o = &first[s].operand[k];
+            bool counted = !step_operand_is_bf16(program, o);
+            for (int before = 0; before < s && !counted; before++) {
+                counted = touches(&first[before], o);
+            }
+            n += counted ? 0 : stage_bytes(n_window, step_operand_width(program, o));
+        }
+    }
+    return n;
+}
+
 /* --- a window --- */
 
 struct window {
@@ -176,6 +234,23 @@ static bool sums_point(const struct chain *chain, const struct chain_link *link,
     return any;
 }
 
+/* Rows of the window among the first n of the part. */
+static int64_t rows_within(const struct window *w, int64_t n)
+{
+    return n > w->first ? smaller(n - w->first, w->n) : 0;
+}
+
+static int64_t row_bytes(const struct chain_link *link, int role)
+{
+    return codec_row_bytes(link->is_bf16[role] ? DEVICE_CODEC_BF16 : DEVICE_CODEC_FP32, link->width[role]);
+}
+
+/* The window's first row of an array that has all rows. */
+static void *row_at(const struct chain_link *link, const struct window *w, int role)
+{
+    return (char *)link->call.array[role] + w->first * row_bytes(link, role);
+}
+
 static void rows_point(const struct chain *chain, const struct chain_link *link, const struct window *w,
                        struct op_call *call)
 {
@@ -183,33 +258,74 @@ static void rows_point(const struct chain *chain, const struct chain_link *link,
     for (int role = 0; role < OP_ROLE_N; role++) {
         if (link->window_at[role] >= 0) {
             call->array[role] = slot + link->window_at[role];
-        } else if (link->row_bytes[role] > 0 && call->array[role] != NULL) {
-            call->array[role] = (char *)call->array[role] + w->first * link->row_bytes[role];
+        } else if (link->stage[role] >= 0) {
+            call->array[role] = slot + chain->stage[link->stage[role]].at;
+        } else if (link->width[role] > 0 && call->array[role] != NULL) {
+            call->array[role] = row_at(link, w, role);
         }
     }
 }
 
-/* Rows of the window among the first n of the part. */
-static int64_t rows_within(const struct window *w, int64_t n)
+/* Widen the rows that the step reads and no step before has made floats. n_row: of each stage. */
+static void stages_read(const struct chain_link *link, const struct window *w, const struct op_call *call,
+                        int64_t *n_row)
 {
-    return n > w->first ? smaller(n - w->first, w->n) : 0;
+    const struct device_ops *ops = call->device->ops;
+    for (int k = 0; k < link->step->n_operand; k++) {
+        const struct step_operand *o = &link->step->operand[k];
+        int stage = link->stage[o->role];
+        int64_t n = stage >= 0 && o->access != STEP_ACCESS_WRITE ? call->n - n_row[stage] : 0;
+        if (n > 0) {
+            const char *from = (const char *)row_at(link, w, o->role) + n_row[stage] * row_bytes(link, o->role);
+            float *to = (float *)call->array[o->role] + n_row[stage] * link->width[o->role];
+            ops->rows_decode(call->device, DEVICE_CODEC_BF16, n, link->width[o->role], from, to);
+            n_row[stage] += n;
+        }
+    }
 }
 
-static void grads_end(const struct chain_link *link, const struct window *w, const struct op_call *call)
+/* Round what the step has written. */
+static void stages_write(const struct chain_link *link, const struct window *w, const struct op_call *call,
+                         int64_t *n_row)
 {
+    for (int k = 0; k < link->step->n_operand; k++) {
+        const struct step_operand *o = &link->step->operand[k];
+        int stage = link->stage[o->role];
+        if (!link->is_bf16[o->role] || o->access == STEP_ACCESS_READ || call->n == 0) {
+            continue;
+        }
+        call->device->ops->rows_round(call->device, call->n, link->width[o->role], call->array[o->role],
+                                      stage >= 0 ? row_at(link, w, o->role) : NULL);
+        if (stage >= 0) {
+            n_row[stage] = larger(n_row[stage], call->n);
+        }
+    }
+}
+
+/* Rows of gradients behind those that the step has made become 0. */
+static void grads_end(const struct chain_link *link, const struct window *w, const struct op_call *call,
+                      int64_t *n_row)
+{
+    const struct device_ops *ops = call->device->ops;
     for (int k = 0; k < OP_N_IN; k++) {
-        int64_t n_rest = rows_within(w, link->n_grad_row[k]) - call->n,
-                n_bytes = link->row_bytes[OP_ROLE_GRAD_IN_0 + k];
-        if (n_rest > 0) {
-            call->device->ops->fill_zero(call->device, (char *)call->grad_in[k] + call->n * n_bytes,
-                                         (size_t)(n_rest * n_bytes));
+        int role = OP_ROLE_GRAD_IN_0 + k, stage = link->stage[role];
+        int64_t n = rows_within(w, link->n_grad_row[k]), n_bytes = link->width[role] * (int64_t)sizeof(float);
+        if (n <= call->n) {
+            continue;
+        }
+        ops->fill_zero(call->device, (char *)call->array[role] + call->n * n_bytes,
+                       (size_t)((n - call->n) * n_bytes));
+        if (stage >= 0) {
+            ops->fill_zero(call->device, (char *)row_at(link, w, role) + call->n * row_bytes(link, role),
+                           (size_t)((n - call->n) * row_bytes(link, role)));
+            n_row[stage] = larger(n_row[stage], n);
         }
     }
 }
 
 static void window_run(const struct chain *chain, const struct window *w)
 {
-    int64_t sum_at = 0;
+    int64_t sum_at = 0, n_row[CHAIN_N_STAGE] = {0};
     for (int i = 0; i < chain->n_link; i++) {
         const struct chain_link *link = &chain->link[i];
         const struct op_def *def = op_defs[link->call.op->kind];
@@ -218,10 +334,12 @@ static void window_run(const struct chain *chain, const struct window *w)
         call.add_param = !w->begins || (chain->rows.n_chunk == 1 && link->call.add_param);
         bool sums = sums_point(chain, link, w->chunk, &sum_at, &call);
         rows_point(chain, link, w, &call);
+        stages_read(link, w, &call, n_row);
         if (call.n > 0 || (sums && !call.add_param)) { /* sums over no rows are 0 */
             (link->step->backward ? def->backward : def->forward)(&call);
         }
-        grads_end(link, w, &call);
+        stages_write(link, w, &call, n_row);
+        grads_end(link, w, &call, n_row);
     }
 }
 

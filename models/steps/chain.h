@@ -17,9 +17,7 @@
  * be; a row-local step between others is one of its own. */
 void chains_mark(const struct program *program, struct step_list *list);
 
-/* Does this op run in windows of rows? Has its scratch only rows of a window? A global op's is that of its sums over
- * all rows. */
-bool chain_takes_op(const struct program *program, const struct op *op);
+/* Has a row-local op's scratch only rows of a window? A global op's is that of its sums over all rows. */
 bool chain_takes_scratch(const struct program *program, const struct op *op);
 
 struct chain_rows {
@@ -34,13 +32,25 @@ struct chain_rows chain_rows(const struct program *program, const struct device_
 int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_chunk,
                             int64_t n_slot_bytes);
 
+/* Arrays of rows that a step may read or write: inputs, the output, their gradients. */
+#define CHAIN_N_STAGE (CHAIN_N_STEP * (2 * OP_N_IN + 2))
+
+/* An array of BF16 rows. Steps read and write a window of it as floats, which lie at `at` bytes of the slot's memory:
+ * they are widened where the chain first reads them, and rounded to the array whenever a step has written them. */
+struct chain_stage {
+    const struct step_operand *array;
+    int64_t width, at;
+};
+
 /* One step of a chain on one part. */
 struct chain_link {
     const struct step *step;
-    struct op_call call;          /* on all rows of the part that it counts */
-    int64_t row_bytes[OP_ROLE_N]; /* of arrays of rows; 0: others */
+    struct op_call call;      /* on all rows of the part that it counts */
+    int64_t width[OP_ROLE_N]; /* numbers of a row, of arrays of rows; 0: others */
+    bool is_bf16[OP_ROLE_N];
     int64_t window_at
-        [OP_ROLE_N]; /* bytes into the slot's memory of an array that has rows of one window alone; -1: others */
+        [OP_ROLE_N];      /* bytes into the slot's memory of an array that has rows of one window alone; -1: others */
+    int stage[OP_ROLE_N]; /* of a BF16 array that has all rows; -1: none */
     int64_t n_grad_row[OP_N_IN]; /* of gradients that are overwritten: rows behind call.n become 0 */
 };
 
@@ -50,7 +60,17 @@ struct chain {
     int64_t n_slot_bytes;
     int n_link;
     struct chain_link link[CHAIN_N_STEP];
+    int n_stage;
+    struct chain_stage stage[CHAIN_N_STAGE];
 };
+
+/* Give BF16 arrays that have all rows their stages, of windows of n_window rows at most, from byte `begin` of the
+ * slot's memory on; links are filled in but for their stages. */
+void chain_stages(struct chain *chain, int64_t n_window, int64_t begin);
+
+/* Bytes of the stages of the chain that begins with this step, of windows of n_window rows, if all its BF16 arrays
+ * have them. */
+int64_t chain_stages_bytes(const struct program *program, const struct step *first, int64_t n_window);
 
 /* Run a chain on one part.
  *

@@ -1,6 +1,7 @@
 /* Shared by the interpreters: lists, operands, and the printing of steps. lower.c has the lowering. */
 #include "models/steps/chain.h"
 
+#include "models/device/codec.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
@@ -70,8 +71,9 @@ static void times_fill(struct step_lists *lists)
 void step_lists_finish(const struct program *program, struct step_lists *lists)
 {
     times_fill(lists);
-    chains_mark(program, &lists->phase[STEP_PHASE_TRAIN]);
-    chains_mark(program, &lists->phase[STEP_PHASE_EVALUATE]);
+    for (int phase = 0; phase < STEP_PHASE_N; phase++) {
+        chains_mark(program, &lists->phase[phase]);
+    }
 }
 
 /* NULL: the features. */
@@ -131,6 +133,24 @@ int64_t step_operand_width(const struct program *program, const struct step_oper
     }
 }
 
+bool step_operand_is_bf16(const struct program *program, const struct step_operand *operand)
+{
+    switch (operand->array) {
+    case STEP_ARRAY_VALUE:
+        return program->value[operand->index].is_bf16;
+    case STEP_ARRAY_GRAD:
+        return program->value[operand->index].grad_is_bf16;
+    default:
+        return false;
+    }
+}
+
+int64_t step_operand_row_bytes(const struct program *program, const struct step_operand *operand)
+{
+    bool bf16 = step_operand_is_bf16(program, operand);
+    return codec_row_bytes(bf16 ? DEVICE_CODEC_BF16 : DEVICE_CODEC_FP32, step_operand_width(program, operand));
+}
+
 const char *step_kind_name(enum step_kind kind)
 {
     static const char *const names[STEP_KIND_N] = {
@@ -154,7 +174,7 @@ static void op_name_print(const struct op *op, FILE *file)
                                               [DEVICE_ACTIVATION_LEAKY_RELU] = "LeakyReLU",
                                               [DEVICE_ACTIVATION_GELU] = "GELU"};
     if (op->kind == OP_KIND_ACTIVATE) {
-        const char *name = activations[op->activation];
+        const char *name = op_is_cast(op) ? "Cast" : activations[op->activation];
         fprintf(file, "%s%s%s", name, *name != '\0' && op->dropout > 0.0 ? " + " : "",
                 op->dropout > 0.0 ? "Dropout" : "");
         return;

@@ -81,6 +81,7 @@ enum step_access {
     STEP_ACCESS_UPDATE /* read and changed */
 };
 
+/* FLOAT32: or BF16, where the value or gradient is (step_operand_is_bf16). */
 enum step_element { STEP_ELEMENT_FLOAT32, STEP_ELEMENT_FLOAT64, STEP_ELEMENT_BYTES };
 
 struct step_operand {
@@ -159,6 +160,10 @@ bool step_operand_is_same(const struct step_operand *a, const struct step_operan
 
 /* Elements per row of an array of rows; 0: not an array of rows. */
 int64_t step_operand_width(const struct program *program, const struct step_operand *operand);
+
+/* Bytes per row, likewise; are its elements BF16? */
+int64_t step_operand_row_bytes(const struct program *program, const struct step_operand *operand);
+bool step_operand_is_bf16(const struct program *program, const struct step_operand *operand);
 
 /* Steps that run as one, from this one on: a fused chain, or 1. */
 int step_span(const struct step *step);

@@ -282,6 +282,8 @@ static void remark_values(const struct job *job, const struct job_places *places
         {JOB_KEY_exchange_cover, exchange->cover && exchange->plain, "exchange.plain is true"},
         {JOB_KEY_exchange_cover, exchange->cover && job->model.kernel == JOB_KERNEL_CUSPARSE,
          "model.kernel is \"cusparse\""},
+        {JOB_KEY_exchange_cover, exchange->cover && job->train.precision == JOB_PRECISION_BF16,
+         "train.precision is \"bf16\""},
         {JOB_KEY_exchange_store_inputs, exchange->store_inputs && exchange->plain, "exchange.plain is true"},
         {JOB_KEY_exchange_guard_limit, exchange->guard_every == 0, "exchange.guard_every is 0"},
         {JOB_KEY_train_patience_monitor, job->train.patience == 0, "train.patience is 0"},
@@ -435,6 +437,10 @@ static void check_device(const struct job *job, const struct check *check)
     if (device != JOB_DEVICE_CUDA && device != JOB_DEVICE_AUTO) {
         BROKEN(model_kernel, "model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = \"%s\"",
                name);
+    }
+    if (job->train.precision == JOB_PRECISION_BF16) {
+        BROKEN(train_precision, "train.precision = \"bf16\" is not there with model.kernel = \"cusparse\"; expected "
+                                "\"fp32\", or model.kernel = \"own\"");
     }
     if (!job_predicts(job) && !model_is_sum(job)) {
         choices_text(&job_keys[JOB_KEY_model_kind], model_kinds_of_sums(), expect);

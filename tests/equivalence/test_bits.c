@@ -229,6 +229,7 @@ static void expect_same_bits(const char *const models[], enum data data, const c
     }
 
 #define PRUNED LIST("prune = 'always'")
+#define BF16 LIST("precision = 'bf16'")
 #define FEEDBACK "error_feedback = true\n"
 
 /* Features: models, graphs, settings of [exchange], and of [train]. */
@@ -237,6 +238,15 @@ SAME(models_that_take_maxima, maximum, GRAPHS, NULL, NULL)
 SAME(models_with_attention, attention, GRAPHS, NULL, NULL)
 SAME(models_of_relations, relations, GRAPHS, NULL, NULL)
 SAME(batch_norm, batch_norm, GRAPHS, NULL, NULL)
+SAME(bf16_that_is_summed, sums, GRAPHS, NULL, BF16)
+SAME(bf16_of_each_kind, each, TYPED, LIST("sampling = 0.4", "codec = 'int8'", "stale = 1"), BF16)
+SAME(bf16_of_maxima_and_norms, batch_norm, FEW, NULL, LIST("precision = 'bf16'\nprune = 'always'"))
+SAME(bf16_in_lossy_rows, sums, WEIGHTS,
+     LIST("sampling = 0.4", "codec = 'int4'\nerror_feedback = true", "stale = 1\ncodec = 'bf16'",
+          "sampling = 0.3\ncodec = 'int8, fp32@2'\nguard_every = 2", "plain = true"),
+     BF16)
+SAME(bf16_of_sparse_features, summed_inputs, SPARSE, NULL, LIST("precision = 'bf16'\nprune = 'always'"))
+SAME(bf16_of_layers_that_are_read_twice, layers_read_twice, GRAPHS, NULL, BF16)
 SAME(layers_that_are_read_twice, layers_read_twice, GRAPHS, NULL, NULL)
 SAME(weights_of_edges, sums, WEIGHTS, NULL, NULL)
 SAME(weights_of_edges_in_lossy_rows, sums, WEIGHTS, LIST("sampling = 0.4", "codec = 'int8'", "stale = 1"), NULL)

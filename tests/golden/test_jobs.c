@@ -42,11 +42,19 @@ static const struct layout layouts[] = {
     {"metis", 2, 2, "always", "reference"}, {"random", 5, 3, "always", "cpu"}, {"random", 8, 2, "always", "auto"}};
 #endif
 
+/* What an array, and a loss, may be off by. */
+static const struct precision {
+    const char *name;
+    double array, loss;
+} precisions[] = {{"fp32", TOLERANCE_ARRAY, TOLERANCE_LOSS}, {"bf16", TOLERANCE_BF16, TOLERANCE_BF16}};
+enum { N_LAYOUT = sizeof layouts / sizeof *layouts, N_PRECISION = sizeof precisions / sizeof *precisions };
+
 struct trial {
     const struct golden_case *golden;
     const char *model;      /* [model] settings as --set arguments */
     struct program program; /* names and shapes of the weights */
     const struct layout *layout;
+    const struct precision *precision;
     char where[128];
 };
 
@@ -74,13 +82,13 @@ static void job_run(const struct trial *trial, const char *train)
     if (strcmp(trial->layout->method, "file") == 0) {
         fprintf(file, "file = \"%s/owners.txt\"\n", folder);
     }
-    fprintf(
-        file,
-        "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\nprune = \"%s\"\n%s\n[workers]\ncount = %d\nthreads = "
-        "1\ndevice = \"%s\"\n"
-        "[output]\ndir = \"%s/out\"\n",
-        trial->golden->folder, trial->model, trial->layout->prune, train, trial->layout->workers,
-        trial->layout->device, folder);
+    fprintf(file,
+            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\nprecision = \"%s\"\nprune = "
+            "\"%s\"\n%s\n[workers]\ncount = %d\nthreads = "
+            "1\ndevice = \"%s\"\n"
+            "[output]\ndir = \"%s/out\"\n",
+            trial->golden->folder, trial->model, trial->precision->name, trial->layout->prune, train,
+            trial->layout->workers, trial->layout->device, folder);
     fclose(file);
     snprintf(command, sizeof command, "'%s' --config %s/job.toml 2>%s/log", program_path, folder, folder);
     cr_assert_eq(system(command), 0, "%s: %s", trial->where, command);
@@ -94,7 +102,7 @@ static void logits_check(const struct trial *trial)
     cr_assert_eq(npy.rank, 2);
     cr_assert_eq(npy.shape[0] * npy.shape[1], n);
     double error = relative_error(npy.data, trial->golden->logits, n);
-    cr_expect(error <= TOLERANCE_ARRAY, "%s: logits are off by %.1e", trial->where, error);
+    cr_expect(error <= trial->precision->array, "%s: logits are off by %.1e", trial->where, error);
     npy_close(&npy);
 }
 
@@ -115,7 +123,7 @@ static void gradient_check_sgd(const struct trial *trial)
         got[i] = init[i] - got[i];
     }
     double error = relative_error(got, truth, n);
-    cr_expect(error <= TOLERANCE_ARRAY, "%s: gradients are off by %.1e", trial->where, error);
+    cr_expect(error <= trial->precision->array, "%s: gradients are off by %.1e", trial->where, error);
     free(truth);
     free(got);
     free(init);
@@ -133,7 +141,7 @@ static void weights_check(const struct trial *trial)
         truth[i] = want[i];
     }
     double error = relative_error(got, truth, n);
-    cr_expect(error <= TOLERANCE_ARRAY, "%s: weights after ten steps are off by %.1e", trial->where, error);
+    cr_expect(error <= trial->precision->array, "%s: weights after ten steps are off by %.1e", trial->where, error);
     free(truth);
     free(got);
     free(want);
@@ -149,7 +157,7 @@ static void losses_check(const struct trial *trial)
         cr_assert_lt(n, GOLDEN_N_LOSS - 1, "%s: more lines than epochs", trial->where);
         json_t *row = json_loads(line, 0, NULL);
         double want = trial->golden->adam_loss[n], got = json_number_value(json_object_get(row, "loss"));
-        cr_expect(fabs(got - want) / want <= TOLERANCE_LOSS, "%s: loss of epoch %d is %.9g, expected %.9g",
+        cr_expect(fabs(got - want) / want <= trial->precision->loss, "%s: loss of epoch %d is %.9g, expected %.9g",
                   trial->where, n, got, want);
         json_decref(row);
         n++;
@@ -170,13 +178,15 @@ static void check(const char *name, const char *model)
     struct program_input input = {
         .n_feature = golden.n_feature, .n_class = golden.n_class, .n_relation = golden.n_relation};
     cr_assert_eq(program_build(&job, &input, &trial.program), STATUS_OK, "%s", status_reason());
-    for (size_t i = 0; i < sizeof layouts / sizeof *layouts; i++) {
-        if (ways_skip(i, sizeof layouts / sizeof *layouts)) {
+    for (size_t i = 0; i < N_LAYOUT * N_PRECISION; i++) {
+        if (ways_skip(i, N_LAYOUT * N_PRECISION)) {
             continue;
         }
-        trial.layout = &layouts[i];
-        snprintf(trial.where, sizeof trial.where, "%s, %s, %d parts, %d workers, prune %s", name, layouts[i].method,
-                 layouts[i].parts, layouts[i].workers, layouts[i].prune);
+        trial.layout = &layouts[i % N_LAYOUT];
+        trial.precision = &precisions[i / N_LAYOUT];
+        snprintf(trial.where, sizeof trial.where, "%s, %s, %s, %d parts, %d workers, prune %s", name,
+                 trial.precision->name, trial.layout->method, trial.layout->parts, trial.layout->workers,
+                 trial.layout->prune);
         owners_write(&trial);
         job_run(&trial, "epochs = 0");
         logits_check(&trial);

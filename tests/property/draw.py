@@ -246,6 +246,8 @@ def draw_train(rng, case):
     t = case.train = {"epochs": 3, "optimizer": pick(rng, "adam", "adamw", "sgd"), "lr": 0.01, "seed": int(rng.integers(1, 1000))}
     t["loss"] = pick(rng, "auto", "auto", "auto", "bce", "mse", "mae", "huber")
     t["prune"] = pick(rng, "auto", "always", "never")
+    if rng.random() < 0.25:
+        t["precision"] = "bf16"
     if t["loss"] == "auto" and rng.random() < 0.3:
         t["label_smoothing"] = 0.1
     if t["loss"] == "auto" and rng.random() < 0.2:

@@ -208,6 +208,7 @@ static void merged_run(struct halo *h, const struct device_block *block)
     call.block = block;
     call.scale = call.col_scale = merged_scale(h->trainer->routes.merged);
     call.payload[0] = call.own[0];
+    call.payload_bf16 = call.own_bf16;
     call.order.first = call.order.last = call.order.only = true;
     h->pass->run(&call);
 }

@@ -61,13 +61,13 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
 
 /* --- low precision --- */
 
-/* How rows in this role travel in this pass; FP32: as they are. */
+/* How rows in this role travel; FP32: as they lie. */
 static enum device_codec codec_at(const struct halo *h, enum op_role role, const struct level *level)
 {
     return level != NULL ? halo_codec(&h->trainer->program, h->op, role, level) : DEVICE_CODEC_FP32;
 }
 
-static enum device_codec codec_of(const struct halo *h, enum op_role role)
+enum device_codec halo_codec_of(const struct halo *h, enum op_role role)
 {
     return codec_at(h, role, h->level);
 }
@@ -79,7 +79,7 @@ static struct device_coding coding_of(const struct halo *h, int p, int32_t i, co
     static const uint16_t classes[HALO_DIRECTION_N] = {
         [HALO_DIRECTION_IN] = 0, [HALO_DIRECTION_OUT] = HALO_N_PIECE, [HALO_DIRECTION_RETURN] = 2 * HALO_N_PIECE};
     const struct trainer *t = h->trainer;
-    struct device_coding how = {.codec = codec_of(h, h->pass->piece[p]),
+    struct device_coding how = {.codec = halo_codec_of(h, h->pass->piece[p]),
                                 .f = h->width[p],
                                 .factor = 1.0F,
                                 .key = {.seed = (uint64_t)t->setup.job->train.seed,
@@ -115,7 +115,7 @@ void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload,
 {
     const char *at = payload;
     for (int p = 0; p < HALO_N_PIECE; p++) {
-        enum device_codec codec = p < h->pass->n_piece ? codec_of(h, h->pass->piece[p]) : DEVICE_CODEC_FP32;
+        enum device_codec codec = p < h->pass->n_piece ? halo_codec_of(h, h->pass->piece[p]) : DEVICE_CODEC_FP32;
         float *decoded = to;
         piece_out[p] = piece_open(h, codec, n_row, h->width[p], at, &to);
         if (codec != DEVICE_CODEC_FP32 && h->trainer->routes.feedback != NULL) {
@@ -136,7 +136,7 @@ static void asked_open(const struct halo *h, int64_t n_row, const void *asked, c
         int64_t width = halo_ask_width(&h->trainer->program, h->op, h->pass, p);
         enum device_codec codec = codec_at(h, h->pass->ask[p], h->level_asked);
         piece_out[p] = piece_open(h, codec, n_row, width, at, &to);
-        at += n_row * codec_row_bytes(codec, width);
+        at += n_row * codec_row_bytes(codec, width); /* asked for are rows of attention and of maxima: floats */
     }
 }
 
@@ -205,12 +205,13 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
     const struct step_operand *from = step_operand(h->step, returns ? h->pass->ask[p] : h->pass->piece[p]);
     struct device_coding how = coding_of(h, p, i, t->own.part[i].node);
-    how.codec = codec_of(h, from->role);
+    how.codec = halo_codec_of(h, from->role);
     how.n_row = rows->n;
     how.f = returns ? halo_ask_width(&t->program, h->op, h->pass, p) : h->width[p];
     how.rows = rows->rows;
     how.factor = rows->factor;
     how.x = trainer_operand(t, from, i);
+    how.is_bf16 = halo_role_is_bf16(&t->program, h->op, from->role);
     if (returns) { /* rounded as when they came first */
         how.key.seed = (uint64_t)t->setup.job->train.seed;
         how.key.stream = (uint16_t)(RANDOM_STREAM_CODEC + p);
@@ -218,11 +219,15 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
     if (how.codec != DEVICE_CODEC_FP32 && t->routes.feedback != NULL) {
         feedback_rows(h, returns ? HALO_DIRECTION_IN : h->pass->direction, p, i, &how);
     }
+    if (how.is_bf16 && how.codec == DEVICE_CODEC_FP32 && how.factor != 1.0F) {
+        how.codec = DEVICE_CODEC_BF16; /* products are rounded */
+    }
     if (how.codec != DEVICE_CODEC_FP32) {
         t->ops->rows_encode(t->device, &how, out);
         return;
     }
-    t->ops->rows_gather(t->device, how.n_row, how.f, how.rows, how.factor, how.x, out);
+    int64_t n_word = how.is_bf16 ? codec_row_bytes(DEVICE_CODEC_BF16, how.f) / (int64_t)sizeof(float) : how.f;
+    t->ops->rows_gather(t->device, how.n_row, n_word, how.rows, how.factor, how.x, out);
 }
 
 /* Own part i's rows that its pair k takes in this pass, or asks for. */
@@ -253,6 +258,7 @@ static void sums_write(const struct halo *h, const struct dedup_list *to, int64_
     call.order.first = true;
     call.block = &block;
     call.payload[0] = call.own[0];
+    call.payload_bf16 = call.own_bf16;
     call.col_scale = call.scale;
     call.to = out;
     h->pass->run(&call);
@@ -317,7 +323,7 @@ void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out)
         if (width > 0) {
             rows_write(h, p, i, &rows, (char *)out + at);
         }
-        at += n_row * codec_row_bytes(codec_of(h, h->pass->ask[p]), width);
+        at += n_row * codec_row_bytes(halo_codec_of(h, h->pass->ask[p]), width);
     }
     packed(h, i, begin_s);
 }

@@ -17,6 +17,7 @@ static enum status in_place_take(struct halo *h, const struct halo_pair *pair, s
     call->block = &h->block;
     call->col_scale = other->scale;
     call->col_node = other->node;
+    call->payload_bf16 = call->own_bf16;
     for (int p = 0; p < HALO_N_PIECE; p++) {
         call->payload[p] = halo_own_rows(h, p, pair->j);
     }
@@ -86,5 +87,6 @@ void source_point(struct halo *h, const struct halo_pair *pair, const void *payl
         halo_block(h, pair->i, d, pair->k, call);
     }
     call->back.n_row = n_row;
+    call->payload_bf16 = call->own_bf16 && halo_codec_of(h, h->pass->piece[0]) == DEVICE_CODEC_FP32;
     halo_payload_open(h, n_row, payload, (float *)(void *)halo_workspace(h, h->workspace->packed_at), call->payload);
 }

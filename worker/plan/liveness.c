@@ -18,7 +18,7 @@ struct lives {
     int *chain_first; /* n_time: of the fused chain of this step; -1: it is in none */
     int *chain_last;  /* n_time */
     bool *in_window;  /* n: roots that have a place in windows alone */
-    int64_t n_slot_bytes;
+    int64_t n_slot_bytes, n_window_bytes;
     int *made;    /* n_value: when its gradient is first written, … */
     int *changed; /* n_value: … and last; -1: never */
 };
@@ -133,18 +133,21 @@ static void operand_lives(struct lives *l, const struct step_operand *o, enum st
     }
 }
 
+/* The step at a time: of the static phase, or of the one that has times behind it. */
+static const struct step *step_at(const struct lives *l, int time)
+{
+    const struct step_list *first = &l->plan->steps.phase[STEP_PHASE_STATIC];
+    return time < first->n_step ? &first->step[time] : &step_lists_timed(&l->plan->steps)->step[time - first->n_step];
+}
+
 static void lives_fold(struct lives *l)
 {
-    const struct step_list *lists[] = {&l->plan->steps.phase[STEP_PHASE_STATIC], step_lists_timed(&l->plan->steps)};
-    for (int i = 0; i < 2; i++) {
-        const struct step_list *list = lists[i];
-        for (int s = 0; s < list->n_step; s++) {
-            const struct step *step = &list->step[s];
-            bool ends = step->kind == STEP_KIND_LOSS || step->kind == STEP_KIND_SCORE;
-            l->time_loss = ends ? step->time : l->time_loss;
-            for (int k = 0; k < step->n_operand; k++) {
-                operand_lives(l, &step->operand[k], step->kind, step->time);
-            }
+    for (int t = 0; t < l->n_time - 1; t++) {
+        const struct step *step = step_at(l, t);
+        bool ends = step->kind == STEP_KIND_LOSS || step->kind == STEP_KIND_SCORE;
+        l->time_loss = ends ? t : l->time_loss;
+        for (int k = 0; k < step->n_operand; k++) {
+            operand_lives(l, &step->operand[k], step->kind, t);
         }
     }
 }
@@ -175,7 +178,8 @@ static void values_share(struct lives *l)
         bool halo = program->value[in].hop == PROGRAM_HOP_HALO,
              same = halo == (program->value[out].hop == PROGRAM_HOP_HALO);
         if (!same || !op_defs[op->kind]->in_place || op->is_static || in == 0 || program->value[in].is_static ||
-            program->value[in].is_sparse || program->value[out].width != program->value[in].width) {
+            program->value[in].is_sparse || program->value[out].width != program->value[in].width ||
+            program->value[out].is_bf16 != program->value[in].is_bf16) {
             continue;
         }
         struct life *root = &l->life[l->root[in]];
@@ -186,13 +190,13 @@ static void values_share(struct lives *l)
     }
 }
 
-/* Do two values' gradients have the same rows and columns? */
+/* Do two values' gradients have the same rows, columns and type? */
 static bool same_shape(const struct lives *l, int a, int b)
 {
     const struct value *x = &l->program->value[a], *y = &l->program->value[b];
     int32_t n_hop = l->plan->n_hop;
     bool all = x->hop >= n_hop && y->hop >= n_hop && x->hop != PROGRAM_HOP_HALO && y->hop != PROGRAM_HOP_HALO;
-    return x->width == y->width && (x->hop == y->hop || all);
+    return x->width == y->width && x->grad_is_bf16 == y->grad_is_bf16 && (x->hop == y->hop || all);
 }
 
 /* Of gradients that share memory, by root: when the last of them is last read, and last written. */
@@ -256,9 +260,8 @@ static void chains_find(struct lives *l)
     for (int t = 0; t < l->n_time; t++) {
         l->chain_first[t] = l->chain_last[t] = -1;
     }
-    const struct step_list *list = step_lists_timed(&l->plan->steps);
-    for (int s = 0; s < list->n_step; s++) {
-        int first = list->step[s].time, n = list->step[s].n_chain;
+    for (int first = 0; first < l->n_time - 1; first++) {
+        int n = step_at(l, first)->n_chain;
         for (int t = first; t < first + n; t++) {
             l->chain_first[t] = first;
             l->chain_last[t] = first + n - 1;
@@ -322,12 +325,22 @@ static int64_t lives_place(const struct lives *l, bool in_window)
     return n_bytes;
 }
 
+/* Of the chain that has most. */
+static int64_t stages_most(const struct lives *l)
+{
+    int64_t most = 0;
+    for (int t = 0; t < l->n_time - 1; t++) {
+        int64_t n = chain_stages_bytes(l->program, step_at(l, t), l->plan->arena.chain.n_window);
+        most = n > most ? n : most;
+    }
+    return most;
+}
+
 /* Of a chain: as its windows turned out. */
 static void windows_size(struct lives *l)
 {
-    const struct step_list *list = step_lists_timed(&l->plan->steps);
-    for (int s = 0; s < list->n_step; s++) {
-        const struct step *step = &list->step[s];
+    for (int t = 0; t < l->n_time - 1; t++) {
+        const struct step *step = step_at(l, t);
         if (step->n_chain > 0) {
             struct life *life = life_of(l, STEP_ARRAY_WORKSPACE, step->op, STEP_WORKSPACE_CHAIN);
             int64_t n = chain_windows_bytes(l->program, step, l->plan->arena.chain.n_chunk, l->n_slot_bytes);
@@ -359,7 +372,8 @@ static void chains_apply(struct lives *l)
             life_widen(l, life);
         }
     }
-    l->n_slot_bytes = lives_place(l, true);
+    l->n_window_bytes = lives_place(l, true);
+    l->n_slot_bytes = l->n_window_bytes + stages_most(l);
     windows_size(l);
 }
 
@@ -459,6 +473,7 @@ void liveness_place(const struct program *program, struct memory_plan *plan)
     lives_open(program, plan, &l);
     plan->arena.n_bytes = lives_place(&l, false);
     plan->arena.n_slot_bytes = l.n_slot_bytes;
+    plan->arena.n_window_bytes = l.n_window_bytes;
     places_fill(&l, false, &plan->arena.at);
     places_fill(&l, true, &plan->arena.window_at);
     for (int i = 0; i < program->n_op; i++) {

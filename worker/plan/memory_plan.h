@@ -143,7 +143,8 @@ struct memory_arena {
     struct chain_rows chain; /* the most of any own part; no window is longer than it */
     /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
     int64_t *window_at;
-    int64_t n_slot_bytes; /* of one slot */
+    int64_t n_slot_bytes;   /* of one slot, … */
+    int64_t n_window_bytes; /* … of which so many are these arrays'; behind them lie stages of BF16 arrays */
     int n_ending;
     struct memory_ending *ending; /* n_ending */
 };

@@ -12,7 +12,8 @@ bool memory_plan_covers(const struct job *job, const struct program *program)
 {
     /* A library's sum of a row may depend on the other rows of its block, of which a cover leaves some out. */
     bool own = job->model.kernel == JOB_KERNEL_OWN, any = false;
-    bool covers = own && job->exchange.cover && !job->exchange.plain && !program_is_lossy(program);
+    bool covers = own && job->exchange.cover && !job->exchange.plain && !program_is_lossy(program) &&
+                  program->precision == JOB_PRECISION_FP32; /* sums are not rounded */
     for (int i = 0; i < program->n_op && covers; i++) {
         const struct op *op = &program->op[i];
         bool aggregates = op->kind == OP_KIND_AGGREGATE;

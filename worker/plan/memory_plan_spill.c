@@ -28,13 +28,13 @@ static int64_t operand_bytes(const struct spilling *s, const struct step_operand
             n_value = own->n_feature_value + (halo ? own->n_halo_value : 0);
     switch (o->array) {
     case STEP_ARRAY_VALUE:
-        return (program->value[o->index].is_sparse ? n_value + own->n_embedded : n * program->value[o->index].width) *
-               4;
+        return program->value[o->index].is_sparse ? (n_value + own->n_embedded) * (int64_t)sizeof(float)
+                                                  : n * step_operand_row_bytes(program, o);
     case STEP_ARRAY_GRAD:
     case STEP_ARRAY_FRESH:
-        return memory_plan_rows_own(own, o->hop) * step_operand_width(program, o) * 4;
+        return memory_plan_rows_own(own, o->hop) * step_operand_row_bytes(program, o);
     case STEP_ARRAY_SAVED:
-        return n * step_operand_width(program, o) * 4;
+        return n * step_operand_row_bytes(program, o);
     case STEP_ARRAY_STATISTICS: {
         const struct op *op = &program->op[o->index];
         return op_defs[op->kind]->global->n_statistics(program, op) * (int64_t)sizeof(double);

@@ -76,8 +76,8 @@ static void link_build(const struct trainer *t, const struct step *step, int32_t
     }
     for (int k = 0; k < step->n_operand; k++) {
         const struct step_operand *o = &step->operand[k];
-        int64_t width = o->array == STEP_ARRAY_NODE ? 1 : step_operand_width(&t->program, o);
-        out->row_bytes[o->role] = width * (int64_t)sizeof(float);
+        out->width[o->role] = o->array == STEP_ARRAY_NODE ? 1 : step_operand_width(&t->program, o);
+        out->is_bf16[o->role] = step_operand_is_bf16(&t->program, o);
         out->window_at[o->role] = memory_plan_window_at(&t->plan, &t->program, o);
         if (o->array == STEP_ARRAY_GRAD && o->access == STEP_ACCESS_WRITE) {
             out->n_grad_row[o->role - OP_ROLE_GRAD_IN_0] = trainer_rows(t, o->hop, i);
@@ -96,6 +96,7 @@ static enum status chain_steps_run(struct trainer *t, const struct step *first)
         for (int s = 0; s < first->n_chain; s++) {
             link_build(t, &first[s], pin.part, &chain.link[s]);
         }
+        chain_stages(&chain, t->plan.arena.chain.n_window, t->plan.arena.n_window_bytes);
         chain_run(&chain);
         pin.status = exchange_progress(t->setup.exchange);
     }

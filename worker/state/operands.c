@@ -3,16 +3,16 @@
 #include "worker/state/embeddings.h"
 #include "worker/state/trainer_state.h"
 
-static void *arena_at(const struct trainer *t, const struct step_operand *o, int64_t offset)
+static void *arena_at(const struct trainer *t, const struct step_operand *o, int64_t n_bytes)
 {
     int64_t at = memory_plan_at(&t->plan, &t->program, o->array, o->index, o->k);
-    return at >= 0 ? t->memory.arena + at + offset * (int64_t)sizeof(float) : NULL;
+    return at >= 0 ? t->memory.arena + at + n_bytes : NULL;
 }
 
 /* Own part i's rows of an array that has the rows of the operand's hop. */
 static void *rows_at(const struct trainer *t, const struct step_operand *o, int32_t i)
 {
-    return arena_at(t, o, memory_plan_row_begin(&t->plan, o->hop, i) * step_operand_width(&t->program, o));
+    return arena_at(t, o, memory_plan_row_begin(&t->plan, o->hop, i) * step_operand_row_bytes(&t->program, o));
 }
 
 /* What operations read alone: operands have one type. */
@@ -27,7 +27,8 @@ static void *value_at(const struct trainer *t, const struct step_operand *o, int
     if (o->index == 0) {
         return sparse ? NULL : read_at(t->own.part[i].features);
     }
-    return sparse ? arena_at(t, o, memory_plan_value_begin(&t->plan, o->hop, i)) : rows_at(t, o, i);
+    return sparse ? arena_at(t, o, memory_plan_value_begin(&t->plan, o->hop, i) * (int64_t)sizeof(float))
+                  : rows_at(t, o, i);
 }
 
 void *trainer_operand(const struct trainer *t, const struct step_operand *o, int32_t i)
@@ -76,17 +77,19 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
 {
     const struct op *op = &t->program.op[step->op];
     bool aggregate = op->kind == OP_KIND_AGGREGATE;
-    struct op_call call = {.device = t->device,
-                           .program = &t->program,
-                           .op = op,
-                           .n = trainer_rows(t, t->program.value[op->out].hop, i),
-                           .f = t->program.value[op->in[0]].width,
-                           .training = t->run.training,
-                           .tentative = t->run.tentative,
-                           .now = t->memory.now,
-                           .key = {.seed = (uint64_t)t->setup.job->train.seed,
-                                   .op = (uint16_t)step->op,
-                                   .stream = aggregate ? RANDOM_STREAM_EDGE : RANDOM_STREAM_DROPOUT}};
+    struct op_call call = {
+        .device = t->device,
+        .program = &t->program,
+        .op = op,
+        .n = trainer_rows(t, t->program.value[op->out].hop, i),
+        .f = t->program.value[op->in[0]].width,
+        .own_bf16 = aggregate && halo_role_is_bf16(&t->program, op, step->backward ? OP_ROLE_GRAD_OUT : OP_ROLE_IN_0),
+        .training = t->run.training,
+        .tentative = t->run.tentative,
+        .now = t->memory.now,
+        .key = {.seed = (uint64_t)t->setup.job->train.seed,
+                .op = (uint16_t)step->op,
+                .stream = aggregate ? RANDOM_STREAM_EDGE : RANDOM_STREAM_DROPOUT}};
     for (int k = 0; k < step->n_operand; k++) {
         const struct step_operand *o = &step->operand[k];
         call.array[o->role] = trainer_operand(t, o, i);
@@ -107,10 +110,10 @@ int64_t trainer_rows(const struct trainer *t, int32_t hop, int32_t i)
 
 void trainer_grad_end(const struct trainer *t, const struct step_operand *grad, int64_t n_row, int64_t end, int32_t i)
 {
-    int64_t width = step_operand_width(&t->program, grad), n_rest = end - n_row;
+    int64_t row_bytes = step_operand_row_bytes(&t->program, grad), n_rest = end - n_row;
     if (n_rest > 0) {
-        float *rows = trainer_operand(t, grad, i);
-        t->ops->fill_zero(t->device, rows + n_row * width, (size_t)(n_rest * width) * sizeof *rows);
+        char *rows = trainer_operand(t, grad, i);
+        t->ops->fill_zero(t->device, rows + n_row * row_bytes, (size_t)(n_rest * row_bytes));
     }
 }
 

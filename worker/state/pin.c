@@ -70,7 +70,7 @@ static void rows_add(struct ranges *out, const struct trainer *t, const struct s
         int64_t n = part->n_feature_value + (o->hop == PROGRAM_HOP_HALO ? part->n_halo_value : 0);
         range_add(out, features ? part->feature_data : at, n + (features ? 0 : part->n_embedded), sizeof(float));
     } else {
-        range_add(out, at, rows_of(part, o->hop) * step_operand_width(&t->program, o), sizeof(float));
+        range_add(out, at, rows_of(part, o->hop) * step_operand_row_bytes(&t->program, o), 1);
     }
 }
 

@@ -26,7 +26,7 @@ Test(chain, every_row_local_step_is_in_one_chain_and_no_chain_could_be_longer)
             for (int s = 0; s < list->n_step; s += step_span(&list->step[s])) {
                 const struct step *first = &list->step[s];
                 bool dense = first->kind == STEP_KIND_FORWARD || first->kind == STEP_KIND_BACKWARD;
-                cr_expect_eq(first->n_chain > 0, dense && chain_takes_op(&w.program, &w.program.op[first->op]));
+                cr_expect_eq(first->n_chain > 0, dense && op_is_row_local(&w.program, &w.program.op[first->op]));
                 cr_expect_eq(step_operand(first, OP_ROLE_WINDOWS) != NULL, first->n_chain > 0);
                 for (int k = 1; k < first->n_chain; k++) {
                     cr_expect_eq(first[k].n_chain, 0);
