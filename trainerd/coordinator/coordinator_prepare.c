@@ -319,9 +319,9 @@ static enum status report_parts(struct coordinator *c)
                    (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)quality->n_cut,
                    quality->halo_ratio, quality->imbalance_node, quality->imbalance_edge, text);
     if (c->partition.stores) {
-        progress_print(
-            &c->progress,
-            "inputs: each part has a copy of the features that it reads, so the first layer sends nothing");
+        progress_print(&c->progress, "inputs: each part has a copy of the features that it reads%s",
+                       c->job.workers.count > 1 ? ", so the first layer sends nothing"
+                                                : "; one worker saves no bytes by it (exchange.store_inputs)");
     }
     if (c->parts.dedup.sums[PART_DIRECTION_IN] != NULL) {
         progress_print(&c->progress, "covers: %.0f %% of the halo rows are sent, as rows or as sums",
