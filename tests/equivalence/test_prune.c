@@ -1,9 +1,12 @@
 /* A pruned epoch, which leaves out rows that its loss does not depend on, gives the results of all rows up to rounding. */
 #include "tests/equivalence/compare.h"
 #include "tests/equivalence/data.h"
+#include "tests/support/process/folder.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
+
+TestSuite(prune, .init = folder_make, .fini = folder_remove);
 
 static const char *const parts[] = {"parts = 4\nmethod = 'random'", "parts = 1", "parts = 5\nmethod = 'random'",
                                     "parts = 3\nmethod = 'random'"};
@@ -84,5 +87,66 @@ Test(prune, auto_prunes_where_that_saves_a_tenth_of_the_work_and_changes_no_bit_
     for (int i = 0; i < 3; i++) {
         cluster_release(&with_few[i]);
         cluster_release(&with_many[i]);
+    }
+}
+
+/* --- merged blocks --- */
+
+/* The cpu, where blocks come one by one. */
+static const struct device_ops *unmerged(void)
+{
+    static struct device_ops ops;
+    ops = *compare_narrow_cpu();
+    ops.merged_edges = 0;
+    return &ops;
+}
+
+/* One worker merges the blocks of each hop, and of all rows for evaluations; the job has the bits that it has without, and with
+ * several workers. */
+static void expect_merged_bits(const struct task *task)
+{
+    static const struct way ways[] = {
+        {.threads = 2, .recompute = "always"}, {.workers = 2, .is_halo = true}, {.workers = 4, .prefetch = 1}};
+    const struct way one_by_one = {.device = unmerged()};
+    struct cluster_result want, merged;
+    compare_run(task, &one_by_one, &want);
+    compare_run(task, &compare_plain, &merged);
+    cr_expect_gt(merged.left_out, 0.0);
+    cr_expect_gt(merged.planned[MEMORY_STRUCTURE], want.planned[MEMORY_STRUCTURE], "%s: nothing is merged",
+                 task->model);
+    compare_same(task, &one_by_one, &want, &want);
+    compare_same(task, &compare_plain, &want, &merged);
+    cluster_release(&want);
+    cluster_release(&merged);
+    compare_ways(task, &compare_plain, ways, sizeof ways / sizeof *ways);
+}
+
+Test(prune, one_worker_that_merges_blocks_of_rows_that_count_changes_no_bit)
+{
+    static const char *const models[] = {
+        "kind = 'gcn'\nhidden = 17\nlayers = 3\ndropout = 0.5",
+        "kind = 'sage'\nhidden = 16\nlayers = 4\nresidual = true",
+        "kind = 'gcnii'\nhidden = 9\nlayers = 3",
+        "kind = 'gcn'\nhidden = 8\nlayers = 4\nnorm = 'batch'\njumping_knowledge = 'concat'",
+        "kind = 'gin'\nhidden = 12\nlayers = 3\nlearn_eps = true",
+        "kind = 'appnp'\nhidden = 16\nsteps = 4"};
+    static const char *const cuts[] = {"parts = 24\nmethod = 'random'", "parts = 7\nmethod = 'random'",
+                                       "parts = 61\nmethod = 'block'"};
+    /* Of sparse features all rows are computed; gradients of those that do not count are zero. */
+    static const char far[] = "generator = 'rmat'\nnodes = 1024\ndegree = 3\nclasses = 4\nfeatures = "
+                              "'one_hot'\nundirected = 'no'\ntrain_share = 0.01";
+    const struct data_folder sparse = {.is_sparse = true, .is_far = true},
+                             weighted = {.has_weights = true, .is_far = true};
+    for (size_t m = 0; m < sizeof models / sizeof *models; m++) {
+        const char *data[] = {data_few[0], data_few[1], far, data_write(&sparse, m % 2 == 0),
+                              data_write(&weighted, m % 2 == 1)};
+        for (size_t g = 0; g < sizeof data / sizeof *data; g++) {
+            struct task task = {.data = data[g],
+                                .model = models[m],
+                                .exchange = (m + g / 2) % 2 == 0 ? "cover = true" : "cover = false",
+                                .train = SGD "prune = 'always'",
+                                .partition = cuts[(m + g) % 3]};
+            expect_merged_bits(&task);
+        }
     }
 }

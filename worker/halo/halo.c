@@ -193,24 +193,43 @@ static void pass_begin(struct trainer *t, const struct step *step)
     halo_serve(h);
 }
 
-/* All blocks as one, where a sum reads rows that lie in the arena; else NULL. */
-static const struct device_block *merged_of(const struct halo *h)
+/* Hops of the arrays that a sum reads and writes. */
+static struct merged_hops merged_hops(const struct halo *h)
+{
+    enum op_role to = h->step->backward ? OP_ROLE_GRAD_IN_0 : OP_ROLE_OUT;
+    return (struct merged_hops){.of = h->hop.blocks,
+                                .from = step_operand(h->step, h->pass->piece[0])->hop,
+                                .to = step_operand(h->step, to)->hop};
+}
+
+/* All blocks as one, where a sum reads rows that lie in the arena; else false. */
+static bool merged_find(const struct halo *h, struct device_block *out)
 {
     const struct trainer *t = h->trainer;
-    return memory_plan_merges(&t->plan, &t->program, h->op) ? merged_block(t->routes.merged, halo_blocks(h)) : NULL;
+    if (!memory_plan_merges(&t->plan, &t->program, h->op)) {
+        return false;
+    }
+    const struct merged_hops hops = merged_hops(h);
+    return merged_block(t->routes.merged, halo_blocks(h), &hops, out);
 }
 
 /* All own parts at once, from where the first one's rows are. */
 static void merged_run(struct halo *h, const struct device_block *block)
 {
+    const struct trainer *t = h->trainer;
+    const struct merged_hops hops = merged_hops(h);
     struct op_call call = halo_call_begin(h, 0);
-    call.n = block->n_row;
+    call.n = memory_plan_rows(&t->plan, hops.to);
     call.block = block;
-    call.scale = call.col_scale = merged_scale(h->trainer->routes.merged);
+    call.scale = merged_scale(t->routes.merged, hops.to);
+    call.col_scale = merged_scale(t->routes.merged, hops.from);
     call.payload[0] = call.own[0];
     call.payload_bf16 = call.own_bf16;
     call.order.first = call.order.last = call.order.only = true;
     h->pass->run(&call);
+    for (int32_t i = 0; i < t->own.n && t->own.part[0].part->n_hop > 0; i++) {
+        halo_gradients_end(t, h->step, i);
+    }
 }
 
 /* All blocks, between what the sources of other parts' rows do around them. */
@@ -236,9 +255,9 @@ enum status halo_run(struct trainer *t, const struct step *step)
 {
     struct halo *h = t->routes.halo;
     pass_begin(t, step);
-    const struct device_block *merged = merged_of(h);
-    if (merged != NULL) {
-        merged_run(h, merged);
+    struct device_block merged;
+    if (merged_find(h, &merged)) {
+        merged_run(h, &merged);
         return exchange_settle(t->setup.exchange);
     }
     struct pin workspace = pin_open(t, step, PIN_USE_AROUND);

@@ -165,6 +165,12 @@ struct memory_homes {
     int64_t n_bytes;
 };
 
+/* Edges of blocks that are one (merged.h), where no row has too many: by the hop of the sum's output, and at n_hop
+ * all; of a symmetric graph all out-edges are all in-edges. 0: blocks come one by one. */
+struct memory_merged {
+    int64_t n_edge[PART_DIRECTION_N][PART_N_HOP_MOST + 1];
+};
+
 /* What halo passes send, and what they keep. */
 struct memory_halo {
     struct halo_route_totals (*halo)[HALO_DIRECTION_N]; /* n_hop + 1: by hop, and all */
@@ -206,9 +212,8 @@ struct memory_plan {
     struct step_lists steps;                                /* the program lowered, with what is recomputed */
     struct memory_workspace (*workspace)[STEP_WORKSPACE_N]; /* n_op; of chains filled in by liveness_place */
     struct memory_workspace loss_workspace;
-    struct trace_limits trace;        /* output.trace: events of its epoch; none without */
-    int64_t merged[PART_DIRECTION_N]; /* edges of all blocks, which are one (merged.h), where no row has too many;
-                                       * 0: they are not */
+    struct trace_limits trace; /* output.trace: events of its epoch; none without */
+    struct memory_merged merged;
     struct memory_rows rows;
     struct memory_arena arena;
     struct memory_spill spill;
@@ -268,14 +273,18 @@ void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase 
                          int32_t hop, struct memory_plan *plan);
 void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memory_plan *plan);
 
-/* Blocks are merged where all parts are of this rank, all rows count in training, and blocks are many. rows and n_hop
- * are laid out. */
+/* --- memory_plan_merged.c --- */
+
+/* Blocks are merged where all parts are of this rank, and blocks are many. rows and n_hop are laid out. */
 void memory_plan_merge(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* Does this aggregate read rows that lie in the arena, over merged blocks where these are there? */
 bool memory_plan_merges(const struct memory_plan *plan, const struct program *program, const struct op *op);
 
-/* Bytes of one direction's blocks merged into one. */
+/* Bytes of merged blocks, with the order of their rows, and the scales of these. */
+int64_t memory_plan_merged(const struct memory_plan_input *input, bool scaled, struct memory_plan *plan);
+
+/* Bytes of blocks merged into one. */
 int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted);
 
 /* Rows of blocks with more edges than this on average gain nothing by merging: other parts' rows are nearer to each
@@ -283,8 +292,10 @@ int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted);
  * times. */
 #define MEMORY_MERGED_ROW_EDGES 12
 
-/* Is there a sum over neighbours in training that walks this direction, over rows that lie in the arena? */
-bool memory_plan_has_sums(const struct program *program, enum part_direction d);
+/* Does the part share edges of a direction with parts of this rank (local), or with others? Under a spill, and where
+ * payloads are lossy, all are others. */
+bool memory_plan_has_pair(const struct memory_plan_input *input, const struct memory_plan_part *own,
+                          enum part_direction d, bool local);
 
 /* Bytes of an own part's features as they are stored; as the program takes them, where these are others. */
 int64_t memory_plan_features(const struct memory_plan_input *input, int32_t i);

@@ -30,9 +30,8 @@ static int n_walked(const struct memory_plan_input *in, const struct memory_plan
     return in->program->forward_only ? 1 : n_direction(own);
 }
 
-/* Does the part share edges of a direction with parts of this rank, or with others? Under a spill, and where payloads
- * are lossy, all are others. */
-static bool has_pair(const struct memory_plan_input *in, const struct memory_plan_part *own, int d, bool local)
+bool memory_plan_has_pair(const struct memory_plan_input *in, const struct memory_plan_part *own,
+                          enum part_direction d, bool local)
 {
     const struct part_pairs *pairs = &own->halo->pairs[d];
     for (int32_t k = 0; k < pairs->n_pair; k++) {
@@ -45,79 +44,6 @@ static bool has_pair(const struct memory_plan_input *in, const struct memory_pla
     return false;
 }
 
-/* Is the op a sum over neighbours in training that walks this direction, over rows that lie in the arena? */
-static bool is_arena_sum(const struct program *program, const struct op *op, enum part_direction d)
-{
-    bool is_sum = op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->is_linear;
-    bool stored = is_sum && program->value[op->in[0]].hop == PROGRAM_HOP_HALO; /* whose rows lie apart */
-    return is_sum && !stored && !op->is_static && op->in[0] != 0 &&
-           (d == PART_DIRECTION_IN || program->value[op->out].needs_grad);
-}
-
-bool memory_plan_has_sums(const struct program *program, enum part_direction d)
-{
-    bool any = false;
-    for (int i = 0; i < program->n_op && !any; i++) {
-        any = is_arena_sum(program, &program->op[i], d);
-    }
-    return any;
-}
-
-/* Are there blocks between own parts, and none with others'? Under a spill, all count as others'. */
-static bool is_local(const struct memory_plan_input *in, int d)
-{
-    bool any = false, remote = false;
-    for (int32_t i = 0; i < in->n_own_part; i++) {
-        any = any || has_pair(in, &in->own[i], d, true);
-        remote = remote || has_pair(in, &in->own[i], d, false);
-    }
-    return any && !remote;
-}
-
-void memory_plan_merge(const struct memory_plan_input *in, struct memory_plan *plan)
-{
-    /* A library's sums are those of a block. */
-    bool own = in->job->model.kernel == JOB_KERNEL_OWN;
-    bool can = own && in->ops->merged_edges > 0 && plan->n_hop == 0 && plan->rows.n_row < DEVICE_BORDER;
-    for (int d = 0; d < n_walked(in, &in->own[0]); d++) {
-        int64_t n_edge = 0, n_block_row = 0;
-        for (int32_t i = 0; i < in->n_own_part; i++) {
-            const struct part_pairs *pairs = &in->own[i].halo->pairs[d];
-            n_edge += pairs->pair[pairs->n_pair].edge;
-            n_block_row += pairs->n_pair * in->own[i].n_own;
-        }
-        bool many = n_edge <= MEMORY_MERGED_ROW_EDGES * n_block_row;
-        bool any = memory_plan_has_sums(in->program, (enum part_direction)d);
-        plan->merged[d] = can && many && any && is_local(in, d) ? n_edge : 0;
-    }
-}
-
-bool memory_plan_merges(const struct memory_plan *plan, const struct program *program, const struct op *op)
-{
-    bool any = plan->merged[PART_DIRECTION_IN] > 0 || plan->merged[PART_DIRECTION_OUT] > 0;
-    return any && is_arena_sum(program, op, PART_DIRECTION_IN);
-}
-
-/* Bytes of merged blocks, with the scales of all rows. */
-static int64_t merged_plan(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
-{
-    int64_t n_bytes = 0;
-    for (int d = 0; d < PART_DIRECTION_N; d++) {
-        int64_t n_edge = plan->merged[d];
-        int64_t made = n_edge > 0 ? memory_merged_bytes(plan->rows.n_row, n_edge, in->own[0].weighted) : 0;
-        n_bytes += memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, made);
-        n_bytes += n_edge > 0 ? (int64_t)DEVICE_BYTES(in->ops, BLOCKS, 1, plan->rows.n_row, n_edge) : 0;
-    }
-    int64_t scales = n_bytes > 0 && scaled ? plan->rows.n_row * (int64_t)sizeof(float) : 0;
-    return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, scales);
-}
-
-int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted)
-{
-    return (n_row + 1) * (int64_t)sizeof(int64_t) +
-           n_edge * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
-}
-
 int64_t memory_plan_remap(const struct memory_plan_input *in, const struct memory_plan_part *own,
                           enum part_direction d)
 {
@@ -126,7 +52,8 @@ int64_t memory_plan_remap(const struct memory_plan_input *in, const struct memor
         const struct op *op = &in->program->op[i];
         in_place = in_place || (op->kind == OP_KIND_AGGREGATE && !aggregate_returns(in->program, op->aggregate));
     }
-    bool wanted = (in_place && has_pair(in, own, (int)d, true)) || (shares && has_pair(in, own, (int)d, false));
+    bool wanted = (in_place && memory_plan_has_pair(in, own, d, true)) ||
+                  (shares && memory_plan_has_pair(in, own, d, false));
     return wanted && part_remap_copies(in->program, d)
                ? part_remap_bytes(&own->halo->pairs[d], shares && in->dedup->covers, own->weighted)
                : 0;
@@ -216,7 +143,8 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
         const struct part_pairs *pairs = &own->halo->pairs[d];
         const struct part_rows taken = part_halo_taken(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
         bool as_they_are = in->dedup == NULL || in->dedup->scatters;
-        bool travel = as_they_are && has_pair(in, own, d, false), stored = own->n_halo > 0 && d == PART_DIRECTION_IN;
+        bool travel = as_they_are && memory_plan_has_pair(in, own, (enum part_direction)d, false),
+             stored = own->n_halo > 0 && d == PART_DIRECTION_IN;
         n_scale += travel || stored ? part_rows_all(&taken) : 0;
         int64_t places = part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, places);
@@ -429,7 +357,7 @@ void memory_plan_structure(const struct memory_plan_input *in, struct memory_pla
         parts_plan(in, plan);
     }
     plan->bytes[MEMORY_STRUCTURE] +=
-        merged_plan(in, scaled, plan) + shared_bytes(in, plan, scaled) + library_bytes(in, plan) +
+        memory_plan_merged(in, scaled, plan) + shared_bytes(in, plan, scaled) + library_bytes(in, plan) +
         memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, plan->payloads.n_route_bytes);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         if (in->sparse_features && program->value[0].is_sparse) {

@@ -1,149 +1,332 @@
 #include "worker/route/merged.h"
 
 #include "protocol/base/memory.h"
+#include "worker/rows/part_hop.h"
 
 #include <stdlib.h>
 #include <string.h>
 
+#define N_HOP (PART_N_HOP_MOST + 1) /* the hops, and all */
+
 struct merged {
     const struct own_parts *own;
-    const struct memory_rows *rows;
+    const struct memory_plan *plan;
     int64_t most_edges;
-    /* indptr NULL: there is none; both the same where the graph is symmetric */
-    struct device_block block[PART_DIRECTION_N];
-    struct part_lent made[PART_DIRECTION_N]; /* its arrays */
-    struct part_lent scale;                  /* rows.n_row; empty: none */
+    int32_t n_hop;  /* of the parts */
+    int64_t *begin; /* n_hop + 1 × own parts: where rows of a part that are of this very hop begin */
+    struct device_block block[PART_DIRECTION_N][N_HOP]; /* indptr NULL: there is none */
+    struct part_lent made[PART_DIRECTION_N][N_HOP];     /* its arrays; empty: another's */
+    struct part_lent order[N_HOP]; /* where in an array of this hop's rows each lies; empty: in this order */
+    struct part_lent scale[N_HOP]; /* memory_plan_rows floats; empty: none */
 };
 
-/* The edges of one block add to the ends of its rows. end: of the part's first row */
-static void rows_count(const struct part_block *block, int64_t *end)
+/* --- rows --- */
+
+static int64_t rows_own(const struct merged *merged, int32_t i, int32_t hop)
 {
-    for (int64_t r = 0; r < block->n_row; r++) {
-        end[block->rows != NULL ? block->rows[r] : r] += block->indptr[r + 1] - block->indptr[r];
+    return hop >= 0 ? part_rows_own(merged->own->part[i].part, hop) : 0;
+}
+
+static void rows_lay_out(struct merged *merged)
+{
+    int32_t n = merged->own->n;
+    int64_t at = 0;
+    merged->begin = memory_alloc(((size_t)merged->n_hop + 1) * (size_t)n, sizeof *merged->begin);
+    for (int32_t hop = 0; hop <= merged->n_hop; hop++) {
+        for (int32_t i = 0; i < n; i++) {
+            bool as_they_lie = merged->n_hop == 0;
+            merged->begin[hop * (int64_t)n + i] = as_they_lie ? merged->plan->rows.row_begin[i] : at;
+            at += rows_own(merged, i, hop) - rows_own(merged, i, hop - 1);
+        }
+    }
+}
+
+/* Rows up to a hop. */
+static int64_t n_row_of(const struct merged *merged, int32_t hop)
+{
+    int64_t n = merged->n_hop == 0 ? merged->plan->rows.n_row : 0;
+    for (int32_t i = 0; i < merged->own->n && merged->n_hop > 0; i++) {
+        n += rows_own(merged, i, hop);
+    }
+    return n;
+}
+
+/* Which row of merged blocks each row of own part i is, up to a hop. */
+static void places_fill(const struct merged *merged, int32_t i, int32_t hop, int64_t *place)
+{
+    for (int32_t h = 0; h <= hop && h <= merged->n_hop; h++) {
+        int64_t first = rows_own(merged, i, h - 1), end = rows_own(merged, i, h);
+        for (int64_t r = first; r < end; r++) {
+            place[r] = merged->begin[h * (int64_t)merged->own->n + i] + r - first;
+        }
+    }
+}
+
+/* --- edges --- */
+
+/* A direction's block for outputs of a hop. Rows are destinations of in-edges, or sources. */
+struct side {
+    enum part_direction d;
+    int32_t hop;
+    bool loops; /* of rows that count as destinations are among the edges (part_hop.h) */
+};
+
+static struct side side_of(const struct merged *merged, enum part_direction d, int32_t hop)
+{
+    const struct part *part = merged->own->part[0].part;
+    bool picks = d == PART_DIRECTION_OUT && hop < merged->n_hop && part->loops == DATASET_LOOPS_IMPLICIT;
+    return (struct side){d, hop, picks && part_hop_edges(merged->own->setup.program, true, 0, 1) > 0};
+}
+
+static int32_t hop_of_rows(const struct side *side)
+{
+    return side->d == PART_DIRECTION_OUT ? program_hop_before(side->hop) : side->hop;
+}
+
+/* A block of own part i, of which edges to columns below n_col count in rows below n_row; loops: one more edge of
+ * each row that is such a column itself. */
+struct cut {
+    struct part_block block;
+    int64_t n_row, n_col;
+    bool loops;
+    int32_t j;       /* the other own part */
+    uint32_t border; /* set in a row's first edge */
+};
+
+/* That with the pair that is s further than the diagonal. */
+static struct cut cut_of(const struct merged *merged, const struct side *side, int32_t i, int32_t s)
+{
+    const struct part *part = merged->own->part[i].part;
+    const struct part_pairs *pairs = &part->halo.pairs[side->d];
+    int32_t k = (pairs->own + s) % pairs->n_pair, j = merged->own->index[pairs->pair[k].part];
+    bool picks = side->d == PART_DIRECTION_OUT;
+    return (struct cut){.block = part_device_host_block(&merged->own->part[i], side->d, k),
+                        .n_row = rows_own(merged, i, hop_of_rows(side)),
+                        .n_col = picks ? rows_own(merged, j, side->hop) : INT64_MAX,
+                        .loops = side->loops && s == 0,
+                        .j = j,
+                        .border = s > 0 && part->covered ? DEVICE_BORDER : 0};
+}
+
+static int64_t cut_row(const struct cut *cut, int64_t r)
+{
+    return cut->block.rows != NULL ? cut->block.rows[r] : r;
+}
+
+/* The edges of one block add to the ends of its rows. end: behind each row of merged blocks */
+static void rows_count(const struct cut *cut, const int64_t *place, int64_t *end)
+{
+    for (int64_t r = 0; r < cut->block.n_row && cut_row(cut, r) < cut->n_row; r++) {
+        int64_t *to = &end[place[cut_row(cut, r)]];
+        *to += cut->loops && r < cut->n_col;
+        for (int64_t e = cut->block.indptr[r]; e < cut->block.indptr[r + 1]; e++) {
+            *to += cut->block.cols[e] < cut->n_col;
+        }
+    }
+}
+
+static void edge_put(const struct part_edges *to, int64_t at, uint32_t col, float weight)
+{
+    to->cols[at] = col;
+    if (to->weights != NULL) {
+        to->weights[at] = weight;
+    }
+}
+
+/* Put the edges of one block behind those that its rows have so far; a loop where it stands among the others. next:
+ * where each own row's next one goes; first_row: of the columns' part, in their array */
+static void cut_join(const struct cut *cut, uint32_t first_row, const struct part_edges *to, int64_t *next)
+{
+    const struct part_block *block = &cut->block;
+    for (int64_t r = 0; r < block->n_row && cut_row(cut, r) < cut->n_row; r++) {
+        int64_t *at = &next[cut_row(cut, r)], begin = *at;
+        bool loop = cut->loops && r < cut->n_col;
+        for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
+            if (loop && block->cols[e] > r) {
+                edge_put(to, (*at)++, first_row + (uint32_t)r, 1.0F);
+                loop = false;
+            }
+            if (block->cols[e] < cut->n_col) {
+                edge_put(to, (*at)++, first_row + block->cols[e], to->weights != NULL ? block->weights[e] : 1.0F);
+            }
+        }
+        if (loop) {
+            edge_put(to, (*at)++, first_row + (uint32_t)r, 1.0F);
+        }
+        if (*at > begin) {
+            to->cols[begin] |= cut->border;
+        }
     }
 }
 
 /* Ends of all rows, by their edges in all blocks; returns the edges of the longest. */
-static int64_t indptr_fill(const struct merged *merged, enum part_direction d, int64_t *indptr)
+static int64_t indptr_fill(const struct merged *merged, const struct side *side, int64_t n_row, int64_t *indptr)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < merged->own->n; i++) {
         const struct part *part = merged->own->part[i].part;
-        for (int32_t k = 0; k < part->halo.pairs[d].n_pair; k++) {
-            const struct part_block block = part_device_host_block(&merged->own->part[i], d, k);
-            rows_count(&block, indptr + 1 + merged->rows->row_begin[i]);
+        int64_t *place = memory_alloc((size_t)part->n_own, sizeof *place);
+        places_fill(merged, i, hop_of_rows(side), place);
+        for (int32_t s = 0; s < part->halo.pairs[side->d].n_pair; s++) {
+            const struct cut cut = cut_of(merged, side, i, s);
+            rows_count(&cut, place, indptr + 1);
         }
+        free(place);
     }
-    for (int64_t r = 0; r < merged->rows->n_row; r++) {
+    for (int64_t r = 0; r < n_row; r++) {
         most = indptr[r + 1] > most ? indptr[r + 1] : most;
         indptr[r + 1] += indptr[r];
     }
     return most;
 }
 
-/* Put the edges of one block behind those that its rows have so far. next: where each row's next one goes; border:
- * set in a row's first */
-static void block_join(const struct part_block *block, uint32_t first_row, uint32_t border,
-                       const struct part_edges *to, int64_t *next)
-{
-    for (int64_t r = 0; r < block->n_row; r++) {
-        int64_t *at = &next[block->rows != NULL ? block->rows[r] : r];
-        for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++, (*at)++) {
-            to->cols[*at] = (first_row + block->cols[e]) | (e == block->indptr[r] ? border : 0);
-            if (to->weights != NULL) {
-                to->weights[*at] = block->weights[e];
-            }
-        }
-    }
-}
-
 /* Own part i's blocks, in the order i, i+1, … (mod K). */
-static void part_join(const struct merged *merged, enum part_direction d, int32_t i, const struct part_edges *to)
+static void part_join(const struct merged *merged, const struct side *side, int32_t i, const struct part_edges *to)
 {
     const struct part *part = merged->own->part[i].part;
-    const struct part_pairs *pairs = &part->halo.pairs[d];
-    int64_t *next = memory_alloc((size_t)part->n_own, sizeof *next);
-    memcpy(next, to->indptr + merged->rows->row_begin[i], (size_t)part->n_own * sizeof *next);
-    for (int32_t s = 0; s < pairs->n_pair; s++) {
-        int32_t k = (pairs->own + s) % pairs->n_pair, j = merged->own->index[pairs->pair[k].part];
-        const struct part_block block = part_device_host_block(&merged->own->part[i], d, k);
-        uint32_t border = s > 0 && part->covered ? DEVICE_BORDER : 0;
-        block_join(&block, (uint32_t)merged->rows->row_begin[j], border, to, next);
+    int32_t cols = side->d == PART_DIRECTION_OUT ? side->hop : PROGRAM_HOP_ALL; /* in an array of these rows */
+    int64_t *next = memory_alloc((size_t)part->n_own, sizeof *next), n_row = rows_own(merged, i, hop_of_rows(side));
+    places_fill(merged, i, hop_of_rows(side), next);
+    for (int64_t r = 0; r < n_row; r++) {
+        next[r] = to->indptr[next[r]];
+    }
+    for (int32_t s = 0; s < part->halo.pairs[side->d].n_pair; s++) {
+        const struct cut cut = cut_of(merged, side, i, s);
+        cut_join(&cut, (uint32_t)memory_plan_row_begin(merged->plan, cols, cut.j), to, next);
     }
     free(next);
 }
 
-static enum status side_open(const struct merged *merged, enum part_direction d, struct device_block *block,
-                             struct part_lent *lent)
+/* --- blocks --- */
+
+/* The device looks at a block whose arrays are there. */
+static enum status block_lend(struct merged *merged, const struct side *side, int64_t n_row,
+                              const struct part_lent *lent, const struct part_edges *host)
 {
-    bool weighted = merged->own->part[0].part->weighted;
-    int64_t n_row = merged->rows->n_row, n_edge = 0;
-    for (int32_t i = 0; i < merged->own->n; i++) {
-        n_edge += part_edges(merged->own->part[i].part, d, PROGRAM_HOP_ALL);
+    struct device *device = merged->own->setup.device;
+    struct device_block *block = &merged->block[side->d][side->hop];
+    *block = (struct device_block){.n_row = n_row,
+                                   .n_edge = host->indptr[n_row],
+                                   .indptr = part_lent_view(lent, host->indptr),
+                                   .cols = part_lent_view(lent, host->cols),
+                                   .weights = part_lent_view(lent, host->weights),
+                                   .bordered = merged->own->part[0].part->covered};
+    return device->ops->block_open(device, block);
+}
+
+static struct part_edges edges_at(char *made, int64_t n_row, int64_t n_edge, bool weighted)
+{
+    struct part_edges to = {.indptr = (int64_t *)(void *)made};
+    to.cols = (uint32_t *)(void *)(to.indptr + n_row + 1);
+    to.weights = weighted ? (float *)(void *)(to.cols + n_edge) : NULL;
+    return to;
+}
+
+/* In-edges at a hop, which are the first rows of all. */
+static enum status heads_open(struct merged *merged, const struct part_lent *lent, const struct part_edges *host)
+{
+    enum status status = STATUS_OK;
+    for (int32_t hop = 0; hop < merged->n_hop && status == STATUS_OK; hop++) {
+        const struct side side = side_of(merged, PART_DIRECTION_IN, hop);
+        if (merged->plan->merged.n_edge[side.d][hop] > 0) {
+            status = block_lend(merged, &side, n_row_of(merged, hop), lent, host);
+        }
     }
+    return status;
+}
+
+static enum status side_open(struct merged *merged, enum part_direction d, int32_t hop)
+{
+    const struct side side = side_of(merged, d, hop);
+    bool weighted = merged->own->part[0].part->weighted;
+    int64_t n_edge = merged->plan->merged.n_edge[d][hop], n_row = n_row_of(merged, hop_of_rows(&side));
     int64_t n_bytes = memory_merged_bytes(n_row, n_edge, weighted);
+    struct part_lent *lent = &merged->made[d][hop];
     char *made;
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n_bytes, 1, &made);
     if (status != STATUS_OK) {
         return status;
     }
-    struct part_edges to = {.indptr = (int64_t *)(void *)made};
-    to.cols = (uint32_t *)(void *)(to.indptr + n_row + 1);
-    to.weights = weighted ? (float *)(void *)(to.cols + n_edge) : NULL;
-    if (indptr_fill(merged, d, to.indptr) > merged->most_edges) {
+    const struct part_edges to = edges_at(made, n_row, n_edge, weighted);
+    if (indptr_fill(merged, &side, n_row, to.indptr) > merged->most_edges) {
         memory_release(MEMORY_STRUCTURE, made, (size_t)n_bytes, 1);
         return STATUS_OK;
     }
     for (int32_t i = 0; i < merged->own->n; i++) {
-        part_join(merged, d, i, &to);
+        part_join(merged, &side, i, &to);
     }
     status = part_lend(&merged->own->setup, made, n_bytes, lent);
-    *block = (struct device_block){.n_row = n_row,
-                                   .n_col = n_row,
-                                   .n_edge = n_edge,
-                                   .indptr = part_lent_view(lent, to.indptr),
-                                   .cols = part_lent_view(lent, to.cols),
-                                   .weights = part_lent_view(lent, to.weights),
-                                   .bordered = merged->own->part[0].part->covered};
-    return status == STATUS_OK ? merged->own->setup.device->ops->block_open(merged->own->setup.device, block)
-                               : status;
+    if (status == STATUS_OK) {
+        status = block_lend(merged, &side, n_row, lent, &to);
+    }
+    return status != STATUS_OK || d == PART_DIRECTION_OUT ? status : heads_open(merged, lent, &to);
+}
+
+/* --- lists by hop --- */
+
+/* Where each row lies in an array of a hop's rows. */
+static enum status order_open(const struct merged *merged, int32_t hop, struct part_lent *out)
+{
+    int64_t n = n_row_of(merged, hop);
+    uint32_t *order;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n, sizeof *order, &order);
+    for (int32_t i = 0; i < merged->own->n && status == STATUS_OK; i++) {
+        int64_t *place = memory_alloc((size_t)rows_own(merged, i, hop), sizeof *place);
+        places_fill(merged, i, hop, place);
+        for (int64_t r = 0; r < rows_own(merged, i, hop); r++) {
+            order[place[r]] = (uint32_t)(memory_plan_row_begin(merged->plan, hop, i) + r);
+        }
+        free(place);
+    }
+    return status != STATUS_OK ? status : part_lend(&merged->own->setup, order, n * (int64_t)sizeof *order, out);
 }
 
 /* All parts' scales, one behind the other. */
-static enum status scale_open(const struct merged *merged, struct part_lent *out)
+static enum status scale_open(const struct merged *merged, int32_t hop, struct part_lent *out)
 {
+    int64_t n = memory_plan_rows(merged->plan, hop);
     float *scale;
-    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)merged->rows->n_row, sizeof *scale, &scale);
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n, sizeof *scale, &scale);
     for (int32_t i = 0; i < merged->own->n && status == STATUS_OK; i++) {
-        memcpy(scale + merged->rows->row_begin[i], merged->own->part[i].scales.host,
-               (size_t)merged->own->part[i].part->n_own * sizeof *scale);
+        memcpy(scale + memory_plan_row_begin(merged->plan, hop, i), merged->own->part[i].scales.host,
+               (size_t)rows_own(merged, i, hop) * sizeof *scale);
     }
-    return status == STATUS_OK
-               ? part_lend(&merged->own->setup, scale, merged->rows->n_row * (int64_t)sizeof *scale, out)
-               : status;
+    return status == STATUS_OK ? part_lend(&merged->own->setup, scale, n * (int64_t)sizeof *scale, out) : status;
 }
 
-enum status merged_open(const struct own_parts *own, const struct memory_rows *rows,
-                        const int64_t merges[PART_DIRECTION_N], int64_t most_edges, struct merged **out)
+static enum status lists_open(struct merged *merged, int32_t hop)
+{
+    enum status status = STATUS_OK;
+    if (merged->n_hop > 0) {
+        status = order_open(merged, hop, &merged->order[hop]);
+    }
+    if (status == STATUS_OK && merged->own->setup.scaled != NULL) {
+        status = scale_open(merged, hop, &merged->scale[hop]);
+    }
+    return status;
+}
+
+enum status merged_open(const struct own_parts *own, const struct memory_plan *plan, int64_t most_edges,
+                        struct merged **out)
 {
     struct merged *merged = *out = memory_alloc(1, sizeof *merged);
-    merged->own = own;
-    merged->rows = rows;
-    merged->most_edges = most_edges;
-    bool symmetric = own->part[0].part->symmetric, scaled = own->setup.scaled != NULL;
-    int n_side = symmetric ? 1 : PART_DIRECTION_N;
+    *merged = (struct merged){.own = own, .plan = plan, .most_edges = most_edges, .n_hop = plan->n_hop};
+    bool any = false;
     enum status status = STATUS_OK;
-    for (int d = 0; d < n_side && status == STATUS_OK; d++) {
-        if (merges[d] > 0) {
-            status = side_open(merged, (enum part_direction)d, &merged->block[d], &merged->made[d]);
+    rows_lay_out(merged);
+    for (int d = 0; d < PART_DIRECTION_N; d++) {
+        for (int32_t hop = 0; hop <= plan->n_hop && status == STATUS_OK; hop++) {
+            bool first = d == PART_DIRECTION_IN && hop<plan->n_hop, wanted = plan->merged.n_edge[d][hop]> 0;
+            any = any || wanted;
+            if (wanted && !first) {
+                status = side_open(merged, (enum part_direction)d, hop);
+            }
         }
     }
-    if (symmetric) {
-        merged->block[PART_DIRECTION_OUT] = merged->block[PART_DIRECTION_IN];
+    for (int32_t hop = 0; hop <= plan->n_hop && any && status == STATUS_OK; hop++) {
+        status = lists_open(merged, hop);
     }
-    /* Either direction scales: a rank whose in-edges come from others may have all of its out-edges to itself. */
-    bool any = merges[PART_DIRECTION_IN] > 0 || merges[PART_DIRECTION_OUT] > 0;
-    return status == STATUS_OK && any && scaled ? scale_open(merged, &merged->scale) : status;
+    return status;
 }
 
 void merged_close(struct merged *merged)
@@ -151,22 +334,42 @@ void merged_close(struct merged *merged)
     if (merged == NULL) {
         return;
     }
-    for (int d = 0; d < PART_DIRECTION_N; d++) {
-        if (merged->made[d].device != NULL) {
-            merged->own->setup.device->ops->block_close(merged->own->setup.device, &merged->block[d]);
+    const struct part_device_setup *setup = &merged->own->setup;
+    for (int32_t hop = 0; hop <= merged->n_hop; hop++) {
+        for (int d = 0; d < PART_DIRECTION_N; d++) {
+            if (merged->block[d][hop].indptr != NULL) {
+                setup->device->ops->block_close(setup->device, &merged->block[d][hop]);
+            }
         }
-        part_made_release(&merged->own->setup, &merged->made[d]);
     }
-    part_made_release(&merged->own->setup, &merged->scale);
+    for (int32_t hop = 0; hop <= merged->n_hop; hop++) {
+        for (int d = 0; d < PART_DIRECTION_N; d++) {
+            part_made_release(setup, &merged->made[d][hop]);
+        }
+        part_made_release(setup, &merged->order[hop]);
+        part_made_release(setup, &merged->scale[hop]);
+    }
+    free(merged->begin);
     free(merged);
 }
 
-const struct device_block *merged_block(const struct merged *merged, enum part_direction d)
+static int32_t hop_at(const struct merged *merged, int32_t hop)
 {
-    return merged->block[d].indptr != NULL ? &merged->block[d] : NULL;
+    return hop < merged->n_hop ? hop : merged->n_hop;
 }
 
-const float *merged_scale(const struct merged *merged)
+bool merged_block(const struct merged *merged, enum part_direction d, const struct merged_hops *hops,
+                  struct device_block *out)
 {
-    return (const float *)(const void *)merged->scale.device;
+    int32_t of = hop_at(merged, hops->of);
+    bool shared = of == merged->n_hop && merged->own->part[0].part->symmetric;
+    *out = merged->block[shared ? PART_DIRECTION_IN : d][of];
+    out->rows = (const uint32_t *)(const void *)merged->order[hop_at(merged, hops->to)].device;
+    out->n_col = memory_plan_rows(merged->plan, hops->from);
+    return out->indptr != NULL;
+}
+
+const float *merged_scale(const struct merged *merged, int32_t hop)
+{
+    return (const float *)(const void *)merged->scale[hop_at(merged, hop)].device;
 }

@@ -110,9 +110,7 @@ static enum status parts_open(struct trainer *t)
 static enum status routes_open(struct trainer *t)
 {
     enum status status = program_stores(&t->program) ? stored_open(&t->own, &t->routes.stored) : STATUS_OK;
-    status = status == STATUS_OK
-                 ? merged_open(&t->own, &t->plan.rows, t->plan.merged, t->ops->merged_edges, &t->routes.merged)
-                 : status;
+    status = status == STATUS_OK ? merged_open(&t->own, &t->plan, t->ops->merged_edges, &t->routes.merged) : status;
     return status == STATUS_OK && t->program.samples
                ? sample_open(&t->own, t->setup.job, t->routes.dedup, &t->routes.sample)
                : status;

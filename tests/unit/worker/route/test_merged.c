@@ -2,7 +2,7 @@
 #include "worker/route/merged.h"
 #include "worker/state/trainer_state.h"
 
-#include "partition/part/part.h"
+#include "partition/part/reach.h"
 #include "tests/support/graphs/cut_graph.h"
 
 #include <criterion/criterion.h>
@@ -15,14 +15,24 @@ static struct world {
     struct job job;
     struct dataset dataset;
     struct partition partition;
-    struct part *parts[N_PART], opened[N_PART], came[N_PART]; /* of the trainer; as they came */
+    struct part *parts[N_PART], opened[N_PART]; /* of the trainer */
     uint32_t rank_of_part[N_PART];
     struct exchange *exchange;
     struct device_ops ops;
     struct trainer *trainer;
 } world;
 
-static void world_open(const struct tiny_graph *graph, const char *model, int64_t merged_edges)
+/* Node 0 alone is trained on, so that most rows are further from it than a model of few layers reaches. */
+static void few_trained(void)
+{
+    for (int64_t v = 0; v < world.dataset.n_node; v++) {
+        world.dataset.n_split[world.dataset.split[v]]--;
+        world.dataset.split[v] = (uint8_t)(v == 0 ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST);
+        world.dataset.n_split[world.dataset.split[v]]++;
+    }
+}
+
+static void world_open(const struct tiny_graph *graph, const char *model, int n_hop, int64_t merged_edges)
 {
     char text[512];
     snprintf(
@@ -33,10 +43,15 @@ static void world_open(const struct tiny_graph *graph, const char *model, int64_
     world.ops.merged_edges = merged_edges;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &world.job), STATUS_OK, "%s", status_reason());
     world.dataset = tiny_build(graph);
+    few_trained();
     cr_assert_eq(partition_build(&world.dataset, &world.job, &world.partition), STATUS_OK, "%s", status_reason());
+    if (n_hop > 0) {
+        struct reach reach;
+        cr_assert_eq(reach_build(&world.dataset, n_hop, &reach), STATUS_OK);
+        cr_assert_eq(reach_order(&reach, &world.partition), STATUS_OK);
+    }
     for (int32_t p = 0; p < N_PART; p++) {
         world.opened[p] = cut_part(&world.dataset, &world.partition, p);
-        world.came[p] = cut_part(&world.dataset, &world.partition, p);
         world.parts[p] = &world.opened[p];
     }
     cr_assert_eq(exchange_open(64, 64, &world.exchange), STATUS_OK);
@@ -57,102 +72,208 @@ static void world_close(void)
     exchange_close(world.exchange);
     for (int32_t p = 0; p < N_PART; p++) {
         cut_part_close(&world.opened[p]);
-        cut_part_close(&world.came[p]);
     }
     partition_release(&world.partition);
     tiny_release(&world.dataset);
 }
 
-/* Which node each row of the arena is; -1: none. */
-static void nodes_of(int64_t *node)
+static bool has_block(enum part_direction d, int32_t hop)
 {
-    const struct trainer *t = world.trainer;
-    for (int64_t r = 0; r < t->plan.rows.n_row; r++) {
+    struct device_block block;
+    const struct merged_hops hops = {.of = hop, .from = PROGRAM_HOP_ALL, .to = PROGRAM_HOP_ALL};
+    return merged_block(world.trainer->routes.merged, d, &hops, &block);
+}
+
+/* --- the graph itself --- */
+
+/* An edge of row v: its other end, and the place of that in the order in which v's part adds. */
+struct neighbour {
+    int64_t node, place;
+    float weight;
+};
+
+static int by_place(const void *a, const void *b)
+{
+    const struct neighbour *x = a, *y = b;
+    return x->place < y->place ? -1 : x->place > y->place;
+}
+
+static bool counts(int64_t node, int32_t hop)
+{
+    return world.partition.n_hop == 0 || hop >= world.partition.n_hop || world.partition.hop[node] <= hop;
+}
+
+/* Which row of its part a node is, and of which part. */
+static int64_t row_of(int64_t node, int32_t *part_out)
+{
+    for (int32_t p = 0; p < N_PART; p++) {
+        for (int64_t r = world.partition.part_begin[p]; r < world.partition.part_begin[p + 1]; r++) {
+            if (world.partition.order[r] == node) {
+                *part_out = p;
+                return r - world.partition.part_begin[p];
+            }
+        }
+    }
+    cr_assert_fail("node %lld is in no part", (long long)node);
+    return -1;
+}
+
+/* Parts from v's own on, around, and in each of them by row. */
+static void neighbour_add(int64_t v, int64_t u, int64_t edge, struct neighbour *list, int64_t *n)
+{
+    int32_t of, own;
+    int64_t r = row_of(u, &of);
+    row_of(v, &own);
+    list[(*n)++] = (struct neighbour){.node = u,
+                                      .place = (of - own + N_PART) % N_PART * world.dataset.n_node + r,
+                                      .weight = edge >= 0 ? world.dataset.edge_weight[edge] : 1.0F};
+}
+
+/* The edges of v that a sum with an output of a hop adds: its in-edges; or those towards nodes that count, with v's
+ * own loop where others would be added on their own. */
+static int64_t neighbours(enum part_direction d, int32_t hop, int64_t v, struct neighbour *list)
+{
+    const struct dataset *dataset = &world.dataset;
+    int64_t n = 0;
+    for (int64_t w = 0; w < dataset->n_node; w++) {
+        for (int64_t e = dataset->indptr[w]; e < dataset->indptr[w + 1]; e++) {
+            int64_t u = dataset->indices[e], edge = dataset->edge_weight != NULL ? e : -1;
+            if (d == PART_DIRECTION_IN && w == v) {
+                neighbour_add(v, u, edge, list, &n);
+            } else if (d == PART_DIRECTION_OUT && u == v && counts(w, hop)) {
+                neighbour_add(v, w, edge, list, &n);
+            }
+        }
+    }
+    bool picks = d == PART_DIRECTION_OUT && hop < world.partition.n_hop;
+    if (picks && dataset->loops == DATASET_LOOPS_IMPLICIT && counts(v, hop)) {
+        neighbour_add(v, v, -1, list, &n);
+    }
+    qsort(list, (size_t)n, sizeof *list, by_place);
+    return n;
+}
+
+/* --- merged blocks against it --- */
+
+/* Which node each row of an array of a hop's rows is; -1: none. */
+static void nodes_of(int32_t hop, int64_t *node)
+{
+    const struct memory_plan *plan = &world.trainer->plan;
+    for (int64_t r = 0; r < memory_plan_rows(plan, hop); r++) {
         node[r] = -1;
     }
-    for (int32_t i = 0; i < N_PART; i++) {
-        for (int64_t r = 0; r < t->own.part[i].part->n_own; r++) {
-            node[t->plan.rows.row_begin[i] + r] = t->own.part[i].part->node[r];
+    for (int32_t p = 0; p < N_PART; p++) {
+        int64_t first = world.partition.part_begin[p];
+        for (int64_t r = first; r < world.partition.part_begin[p + 1]; r++) {
+            if (counts(world.partition.order[r], hop)) {
+                node[memory_plan_row_begin(plan, hop, p) + r - first] = world.partition.order[r];
+            }
         }
     }
 }
 
-/* The neighbours of own row r of part i in the order of its blocks are those that the joined block lists. */
-static void row_agrees(enum part_direction d, int32_t i, int64_t r, const int64_t *node)
+/* One row adds what the graph has; columns below DEVICE_BORDER. */
+static void row_agrees(enum part_direction d, int32_t hop, const struct device_block *block, int64_t r, int64_t v,
+                       const int64_t *from)
 {
-    const struct trainer *t = world.trainer;
-    const struct device_block *merged = merged_block(t->routes.merged, d);
-    int64_t at = merged->indptr[t->plan.rows.row_begin[i] + r],
-            end = merged->indptr[t->plan.rows.row_begin[i] + r + 1];
-    for (int32_t s = 0; s < N_PART; s++) {
-        const struct part_block b = part_block(&world.came[i], d, (i + s) % N_PART);
-        for (int64_t k = 0; k < b.n_row; k++) {
-            if ((b.rows != NULL ? b.rows[k] : k) != r) {
-                continue;
-            }
-            for (int64_t e = b.indptr[k]; e < b.indptr[k + 1]; e++, at++) {
-                const struct part *other = t->own.part[(i + s) % N_PART].part;
-                cr_assert_lt(at, end);
-                uint32_t of = (s == 0 ? other->node : b.node)[b.cols[e]];
-                cr_assert_eq(node[merged->cols[at]], of, "columns are the other part's own rows");
-                cr_assert(b.weights == NULL || merged->weights[at] == b.weights[e]);
-            }
-        }
+    struct neighbour list[64];
+    int64_t n = neighbours(d, hop, v, list), begin = block->indptr[r];
+    cr_assert_eq(block->indptr[r + 1] - begin, n, "direction %d hop %d: row of node %lld has %lld edges, not %lld", d,
+                 hop, (long long)v, (long long)(block->indptr[r + 1] - begin), (long long)n);
+    for (int64_t k = 0; k < n; k++) {
+        cr_assert_eq(from[block->cols[begin + k]], list[k].node, "direction %d hop %d: edge %lld of node %lld", d,
+                     hop, (long long)k, (long long)v);
+        cr_assert(block->weights == NULL || block->weights[begin + k] == list[k].weight);
     }
-    cr_assert_eq(at, end);
 }
 
-static void agrees(void)
+/* Every row that counts is there once, and no other row that is a node. */
+static void block_agrees(enum part_direction d, int32_t hop, int32_t cols, int32_t rows)
 {
-    const struct trainer *t = world.trainer;
-    int64_t *node = calloc((size_t)t->plan.rows.n_row, sizeof *node), n_edge = 0;
-    nodes_of(node);
-    for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
-        cr_assert_not_null(merged_block(t->routes.merged, d));
-        for (int32_t i = 0; i < N_PART; i++) {
-            for (int64_t r = 0; r < t->own.part[i].part->n_own; r++) {
-                row_agrees(d, i, r, node);
-            }
+    const struct memory_plan *plan = &world.trainer->plan;
+    const struct merged_hops hops = {.of = hop, .from = cols, .to = rows};
+    int64_t *from = calloc((size_t)memory_plan_rows(plan, cols), sizeof *from), n_seen = 0, n_node = 0;
+    int64_t *to = calloc((size_t)memory_plan_rows(plan, rows), sizeof *to);
+    struct device_block block;
+    nodes_of(cols, from);
+    nodes_of(rows, to);
+    cr_assert(merged_block(world.trainer->routes.merged, d, &hops, &block), "direction %d hop %d", d, hop);
+    for (int64_t r = 0; r < block.n_row; r++) {
+        int64_t at = block.rows != NULL ? block.rows[r] : r, v = to[at];
+        if (v < 0) {
+            cr_assert_eq(block.indptr[r + 1], block.indptr[r], "rows between the parts' have no edges");
+            continue;
         }
-        n_edge = merged_block(t->routes.merged, d)->n_edge;
-        cr_expect_eq(n_edge, world.dataset.n_edge);
-        cr_expect_eq(merged_block(t->routes.merged, d)->indptr[t->plan.rows.n_row], n_edge,
-                     "rows between the parts' have no edges");
+        row_agrees(d, hop, &block, r, v, from);
+        cr_expect(counts(v, d == PART_DIRECTION_OUT ? program_hop_before(hop) : hop));
+        to[at] = -1;
+        n_seen++;
     }
-    free(node);
+    for (int64_t v = 0; v < world.dataset.n_node; v++) {
+        n_node += counts(v, d == PART_DIRECTION_OUT ? program_hop_before(hop) : hop);
+    }
+    cr_expect_eq(n_seen, n_node, "direction %d hop %d: %lld of %lld rows", d, hop, (long long)n_seen,
+                 (long long)n_node);
+    cr_expect_eq(block.n_edge, block.indptr[block.n_row]);
+    free(from);
+    free(to);
 }
+
+static const struct tiny_graph graphs[] = {{.n_node = 60, .n_draw = 70, .symmetric = true, .seed = 5},
+                                           {.n_node = 60, .n_draw = 140, .seed = 6},
+                                           {.n_node = 60, .n_draw = 140, .no_loops = true, .seed = 8},
+                                           {.n_node = 60, .n_draw = 140, .loops = true, .seed = 9},
+                                           {.n_node = 60, .n_draw = 140, .weighted = true, .seed = 7}};
+enum { N_GRAPH = sizeof graphs / sizeof *graphs };
 
 Test(merged, every_rows_edges_come_in_the_order_of_its_parts_blocks)
 {
-    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gcn\"",
-               1000);
-    agrees();
-    world_close();
-    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .seed = 6}, "kind = \"sage\"", 1000);
-    agrees();
-    world_close();
-    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .weighted = true, .seed = 7}, "kind = \"gcn\"",
-               1000);
-    agrees();
-    world_close();
+    for (int g = 0; g < N_GRAPH; g++) {
+        world_open(&graphs[g], g % 2 == 0 ? "kind = \"gcn\"" : "kind = \"sage\"", 0, 1000);
+        for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
+            block_agrees(d, PROGRAM_HOP_ALL, PROGRAM_HOP_ALL, PROGRAM_HOP_ALL);
+        }
+        world_close();
+    }
+}
+
+/* The sums of a model of three layers whose first one is computed once, or whose aggregates follow their linear
+ * maps. */
+Test(merged, blocks_of_a_hop_have_the_edges_to_rows_that_count_and_no_others)
+{
+    static const char model[] = "kind = \"gcn\"\nlayers = 3";
+    for (int g = 0; g < N_GRAPH; g++) {
+        world_open(&graphs[g], model, 3, 1000);
+        block_agrees(PART_DIRECTION_IN, PROGRAM_HOP_ALL, PROGRAM_HOP_ALL, PROGRAM_HOP_ALL);
+        for (int32_t hop = 0; hop < 2; hop++) {
+            block_agrees(PART_DIRECTION_IN, hop, PROGRAM_HOP_ALL, PROGRAM_HOP_ALL);
+            block_agrees(PART_DIRECTION_OUT, hop, hop, hop + 1);
+            block_agrees(PART_DIRECTION_OUT, hop, hop, PROGRAM_HOP_ALL);
+        }
+        world_close();
+    }
 }
 
 Test(merged, a_row_of_more_edges_than_the_device_sums_alike_leaves_blocks_as_they_are)
 {
     const struct tiny_graph graph = {.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5};
-    world_open(&graph, "kind = \"gcn\"", 3);
-    cr_expect_null(merged_block(world.trainer->routes.merged, PART_DIRECTION_IN));
+    world_open(&graph, "kind = \"gcn\"", 0, 3);
+    cr_expect_not(has_block(PART_DIRECTION_IN, PROGRAM_HOP_ALL));
     world_close();
-    world_open(&graph, "kind = \"gcn\"", 0);
-    cr_expect_null(merged_block(world.trainer->routes.merged, PART_DIRECTION_IN));
+    world_open(&graph, "kind = \"gcn\"", 0, 0);
+    cr_expect_not(has_block(PART_DIRECTION_IN, PROGRAM_HOP_ALL));
+    world_close();
+    world_open(&graph, "kind = \"gcn\"\nlayers = 3", 3, 3);
+    cr_expect_not(has_block(PART_DIRECTION_IN, PROGRAM_HOP_ALL));
+    cr_expect_not(has_block(PART_DIRECTION_IN, 0), "they are the first rows of all");
     world_close();
 }
 
 Test(merged, models_without_sums_over_neighbours_take_no_memory_for_it)
 {
-    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gat\"",
+    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gat\"", 0,
                1000);
-    cr_expect_null(merged_block(world.trainer->routes.merged, PART_DIRECTION_IN));
-    cr_expect_eq(world.trainer->plan.merged[PART_DIRECTION_IN], 0);
+    cr_expect_not(has_block(PART_DIRECTION_IN, PROGRAM_HOP_ALL));
+    cr_expect_eq(world.trainer->plan.merged.n_edge[PART_DIRECTION_IN][0], 0);
     world_close();
 }

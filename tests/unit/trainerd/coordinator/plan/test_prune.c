@@ -1,5 +1,4 @@
-/* When train.prune = "auto" prunes: by how much is left out, and by what walking blocks one by one would cost one
- * worker. */
+/* When train.prune = "auto" prunes: by how much is left out. */
 #include "partition/part/partition.h"
 #include "trainerd/coordinator/plan/prune.h"
 
@@ -37,24 +36,16 @@ static struct prune prune_of(const char *model, const char *train, double train_
 static const char sage[] = "kind = \"sage\"\nlayers = 2\nhidden = 16";
 static const char gat[] = "kind = \"gat\"\nlayers = 2\nhidden = 8\nheads = 2";
 
-Test(prune, auto_wants_more_left_out_of_a_graph_in_many_parts_whose_sums_one_worker_would_merge)
+Test(prune, auto_asks_for_a_tenth_of_the_work_whatever_the_number_of_parts)
 {
-    double little = prune_of(sage, "always", 0.5, 1).left_out, much = prune_of(sage, "always", 0.005, 1).left_out;
-    cr_assert(little > 0.1 && little < 0.3, "%.3f left out", little);
-    cr_assert(much > 0.6, "%.3f left out", much);
-    cr_expect_gt(prune_of(sage, "auto", 0.5, 1).n_hop, 0, "one part has nothing to merge");
-    cr_expect_eq(prune_of(sage, "auto", 0.5, 8).n_hop, 0, "%.3f is less than walking 8 parts costs", little);
-    cr_expect_eq(prune_of(sage, "auto", 0.5, 8).left_out, 0.0);
-    cr_expect_gt(prune_of(sage, "auto", 0.005, 8).n_hop, 0, "%.3f is more", much);
-    cr_expect_eq(prune_of(sage, "auto", 0.005, 512).n_hop, 0, "there are more blocks than rows");
-    cr_expect_gt(prune_of(sage, "always", 0.5, 512).n_hop, 0);
-}
-
-Test(prune, auto_asks_for_a_tenth_alone_where_blocks_are_never_merged)
-{
-    double left_out = prune_of(gat, "always", 0.3, 8).left_out;
-    cr_assert(left_out > 0.1, "%.3f left out", left_out);
-    cr_expect_eq(prune_of(gat, "auto", 0.3, 8).left_out, left_out);
-    cr_expect_eq(prune_of(gat, "auto", 0.3, 512).left_out, left_out);
-    cr_expect_eq(prune_of(gat, "auto", 0.95, 8).left_out, 0.0);
+    static const int n_parts[] = {1, 8, 512};
+    for (size_t k = 0; k < sizeof n_parts / sizeof *n_parts; k++) {
+        double little = prune_of(sage, "always", 0.5, n_parts[k]).left_out;
+        cr_assert(little > 0.1 && little < 0.3, "%.3f left out", little);
+        cr_expect_eq(prune_of(sage, "auto", 0.5, n_parts[k]).left_out, little);
+        cr_expect_eq(prune_of(sage, "auto", 0.98, n_parts[k]).n_hop, 0);
+        cr_expect_gt(prune_of(sage, "always", 0.98, n_parts[k]).n_hop, 0);
+        cr_expect_gt(prune_of(gat, "auto", 0.3, n_parts[k]).n_hop, 0);
+        cr_expect_eq(prune_of(gat, "auto", 0.95, n_parts[k]).left_out, 0.0);
+    }
 }

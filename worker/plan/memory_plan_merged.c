@@ -1,0 +1,149 @@
+/* Which blocks are merged into one for sums over neighbours (worker/route/merged.h), and the bytes of that. */
+#include "worker/plan/memory_plan.h"
+#include "worker/rows/part_hop.h"
+
+/* Is the op a sum over neighbours in training that walks this direction, over rows that lie in the arena? */
+static bool is_arena_sum(const struct program *program, const struct op *op, enum part_direction d)
+{
+    bool is_sum = op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->is_linear;
+    bool stored = is_sum && program->value[op->in[0]].hop == PROGRAM_HOP_HALO; /* whose rows lie apart */
+    return is_sum && !stored && !op->is_static && op->in[0] != 0 &&
+           (d == PART_DIRECTION_IN || program->value[op->out].needs_grad);
+}
+
+/* Does such a sum have an output of this hop? n_hop: of any that all rows have. */
+static bool has_sum(const struct program *program, enum part_direction d, int32_t hop, int32_t n_hop)
+{
+    bool any = false;
+    for (int i = 0; i < program->n_op && !any; i++) {
+        int32_t of = program->value[program->op[i].out].hop;
+        any = is_arena_sum(program, &program->op[i], d) && (of < n_hop ? of : n_hop) == hop;
+    }
+    return any;
+}
+
+/* Evaluations sum all rows, whatever training does. */
+static bool is_walked(const struct program *program, enum part_direction d, int32_t hop, int32_t n_hop)
+{
+    bool any = false;
+    if (program->forward_only && hop < n_hop) {
+        return false;
+    }
+    for (int32_t h = 0; h <= n_hop && d == PART_DIRECTION_IN && hop == n_hop; h++) {
+        any = any || has_sum(program, d, h, n_hop);
+    }
+    return any || has_sum(program, d, hop, n_hop);
+}
+
+/* Are there blocks between own parts, and none with others'? Under a spill, all count as others'. */
+static bool is_local(const struct memory_plan_input *in, enum part_direction d)
+{
+    bool any = false, remote = false;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        any = any || memory_plan_has_pair(in, &in->own[i], d, true);
+        remote = remote || memory_plan_has_pair(in, &in->own[i], d, false);
+    }
+    return any && !remote;
+}
+
+/* Have rows of blocks few edges? */
+static bool is_sparse(const struct memory_plan_input *in, enum part_direction d)
+{
+    int64_t n_edge = 0, n_block_row = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        const struct part_pairs *pairs = &in->own[i].halo->pairs[d];
+        n_edge += pairs->pair[pairs->n_pair].edge;
+        n_block_row += pairs->n_pair * in->own[i].n_own;
+    }
+    return n_edge <= MEMORY_MERGED_ROW_EDGES * n_block_row;
+}
+
+/* Edges of the merged block of a hop; of transposed ones with the loops that are picked out with them. */
+static int64_t edges_of(const struct memory_plan_input *in, enum part_direction d, int32_t hop)
+{
+    int64_t n = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        const struct memory_plan_part *own = &in->own[i];
+        const struct part_pairs *pairs = &own->halo->pairs[d];
+        int64_t n_edge = hop < own->halo->n_hop ? own->halo->n_edge_hop[d][hop] : pairs->pair[pairs->n_pair].edge;
+        bool loops = own->implied_loops && d == PART_DIRECTION_OUT && hop < own->halo->n_hop;
+        n += part_hop_edges(in->program, loops, n_edge, memory_plan_rows_own(own, hop));
+    }
+    return n;
+}
+
+void memory_plan_merge(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    /* A library's sums are those of a block. */
+    bool own = in->job->model.kernel == JOB_KERNEL_OWN;
+    bool can = own && in->ops->merged_edges > 0 && plan->rows.n_row < DEVICE_BORDER;
+    for (int d = 0; d < PART_DIRECTION_N && can; d++) {
+        enum part_direction of = (enum part_direction)d;
+        bool merges = is_local(in, of) && is_sparse(in, of);
+        for (int32_t hop = 0; hop <= plan->n_hop && merges; hop++) {
+            bool shared = d == PART_DIRECTION_OUT && in->own[0].halo->symmetric && hop == plan->n_hop;
+            bool walked = !shared && is_walked(in->program, of, hop, plan->n_hop);
+            plan->merged.n_edge[d][hop] = walked ? edges_of(in, of, hop) : 0;
+        }
+    }
+}
+
+static bool merges_any(const struct memory_plan *plan)
+{
+    bool any = false;
+    for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
+        any = any || plan->merged.n_edge[PART_DIRECTION_IN][hop] > 0 ||
+              plan->merged.n_edge[PART_DIRECTION_OUT][hop] > 0;
+    }
+    return any;
+}
+
+bool memory_plan_merges(const struct memory_plan *plan, const struct program *program, const struct op *op)
+{
+    return merges_any(plan) && is_arena_sum(program, op, PART_DIRECTION_IN);
+}
+
+/* Rows of all own parts up to a hop, one behind the other; where nothing is left out as they lie in the arena. */
+static int64_t rows_of(const struct memory_plan_input *in, const struct memory_plan *plan, int32_t hop)
+{
+    int64_t n = plan->n_hop == 0 ? plan->rows.n_row : 0;
+    for (int32_t i = 0; i < in->n_own_part && plan->n_hop > 0; i++) {
+        n += memory_plan_rows_own(&in->own[i], hop);
+    }
+    return n;
+}
+
+/* One block, and the device's schedule of it. Those of in-edges at a hop are the first rows of all. */
+static int64_t block_bytes(const struct memory_plan_input *in, enum part_direction d, int32_t hop,
+                           struct memory_plan *plan)
+{
+    int64_t n_edge = plan->merged.n_edge[d][hop];
+    if (n_edge == 0) {
+        return 0;
+    }
+    bool first = d == PART_DIRECTION_IN && hop < plan->n_hop;
+    int64_t n_row = rows_of(in, plan, d == PART_DIRECTION_OUT ? program_hop_before(hop) : hop);
+    int64_t made = first ? 0 : memory_merged_bytes(n_row, n_edge, in->own[0].weighted);
+    return memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, made) +
+           (int64_t)DEVICE_BYTES(in->ops, BLOCKS, 1, n_row, n_edge);
+}
+
+int64_t memory_plan_merged(const struct memory_plan_input *in, bool scaled, struct memory_plan *plan)
+{
+    int64_t n_bytes = 0, lists = 0;
+    if (!merges_any(plan)) {
+        return 0;
+    }
+    for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
+        n_bytes += block_bytes(in, PART_DIRECTION_IN, hop, plan) + block_bytes(in, PART_DIRECTION_OUT, hop, plan);
+        lists += plan->n_hop > 0 ? rows_of(in, plan, hop) * (int64_t)sizeof(uint32_t) : 0;
+        lists += scaled ? memory_plan_rows(plan, hop) * (int64_t)sizeof(float) : 0;
+    }
+    return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, lists);
+}
+
+int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted)
+{
+    return (n_row + 1) * (int64_t)sizeof(int64_t) +
+           n_edge * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
+}
