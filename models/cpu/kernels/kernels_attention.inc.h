@@ -104,7 +104,7 @@ INLINE void forward_values(struct heads *w, const float *scale, enum run_fetch f
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column;
-    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, w->n, n_column, 0};
+    const struct rows_sum how = {&w->rows, 0, w->rows.n, w->run->is_first ? NULL : scale, w->n, n_column, 0};
     run_dropout(a, w->run, w->first, w->n, w->mu);
     drop(w, w->weight);
     if (device_attention_columns(a->how) > n_column) {
@@ -137,7 +137,7 @@ INLINE void forward_values_twice(struct heads *w, const float *scale)
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column, at = w->to_head * n_column;
-    const struct rows_sum how = {&w->rows, w->run->is_first ? NULL : scale, w->n, n_column, 0};
+    const struct rows_sum how = {&w->rows, 0, w->rows.n, w->run->is_first ? NULL : scale, w->n, n_column, 0};
     positive_weights(w, scale);
     run_dropout(a, w->run, w->first, w->n, w->mu);
     drop(w, w->weight);

@@ -19,6 +19,7 @@
 #include "models/cpu/kernels/kernels_scores.inc.h"
 #include "models/cpu/kernels/kernels_narrow.inc.h"
 #include "models/cpu/kernels/kernels_attention.inc.h"
+#include "models/cpu/kernels/kernels_short.inc.h"
 #include "models/cpu/kernels/kernels_rows.inc.h"
 /* clang-format on */
 

@@ -122,6 +122,7 @@ SHARED void leaky_dots(const struct run_rows *rows, int64_t column, const struct
 /* Common to weighted sums over the rows of a run. */
 struct rows_sum {
     const struct run_rows *rows;
+    int64_t begin, end; /* of their edges */
     const float *scale; /* n_head: of the sums so far; NULL: they start from 0 */
     int64_t n_head, n_column;
     int64_t skip; /* columns of a row in front of head 0's */
@@ -149,7 +150,6 @@ INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const 
     const bool is_wide = n_vector == 4 && at.head_step == 0; /* whole vectors of one head */
     const int64_t fetch_from = is_wide && fetch == FETCH_REST ? LINE_FLOATS : 0,
                   span = (n_vector - 1) * at.step + LANES;
-    const lane_mask start = how->scale == NULL ? mask_first(0) : at.mask;
     const float *weight[2];
     float *out[2];
     vector total[2][4];
@@ -158,12 +158,15 @@ INLINE void add_columns(const struct rows_sum *how, enum run_fetch fetch, const 
         out[s] = sums[s].out + at.column;
     }
     for (int v = 0; v < n_vector; v++) {
-        vector scale = vector_set(how->scale != NULL ? how->scale[at.head + v * at.head_step] : 0.0f);
         for (int s = 0; s < n_sum; s++) {
-            total[s][v] = vector_multiply(vector_load_mask(out[s] + v * at.step, start), scale);
+            total[s][v] = vector_set(0.0f);
+            if (how->scale != NULL) {
+                vector scale = vector_set(how->scale[at.head + v * at.head_step]);
+                total[s][v] = vector_multiply(columns_load(out[s] + v * at.step, is_wide, at.mask), scale);
+            }
         }
     }
-    for (int64_t i = 0; i < rows->n; i++) {
+    for (int64_t i = how->begin; i < how->end; i++) {
         const float *row = rows->row[i] + how->skip + at.column, *coming = rows->prefetch[i] + how->skip + at.column;
         if (fetch != FETCH_NONE) {
             for (int64_t c = fetch_from; c < span; c += LINE_FLOATS) {

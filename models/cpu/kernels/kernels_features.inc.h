@@ -18,25 +18,35 @@ INLINE void features_open(const struct cpu_attention *a, const struct run *run, 
     }
 }
 
-/* to[i] = Σ_c x_i[column + c] · y_i[c], c < n. Writes the run's edges, rounded up to fours. */
-SHARED void pair_dots(const struct run_rows *x, int64_t column, const struct run_rows *y, int64_t n, float *to)
+/* sum[k] += x · y of edge i + k, in 16 columns from x_column and y_column on: all, or those of the mask. */
+INLINE void pair_add(const struct run_rows *x, int64_t x_column, const struct run_rows *y, int64_t y_column,
+                     int64_t i, const bool whole, const lane_mask *mask, vector sum[4][PARTS])
 {
-    lane_mask all[PARTS], rest[PARTS];
-    parts_masks(PARTS_LANES, all);
+    fetch_four(y, i, y_column);
+    for (int64_t p = 0; p < PARTS; p++) {
+        for (int64_t k = 0; k < 4; k++) {
+            vector mine = columns_load(x->row[i + k] + x_column + p * LANES, whole, mask[p]);
+            vector other = columns_load(y->row[i + k] + y_column + p * LANES, whole, mask[p]);
+            sum[k][p] = vector_fma(mine, other, sum[k][p]);
+        }
+    }
+}
+
+/* to[i] = Σ_c x_i[x_column + c] · y_i[y_column + c], c < n. Writes the run's edges, rounded up to fours. */
+SHARED void pair_dots(const struct run_rows *x, int64_t x_column, const struct run_rows *y, int64_t y_column,
+                      int64_t n, float *to)
+{
+    const int64_t n_whole = n - n % PARTS_LANES;
+    lane_mask rest[PARTS];
     parts_masks(n % PARTS_LANES, rest);
     for (int64_t i = 0; i < x->n; i += 4) {
         vector sum[4][PARTS];
         parts_zero(sum);
-        for (int64_t c = 0; c < n; c += PARTS_LANES) {
-            const lane_mask *mask = c + PARTS_LANES <= n ? all : rest;
-            fetch_four(y, i, c);
-            for (int64_t p = 0; p < PARTS; p++) {
-                for (int64_t k = 0; k < 4; k++) {
-                    vector mine = vector_load_mask(x->row[i + k] + column + c + p * LANES, mask[p]);
-                    vector other = vector_load_mask(y->row[i + k] + c + p * LANES, mask[p]);
-                    sum[k][p] = vector_fma(mine, other, sum[k][p]);
-                }
-            }
+        for (int64_t c = 0; c < n_whole; c += PARTS_LANES) {
+            pair_add(x, x_column + c, y, y_column + c, i, true, rest, sum);
+        }
+        if (n_whole < n) {
+            pair_add(x, x_column + n_whole, y, y_column + n_whole, i, false, rest, sum);
         }
         parts_sums(to + i, sum);
     }

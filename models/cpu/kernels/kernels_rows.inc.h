@@ -19,44 +19,6 @@ static heads_function *const query_functions[] = {[DEVICE_SCORE_ADD] = query_add
 
 /* --- rows first … end-1 --- */
 
-/* Prefetch the next row's own columns, read and written; its numbers per head are few. */
-INLINE void fetch_next(const struct cpu_attention *a, int64_t r)
-{
-    const int64_t width = a->own.n_column;
-    int64_t row = a->block->rows != NULL ? a->block->rows[r] : r;
-    for (int i = 0; i < 2; i++) {
-        fetch_own(a->own.reads[i] != NULL ? a->own.reads[i] + row * width : NULL, width, false);
-        fetch_own(a->own.writes[i] != NULL ? a->own.writes[i] + row * width : NULL, width, true);
-    }
-}
-
-INLINE void row_zero(int64_t row, int64_t width, float *x)
-{
-    if (x != NULL) {
-        memset(x + row * width, 0, (size_t)width * sizeof *x);
-    }
-}
-
-/* A row without any edge, in a pass that begins: sums of 0, row max -inf. */
-INLINE void row_none(const struct cpu_attention *a, int64_t row)
-{
-    const int64_t n_head = a->how->n_head, width = n_head * a->how->n_column;
-    const int64_t wide = n_head * device_attention_columns(a->how);
-    row_zero(row, wide, a->out);
-    row_zero(row, a->how->score == DEVICE_SCORE_ADD ? n_head : wide, a->grad_query);
-    row_zero(row, width, a->grad_value);
-    row_zero(row, a->how->score == DEVICE_SCORE_DOT ? width : n_head, a->grad_key);
-    if (a->state == NULL) {
-        return;
-    }
-    row_zero(row, width, a->state->positive);
-    row_zero(row, n_head, a->state->positive_weight);
-    for (int64_t h = row * n_head; h < (row + 1) * n_head; h++) {
-        a->state->softmax[2 * h] = -INFINITY;
-        a->state->softmax[2 * h + 1] = 0.0f;
-    }
-}
-
 TARGET static heads_function *heads_of(const struct cpu_attention *a)
 {
     switch (a->pass) {
@@ -84,18 +46,40 @@ INLINE void row_edges(const struct cpu_attention *a, heads_function *heads, stru
     }
 }
 
+/* As many rows of few edges from r on as go together, and rows without any among them. Returns the first of the
+ * others. */
+INLINE int64_t rows_short(const struct cpu_attention *a, int64_t r, int64_t end)
+{
+    struct short_rows rows;
+    const int64_t next = short_open(a, r, end, &rows);
+    for (int64_t k = 0; k < rows.n_row; k++) { /* what is only written needs none: it comes in order */
+        fetch_own_reads(a, rows.row[k + 1]);
+    }
+    for (int64_t h = a->first_head, n; h < a->end_head && rows.n_row > 0; h += n) {
+        n = smaller(a->end_head - h, HEADS);
+        (a->pass == CPU_ATTENTION_FORWARD ? forward_short : source_short)(a, &rows, h, n);
+    }
+    return next;
+}
+
 TARGET static void attention_rows(const struct cpu_attention *a, int64_t first, int64_t end, double *sums)
 {
     heads_function *heads = heads_of(a);
     const int64_t *indptr = a->block->indptr;
-    for (int64_t r = first; r < end; r++) {
+    for (int64_t r = first; r < end;) {
+        const int64_t next = is_short(a) ? rows_short(a, r, end) : r;
+        if (next > r) {
+            r = next;
+            continue;
+        }
         if (r + 1 < end) {
-            fetch_next(a, r + 1);
+            fetch_own_rows(a, a->block->rows != NULL ? a->block->rows[r + 1] : r + 1);
         }
         if (a->begin && !a->with_self && indptr[r] == indptr[r + 1]) {
             row_none(a, r);
         }
         row_edges(a, heads, (struct edges_left){r, indptr[r], indptr[r + 1], a->with_self, a->begin}, sums);
+        r++;
     }
 }
 

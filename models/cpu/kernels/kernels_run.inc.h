@@ -4,7 +4,8 @@
  * values); the "other ends" are then the sources or the destinations. A run's numbers per edge lie side by side, an
  * edge in each lane, so that the softmax's arithmetic is done on all of its edges at once. Runs begin at a block's
  * first edge of the row (or at the row's edge to itself) and are cut every 32 edges: the cut is part of the
- * definition of the bits.
+ * definition of the bits. A run of several rows (kernels_short.inc.h) holds them whole, each with the bits of a run
+ * of its own.
  */
 
 #define RUN CPU_ATTENTION_RUN /* edges; rows at the other ends are prefetched as many edges before their turn */
@@ -209,5 +210,51 @@ INLINE void fetch_own(const float *x, int64_t n_column, const bool write)
         } else {
             __builtin_prefetch(x + c);
         }
+    }
+}
+
+INLINE void row_zero(int64_t row, int64_t width, float *x)
+{
+    if (x != NULL) {
+        memset(x + row * width, 0, (size_t)width * sizeof *x);
+    }
+}
+
+/* A row without any edge, in a pass that begins: sums of 0, row max -inf. */
+INLINE void row_none(const struct cpu_attention *a, int64_t row)
+{
+    const int64_t n_head = a->how->n_head, width = n_head * a->how->n_column;
+    const int64_t wide = n_head * device_attention_columns(a->how);
+    row_zero(row, wide, a->out);
+    row_zero(row, a->how->score == DEVICE_SCORE_ADD ? n_head : wide, a->grad_query);
+    row_zero(row, width, a->grad_value);
+    row_zero(row, a->how->score == DEVICE_SCORE_DOT ? width : n_head, a->grad_key);
+    if (a->state == NULL) {
+        return;
+    }
+    row_zero(row, width, a->state->positive);
+    row_zero(row, n_head, a->state->positive_weight);
+    for (int64_t h = row * n_head; h < (row + 1) * n_head; h++) {
+        a->state->softmax[2 * h] = -INFINITY;
+        a->state->softmax[2 * h + 1] = 0.0f;
+    }
+}
+
+/* Prefetch what a row has of own columns to read; its numbers per head are few. */
+INLINE void fetch_own_reads(const struct cpu_attention *a, int64_t row)
+{
+    const int64_t width = a->own.n_column;
+    for (int i = 0; i < 2; i++) {
+        fetch_own(a->own.reads[i] != NULL ? a->own.reads[i] + row * width : NULL, width, false);
+    }
+}
+
+/* Likewise what it has to read and to write. */
+INLINE void fetch_own_rows(const struct cpu_attention *a, int64_t row)
+{
+    const int64_t width = a->own.n_column;
+    fetch_own_reads(a, row);
+    for (int i = 0; i < 2; i++) {
+        fetch_own(a->own.writes[i] != NULL ? a->own.writes[i] + row * width : NULL, width, true);
     }
 }

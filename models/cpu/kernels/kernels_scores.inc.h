@@ -133,7 +133,7 @@ INLINE void heads_add(const struct heads *w, const struct run_rows *rows, run_nu
                       float *out)
 {
     const int64_t n_column = w->a->how->n_column;
-    const struct rows_sum how = {rows, w->run->is_first ? NULL : run_ones, w->n, n_column, 0};
+    const struct rows_sum how = {rows, 0, rows->n, w->run->is_first ? NULL : run_ones, w->n, n_column, 0};
     add_rows(&how, fetch, weight, out + w->to_head * n_column);
 }
 
@@ -142,7 +142,7 @@ INLINE void heads_add(const struct heads *w, const struct run_rows *rows, run_nu
 INLINE void head_add(const struct heads *w, int64_t h, const struct run_rows *rows, int64_t skip, int64_t n,
                      const float *scale, run_numbers weight, enum run_fetch fetch, float *out)
 {
-    const struct rows_sum how = {rows, w->run->is_first ? NULL : scale, 1, n, skip};
+    const struct rows_sum how = {rows, 0, rows->n, w->run->is_first ? NULL : scale, 1, n, skip};
     add_rows(&how, fetch, weight + h, out);
 }
 
@@ -181,7 +181,7 @@ INLINE void features_dot(const struct heads *w, int64_t h, const float *own, con
     if (own != NULL) {
         dots(&w->features, 0, own, true, n_more, sum);
     } else {
-        pair_dots(rows, h * (n_column + n_more) + n_column, &w->features, n_more, sum);
+        pair_dots(rows, h * (n_column + n_more) + n_column, &w->features, 0, n_more, sum);
     }
     EACH_VECTOR(i, w->run)
     {
@@ -521,7 +521,7 @@ INLINE void cosine_query_gradients(struct heads *w, double *sums)
 INLINE void cosine_source_gradients(struct heads *w)
 {
     const int64_t n_column = w->a->how->n_column;
-    const struct rows_sum how = {w->far, run_ones, w->n, n_column, 0};
+    const struct rows_sum how = {w->far, 0, w->far->n, run_ones, w->n, n_column, 0};
     for (int64_t h = 0; h < w->n; h++) {
         multiply_edges(w->run, w->key[h], w->de[h]);
         multiply_edges(w->run, w->de[h], w->x[h]);

@@ -1,0 +1,243 @@
+/* GAT over blocks whose rows have few edges, which the cpu device works on several at a time: the reference's numbers,
+ * and the bits of each row alone. */
+#include "models/cpu/cpu.h"
+#include "models/device/device.h"
+#include "tests/support/device/device_case.h"
+#include "tests/support/tolerance.h"
+
+#include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define N_ROW 150
+
+/* Around the limits: 16 edges go together, 32 fill a run. */
+static int64_t degree_few(int64_t row, int64_t n_row)
+{
+    static const int64_t degrees[] = {1, 0, 2, 1, 3, 15, 1, 16, 1, 17, 0, 1, 2, 33, 2, 1, 8, 8, 16, 31, 5, 12, 4};
+    (void)n_row;
+    return degrees[(row * row + row / 7) % (int64_t)(sizeof degrees / sizeof *degrees)];
+}
+
+/* A layer over N_ROW rows and what it reads; source and target lie as rows of the layer, and again for other ends. */
+struct layer {
+    struct device_attention how;
+    struct device_block block;
+    struct device_attention_source source[2];
+    struct device_attention_target target[2];
+    float *array[12]; /* all of the above */
+    int n_array;
+};
+
+static float *numbers(struct layer *l, int64_t n)
+{
+    float *x = device_random((size_t)n, (uint32_t)(l->n_array + 3 * n));
+    l->array[l->n_array++] = x;
+    return x;
+}
+
+static struct layer layer(int64_t n_head, int64_t n_column, double p)
+{
+    static uint32_t nodes[N_ROW];
+    struct layer l = {.how = {.score = DEVICE_SCORE_ADD,
+                              .n_head = n_head,
+                              .n_column = n_column,
+                              .slope = 0.2F,
+                              .shift = 0.25F,
+                              .p = p,
+                              .row_node = nodes,
+                              .col_node = nodes}};
+    for (uint32_t i = 0; i < N_ROW; i++) {
+        nodes[i] = 7 * i + 3;
+    }
+    l.block = device_graph(N_ROW, N_ROW, degree_few);
+    for (int i = 0; i < 2; i++) {
+        const int64_t heads = N_ROW * n_head, wide = heads * n_column;
+        l.source[i] = (struct device_attention_source){numbers(&l, wide), numbers(&l, heads)};
+        l.target[i] = (struct device_attention_target){numbers(&l, heads), numbers(&l, 2 * heads), numbers(&l, wide)};
+    }
+    return l;
+}
+
+static void layer_free(struct layer *l)
+{
+    device_graph_free(&l->block);
+    for (int i = 0; i < l->n_array; i++) {
+        free(l->array[i]);
+    }
+}
+
+/* --- against the reference: a block of a row's own part, then one that only some rows have edges in --- */
+
+/* Rows and their edges of the layer's block that the second block has: two of three. */
+struct second {
+    struct device_block block;
+    uint32_t rows[N_ROW];
+    int64_t indptr[N_ROW + 1];
+    uint32_t *cols;
+};
+
+static void second_open(const struct layer *l, struct second *to)
+{
+    int64_t n = 0, n_edge = 0;
+    to->cols = device_scratch((size_t)(l->block.n_edge + 1) * sizeof *to->cols);
+    to->indptr[0] = 0;
+    for (int64_t r = 0; r < N_ROW; r++) {
+        const int64_t begin = l->block.indptr[r], n_here = l->block.indptr[r + 1] - begin;
+        if (r % 3 != 1 && n_here > 0) {
+            memcpy(to->cols + n_edge, l->block.cols + begin, (size_t)n_here * sizeof *to->cols);
+            n_edge += n_here;
+            to->rows[n++] = (uint32_t)(N_ROW - 1) - (uint32_t)r;
+            to->indptr[n] = n_edge;
+        }
+    }
+    to->block = (struct device_block){
+        .n_row = n, .n_col = N_ROW, .n_edge = n_edge, .rows = to->rows, .indptr = to->indptr, .cols = to->cols};
+}
+
+static void forward_and_source(struct device *device, const void *context, float *out)
+{
+    const struct layer *l = context;
+    const int64_t heads = N_ROW * l->how.n_head, wide = heads * l->how.n_column;
+    float *y = out, *grad_value = y + wide, *grad_key = grad_value + wide, *grad_query = grad_key + heads;
+    float *positive = device_scratch((size_t)wide * sizeof *positive);
+    float *weight = device_scratch((size_t)heads * sizeof *weight);
+    float *softmax = device_scratch((size_t)(2 * heads) * sizeof *softmax);
+    const struct device_attention_state state = {softmax, positive, weight};
+    struct device_block first = l->block;
+    struct second second;
+    second_open(l, &second);
+    cr_assert_eq(device->ops->block_open(device, &first), STATUS_OK);
+    cr_assert_eq(device->ops->block_open(device, &second.block), STATUS_OK);
+    struct device_attention_target own = l->target[0], other = l->target[1];
+    struct device_attention_rows diagonal = {&l->how, &first, true, true, l->source[0], l->source[0], own, own};
+    struct device_attention_rows beside = {&l->how,      &second.block, false, false,
+                                           l->source[1], l->source[1],  own,   own};
+    device->ops->attention_forward(device, &diagonal, &state, y);
+    device->ops->attention_forward(device, &beside, &state, y);
+    device->ops->attention_finish(device, N_ROW, &l->how, &state, y);
+    device->ops->attention_backward_begin(device, N_ROW, &l->how, own.grad_out, y, &state, false, grad_query);
+    diagonal.target.softmax = diagonal.self_target.softmax = softmax;
+    other.softmax = softmax;
+    beside.source = beside.self_source = l->source[0];
+    beside.target = beside.self_target = other;
+    device->ops->attention_backward_source(device, &diagonal, grad_value, grad_key);
+    device->ops->attention_backward_source(device, &beside, grad_value, grad_key);
+    cr_assert_eq(device_sync(device), STATUS_OK);
+    device->ops->block_close(device, &second.block);
+    device->ops->block_close(device, &first);
+    free(second.cols);
+    free(softmax);
+    free(weight);
+    free(positive);
+}
+
+Test(attention, rows_of_few_edges_in_two_blocks_agree_with_the_reference)
+{
+    static const int64_t shapes[][2] = {{1, 5}, {2, 16}, {3, 70}, {4, 64}, {8, 8}, {9, 33}, {13, 4}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        struct layer l = layer(shapes[i][0], shapes[i][1], i % 2 == 0 ? 0.4 : 0.0);
+        const int64_t heads = N_ROW * shapes[i][0];
+        device_check_close("rows of few edges", forward_and_source, &l,
+                           (size_t)(2 * heads * shapes[i][1] + 2 * heads), TOLERANCE_LONG_SUM);
+        layer_free(&l);
+    }
+}
+
+/* --- bits: many rows in one call against each row's edges in a call of their own, which form no common run --- */
+
+/* What a pass writes, for each row: wide, wide, 2 heads, heads; the first call's and the others'. */
+struct written {
+    float *wide[2], *softmax, *narrow;
+};
+
+static struct written written_open(int64_t heads, int64_t n_column)
+{
+    return (struct written){{device_scratch((size_t)(heads * n_column) * sizeof(float)),
+                             device_scratch((size_t)(heads * n_column) * sizeof(float))},
+                            device_scratch((size_t)(2 * heads) * sizeof(float)),
+                            device_scratch((size_t)heads * sizeof(float))};
+}
+
+static void written_free(struct written *w)
+{
+    free(w->wide[0]);
+    free(w->wide[1]);
+    free(w->softmax);
+    free(w->narrow);
+}
+
+/* Let a pass write from row `row` of these arrays on. */
+static void direct(const struct written *w, int64_t row, struct device_attention_state *state,
+                   struct cpu_attention *a)
+{
+    const int64_t head = row * a->how->n_head, column = head * a->how->n_column;
+    *state = (struct device_attention_state){w->softmax + 2 * head, w->wide[1] + column, w->narrow + head};
+    a->state = a->pass == CPU_ATTENTION_FORWARD ? state : NULL;
+    a->out = a->grad_value = w->wide[0] + column;
+    a->grad_key = w->narrow + head;
+}
+
+static void check_alone(const struct cpu_kernels *kernels, const struct layer *l, enum cpu_attention_pass pass,
+                        bool with_self)
+{
+    const int64_t heads = N_ROW * l->how.n_head, *indptr = l->block.indptr;
+    struct written together = written_open(heads, l->how.n_column), alone = written_open(heads, l->how.n_column);
+    struct device_attention_state state;
+    struct cpu_attention a = {.pass = pass,
+                              .how = &l->how,
+                              .key = {.seed = 5, .op = 2, .stream = RANDOM_STREAM_EDGE},
+                              .block = &l->block,
+                              .begin = true,
+                              .with_self = with_self,
+                              .end_head = l->how.n_head,
+                              .rows_are_sources = pass == CPU_ATTENTION_SOURCE,
+                              .threshold = l->how.p > 0.0 ? 1U << 30 : 0,
+                              .keep_scale = 4.0F / 3.0F,
+                              .source = l->source[0],
+                              .self_source = l->source[1],
+                              .target = l->target[0],
+                              .self_target = l->target[1]};
+    for (int i = 0; i < CPU_ATTENTION_RUN; i++) {
+        a.bias[i] = l->how.shift;
+        a.bias[CPU_ATTENTION_RUN + i] = -INFINITY;
+    }
+    direct(&together, 0, &state, &a);
+    kernels->attention_rows(&a, 0, N_ROW, NULL);
+    a.is_piece = true;
+    for (int64_t r = 0; r < N_ROW; r++) {
+        direct(&alone, r, &state, &a);
+        if (with_self || indptr[r] < indptr[r + 1]) {
+            kernels->attention_piece(&a, r, indptr[r], indptr[r + 1], NULL);
+        } else if (pass == CPU_ATTENTION_FORWARD) {
+            for (int64_t h = 0; h < l->how.n_head; h++) {
+                state.softmax[2 * h] = -INFINITY;
+            }
+        }
+    }
+    const size_t wide = (size_t)(heads * l->how.n_column) * sizeof(float), head = (size_t)heads * sizeof(float);
+    cr_expect_arr_eq(together.wide[0], alone.wide[0], wide, "%s", kernels->name);
+    cr_expect_arr_eq(together.wide[1], alone.wide[1], wide, "%s", kernels->name);
+    cr_expect_arr_eq(together.softmax, alone.softmax, 2 * head, "%s", kernels->name);
+    cr_expect_arr_eq(together.narrow, alone.narrow, head, "%s", kernels->name);
+    written_free(&together);
+    written_free(&alone);
+}
+
+Test(attention, a_row_has_the_same_bits_beside_others_and_alone)
+{
+    static const int64_t shapes[][2] = {{1, 8}, {2, 40}, {4, 64}, {5, 3}, {11, 17}};
+    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
+        for (int way = 0; way < 8; way++) {
+            struct layer l = layer(shapes[i][0], shapes[i][1], way & 1 ? 0.25 : 0.0);
+            for (int variant = 0; variant < CPU_VARIANT_N; variant++) {
+                const struct cpu_kernels *kernels = cpu_kernels_find((enum cpu_variant)variant);
+                if (kernels != NULL) {
+                    check_alone(kernels, &l, way & 2 ? CPU_ATTENTION_SOURCE : CPU_ATTENTION_FORWARD, (way & 4) != 0);
+                }
+            }
+            layer_free(&l);
+        }
+    }
+}
