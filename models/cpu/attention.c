@@ -43,19 +43,33 @@ static bool is_parallel(const struct cpu_attention *a)
     return (a->block->n_row + cpu_n_edge(a->block)) * a->how->n_head * a->how->n_column >= CPU_PARALLEL_MIN;
 }
 
-/* The ranges of one set, whose sums for parameters' gradients are together. */
-struct slot {
+/* Parts of a range, which threads take one by one where no sum depends on the cut: a small block has two or three
+ * ranges, of which one thread would take most. */
+#define RANGE_PARTS 4
+
+/* Units of work of a pass: n sets of ranges, whose sums for parameters' gradients are together, or without sums the
+ * parts of all ranges. */
+struct units {
     const struct cpu_schedule *schedule;
-    int64_t n, index;
+    int64_t n;
     double *sums; /* n sets of cpu_attention_sums, or NULL */
 };
 
-static void run_slot(const struct cpu_device *device, const struct cpu_attention *a, struct slot slot)
+static void run_unit(const struct cpu_device *device, const struct cpu_attention *a, const struct units *units,
+                     int64_t unit)
 {
-    int64_t n_range = slot.schedule->n_range;
-    double *sum = slot.sums != NULL ? slot.sums + slot.index * cpu_attention_sums(a->how) : NULL;
-    for (int64_t i = slot.index * n_range / slot.n; i < (slot.index + 1) * n_range / slot.n; i++) {
-        device->kernels->attention_rows(a, slot.schedule->range[2 * i], slot.schedule->range[2 * i + 1], sum);
+    const int64_t *range = units->schedule->range, n_range = units->schedule->n_range;
+    if (units->sums == NULL) {
+        range += 2 * (unit / RANGE_PARTS);
+        int64_t part = unit % RANGE_PARTS, n = range[1] - range[0];
+        device->kernels->attention_rows(a, range[0] + part * n / RANGE_PARTS, range[0] + (part + 1) * n / RANGE_PARTS,
+                                        NULL);
+        cpu_between(device);
+        return;
+    }
+    for (int64_t i = unit * n_range / units->n; i < (unit + 1) * n_range / units->n; i++) {
+        device->kernels->attention_rows(a, range[2 * i], range[2 * i + 1],
+                                        units->sums + unit * cpu_attention_sums(a->how));
         cpu_between(device);
     }
 }
@@ -65,17 +79,18 @@ static void run_rows(const struct cpu_device *device, const struct cpu_attention
 {
     struct cpu_small_schedule small;
     const struct cpu_schedule *schedule = cpu_schedule_of(a->block, &small);
-    int64_t n = n_slot < schedule->n_range ? n_slot : schedule->n_range;
+    const int64_t n_range = schedule->n_range, n_set = n_slot < n_range ? n_slot : n_range;
+    const struct units units = {schedule, sums != NULL ? n_set : n_range * RANGE_PARTS, sums};
     cpu_attention_hub(device, a, n_slot, sums);
     if (!is_parallel(a)) { /* a parallel region of one thread costs more than a small block */
-        for (int64_t index = 0; index < n; index++) {
-            run_slot(device, a, (struct slot){schedule, n, index, sums});
+        for (int64_t unit = 0; unit < units.n; unit++) {
+            run_unit(device, a, &units, unit);
         }
         return;
     }
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
-    for (int64_t index = 0; index < n; index++) {
-        run_slot(device, a, (struct slot){schedule, n, index, sums});
+    for (int64_t unit = 0; unit < units.n; unit++) {
+        run_unit(device, a, &units, unit);
     }
 }
 
