@@ -278,7 +278,10 @@ static enum status order_open(const struct merged *merged, int32_t hop, struct p
         }
         free(place);
     }
-    return status != STATUS_OK ? status : part_lend(&merged->own->setup, order, n * (int64_t)sizeof *order, out);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return part_lend(&merged->own->setup, order, n * (int64_t)sizeof *order, out);
 }
 
 /* All parts' scales, one behind the other. */
