@@ -48,7 +48,7 @@ INLINE void row_edges(const struct cpu_attention *a, heads_function *heads, stru
 
 /* As many rows of few edges from r on as go together, and rows without any among them. Returns the first of the
  * others. */
-INLINE int64_t rows_short(const struct cpu_attention *a, int64_t r, int64_t end)
+SHARED int64_t rows_short(const struct cpu_attention *a, int64_t r, int64_t end)
 {
     struct short_rows rows;
     const int64_t next = short_open(a, r, end, &rows);
@@ -66,8 +66,10 @@ TARGET static void attention_rows(const struct cpu_attention *a, int64_t first, 
 {
     heads_function *heads = heads_of(a);
     const int64_t *indptr = a->block->indptr;
+    const bool with_short = is_short(a);
     for (int64_t r = first; r < end;) {
-        const int64_t next = is_short(a) ? rows_short(a, r, end) : r;
+        const int64_t n_here = indptr[r + 1] - indptr[r] + a->with_self;
+        const int64_t next = with_short && n_here <= SHORT ? rows_short(a, r, end) : r;
         if (next > r) {
             r = next;
             continue;

@@ -12,10 +12,10 @@
 
 #define N_ROW 150
 
-/* Around the limits: 16 edges go together, 32 fill a run. */
+/* Around the limits: rows of up to 8 edges go together, 32 fill a run. */
 static int64_t degree_few(int64_t row, int64_t n_row)
 {
-    static const int64_t degrees[] = {1, 0, 2, 1, 3, 15, 1, 16, 1, 17, 0, 1, 2, 33, 2, 1, 8, 8, 16, 31, 5, 12, 4};
+    static const int64_t degrees[] = {1, 0, 2, 1, 3, 7, 1, 9, 1, 17, 0, 1, 2, 33, 2, 1, 8, 8, 16, 31, 5, 6, 4};
     (void)n_row;
     return degrees[(row * row + row / 7) % (int64_t)(sizeof degrees / sizeof *degrees)];
 }
