@@ -16,8 +16,7 @@ static float start_value(const struct cpu_sum *s, int64_t row, int64_t column)
         return 0.0f;
     }
     int64_t at = row * s->self_stride + column;
-    float self = s->self_is_bf16 ? codec_from_bits((uint32_t)((const uint16_t *)s->self)[at] << 16)
-                                 : ((const float *)s->self)[at];
+    float self = s->self_is_bf16 ? codec_from_bf16(((const uint16_t *)s->self)[at]) : ((const float *)s->self)[at];
     return s->self_scale != NULL ? self * s->self_scale[row] : self;
 }
 

@@ -43,8 +43,8 @@ static bool is_parallel(const struct cpu_attention *a)
     return (a->block->n_row + cpu_n_edge(a->block)) * a->how->n_head * a->how->n_column >= CPU_PARALLEL_MIN;
 }
 
-/* Parts of a range, which threads take one by one where no sum depends on the cut: a small block has two or three
- * ranges, of which one thread would take most. */
+/* Parts of a range, where no sum depends on the cut: a small block has two or three ranges, and a range at a time per
+ * thread would leave the others waiting. */
 #define RANGE_PARTS 4
 
 /* Units of work of a pass: n sets of ranges, whose sums for parameters' gradients are together, or without sums the

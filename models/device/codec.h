@@ -49,6 +49,12 @@ CODEC_FUNCTION int64_t codec_row_bytes(enum device_codec codec, int64_t f)
     return 4 * (n_word + (codec != DEVICE_CODEC_BF16));
 }
 
+/* Bytes of a row of an array of floats, or of BF16. */
+CODEC_FUNCTION int64_t codec_stored_bytes(bool bf16, int64_t f)
+{
+    return codec_row_bytes(bf16 ? DEVICE_CODEC_BF16 : DEVICE_CODEC_FP32, f);
+}
+
 CODEC_FUNCTION uint32_t codec_to_bits(float x)
 {
     uint32_t bits;
@@ -61,6 +67,12 @@ CODEC_FUNCTION float codec_from_bits(uint32_t bits)
     float x;
     memcpy(&x, &bits, sizeof x);
     return x;
+}
+
+/* The number of these upper 16 bits. */
+CODEC_FUNCTION float codec_from_bf16(uint16_t half)
+{
+    return codec_from_bits((uint32_t)half << 16);
 }
 
 /* x rounded up or down to bf16, by 16 random bits. */

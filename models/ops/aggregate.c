@@ -123,7 +123,7 @@ bool halo_role_is_bf16(const struct program *program, const struct op *op, enum 
 static int64_t row_bytes(const struct program *program, const struct op *op, enum op_role role)
 {
     bool bf16 = halo_role_is_bf16(program, op, role);
-    return codec_row_bytes(bf16 ? DEVICE_CODEC_BF16 : DEVICE_CODEC_FP32, role_width(program, op, role));
+    return codec_stored_bytes(bf16, role_width(program, op, role));
 }
 
 static bool role_is_gradient(enum op_role role)

@@ -11,7 +11,7 @@ float reference_bf16(int64_t f, const void *x, int64_t row, int64_t c)
 {
     uint16_t half;
     memcpy(&half, (const char *)x + row * codec_row_bytes(DEVICE_CODEC_BF16, f) + 2 * c, sizeof half);
-    return codec_from_bits((uint32_t)half << 16);
+    return codec_from_bf16(half);
 }
 
 /* One row: its number in x, and its place among residuals. */
@@ -68,7 +68,7 @@ static void halves_encode(const struct device_coding *how, const struct random_k
         float value = value_of(how, row, c);
         uint16_t half = codec_bf16(value, draw_of(key, row->node, c));
         memcpy(out + 2 * c, &half, sizeof half);
-        lose(row, c, codec_lost(value, codec_from_bits((uint32_t)half << 16)));
+        lose(row, c, codec_lost(value, codec_from_bf16(half)));
     }
 }
 
@@ -101,13 +101,12 @@ void reference_rows_decode(struct device *device, enum device_codec codec, int64
         memcpy(&header, row, sizeof header);
         const struct codec_range range = codec_range_of(header, level);
         for (int64_t c = 0; c < f; c++) {
-            uint16_t half;
-            memcpy(&half, row + (codec == DEVICE_CODEC_BF16 ? 2 * c : 0), sizeof half);
-            int code = row[sizeof header + (size_t)(codec == DEVICE_CODEC_BF16 ? 0 : c * bits / 8)] >>
-                           (c * bits % 8) &
-                       level;
-            out[r * f + c] = codec == DEVICE_CODEC_BF16 ? codec_from_bits((uint32_t)half << 16)
-                                                        : codec_value(&range, (uint32_t)code);
+            if (codec == DEVICE_CODEC_BF16) {
+                out[r * f + c] = reference_bf16(f, from, r, c);
+                continue;
+            }
+            int code = row[sizeof header + (size_t)(c * bits / 8)] >> (c * bits % 8) & level;
+            out[r * f + c] = codec_value(&range, (uint32_t)code);
         }
     }
 }
@@ -123,7 +122,7 @@ void reference_rows_round(struct device *device, int64_t n_row, int64_t f, float
         }
         for (int64_t c = 0; c < f; c++) {
             uint16_t half = codec_bf16_nearest(x[r * f + c]);
-            x[r * f + c] = codec_from_bits((uint32_t)half << 16);
+            x[r * f + c] = codec_from_bf16(half);
             if (row != NULL) {
                 memcpy(row + 2 * c, &half, sizeof half);
             }

@@ -242,7 +242,7 @@ static int64_t rows_within(const struct window *w, int64_t n)
 
 static int64_t row_bytes(const struct chain_link *link, int role)
 {
-    return codec_row_bytes(link->is_bf16[role] ? DEVICE_CODEC_BF16 : DEVICE_CODEC_FP32, link->width[role]);
+    return codec_stored_bytes(link->is_bf16[role], link->width[role]);
 }
 
 /* The window's first row of an array that has all rows. */

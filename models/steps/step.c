@@ -148,7 +148,7 @@ bool step_operand_is_bf16(const struct program *program, const struct step_opera
 int64_t step_operand_row_bytes(const struct program *program, const struct step_operand *operand)
 {
     bool bf16 = step_operand_is_bf16(program, operand);
-    return codec_row_bytes(bf16 ? DEVICE_CODEC_BF16 : DEVICE_CODEC_FP32, step_operand_width(program, operand));
+    return codec_stored_bytes(bf16, step_operand_width(program, operand));
 }
 
 const char *step_kind_name(enum step_kind kind)

@@ -81,7 +81,7 @@ enum step_access {
     STEP_ACCESS_UPDATE /* read and changed */
 };
 
-/* FLOAT32: or BF16, where the value or gradient is (step_operand_is_bf16). */
+/* An operand of FLOAT32 may be stored as BF16: step_operand_is_bf16. */
 enum step_element { STEP_ELEMENT_FLOAT32, STEP_ELEMENT_FLOAT64, STEP_ELEMENT_BYTES };
 
 struct step_operand {

@@ -439,7 +439,7 @@ static void check_device(const struct job *job, const struct check *check)
                name);
     }
     if (job->train.precision == JOB_PRECISION_BF16) {
-        BROKEN(train_precision, "train.precision = \"bf16\" is not there with model.kernel = \"cusparse\"; expected "
+        BROKEN(train_precision, "train.precision = \"bf16\" does not go with model.kernel = \"cusparse\"; expected "
                                 "\"fp32\", or model.kernel = \"own\"");
     }
     if (!job_predicts(job) && !model_is_sum(job)) {

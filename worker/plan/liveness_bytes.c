@@ -1,27 +1,14 @@
 /* Bytes of every array in the arena. */
-#include "models/device/codec.h"
 #include "worker/plan/liveness.h"
 
 /* Arrays of rows are whole lines as they are: their rows come in sixteens. */
 #define ARENA_ALIGN 64
 
-static int64_t row_bytes(bool bf16, int64_t n_row, int64_t width)
+/* Of an array of rows, which has the rows of a hop. */
+static int64_t rows_bytes(const struct program *program, const struct memory_plan *plan,
+                          const struct step_operand *array, int32_t hop)
 {
-    return n_row * codec_row_bytes(bf16 ? DEVICE_CODEC_BF16 : DEVICE_CODEC_FP32, width);
-}
-
-static int64_t value_bytes(const struct program *program, const struct memory_plan *plan, int v)
-{
-    const struct value *value = &program->value[v];
-    int32_t hop = value->hop == PROGRAM_HOP_HALO ? PROGRAM_HOP_HALO : PROGRAM_HOP_ALL;
-    return value->is_sparse ? memory_plan_values(plan, hop) * (int64_t)sizeof(float)
-                            : row_bytes(value->is_bf16, memory_plan_rows(plan, hop), value->width);
-}
-
-static int64_t gradient_bytes(const struct program *program, const struct memory_plan *plan, int v, bool bf16)
-{
-    const struct value *value = v >= 0 ? &program->value[v] : NULL;
-    return v >= 0 ? row_bytes(bf16 && value->grad_is_bf16, memory_plan_rows(plan, value->hop), value->width) : 0;
+    return memory_plan_rows(plan, hop) * step_operand_row_bytes(program, array);
 }
 
 static int64_t statistics_bytes(const struct program *program, const struct op *op)
@@ -34,15 +21,21 @@ static int64_t statistics_bytes(const struct program *program, const struct op *
 int64_t liveness_bytes(const struct program *program, const struct memory_plan *plan, enum step_array array,
                        int index, int k)
 {
+    const struct step_operand rows = {.array = array, .index = index, .k = k};
     switch (array) {
-    case STEP_ARRAY_VALUE:
-        return value_bytes(program, plan, index);
+    case STEP_ARRAY_VALUE: {
+        int32_t hop = program->value[index].hop == PROGRAM_HOP_HALO ? PROGRAM_HOP_HALO : PROGRAM_HOP_ALL;
+        return program->value[index].is_sparse ? memory_plan_values(plan, hop) * (int64_t)sizeof(float)
+                                               : rows_bytes(program, plan, &rows, hop);
+    }
     case STEP_ARRAY_GRAD:
-        return gradient_bytes(program, plan, index, true);
+        return rows_bytes(program, plan, &rows, program->value[index].hop);
     case STEP_ARRAY_SAVED:
-        return row_bytes(false, plan->rows.n_row, op_saved_width(program, &program->op[index], k));
-    case STEP_ARRAY_FRESH:
-        return gradient_bytes(program, plan, program->op[index].in[k], false);
+        return rows_bytes(program, plan, &rows, PROGRAM_HOP_ALL);
+    case STEP_ARRAY_FRESH: {
+        int in = program->op[index].in[k];
+        return in >= 0 ? rows_bytes(program, plan, &rows, program->value[in].hop) : 0;
+    }
     case STEP_ARRAY_STATISTICS:
         return statistics_bytes(program, &program->op[index]);
     case STEP_ARRAY_WORKSPACE:

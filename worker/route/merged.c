@@ -14,7 +14,7 @@ struct merged {
     int64_t most_edges;
     int32_t n_hop;  /* of the parts */
     int64_t *begin; /* n_hop + 1 × own parts: where rows of a part that are of this very hop begin */
-    struct device_block block[PART_DIRECTION_N][N_HOP]; /* indptr NULL: there is none */
+    struct device_block block[PART_DIRECTION_N][N_HOP]; /* indptr NULL: not merged */
     struct part_lent made[PART_DIRECTION_N][N_HOP];     /* its arrays; empty: another's */
     struct part_lent order[N_HOP]; /* where in an array of this hop's rows each lies; empty: in this order */
     struct part_lent scale[N_HOP]; /* memory_plan_rows floats; empty: none */
@@ -83,8 +83,8 @@ static int32_t hop_of_rows(const struct side *side)
     return side->d == PART_DIRECTION_OUT ? program_hop_before(side->hop) : side->hop;
 }
 
-/* A block of own part i, of which edges to columns below n_col count in rows below n_row; loops: one more edge of
- * each row that is such a column itself. */
+/* A block of own part i. Rows below n_row have edges, to columns below n_col; loops: and one to themselves, if they
+ * are below n_col. */
 struct cut {
     struct part_block block;
     int64_t n_row, n_col;
@@ -319,7 +319,8 @@ enum status merged_open(const struct own_parts *own, const struct memory_plan *p
     rows_lay_out(merged);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int32_t hop = 0; hop <= plan->n_hop && status == STATUS_OK; hop++) {
-            bool first = d == PART_DIRECTION_IN && hop<plan->n_hop, wanted = plan->merged.n_edge[d][hop]> 0;
+            bool first = d == PART_DIRECTION_IN && hop < plan->n_hop;
+            bool wanted = plan->merged.n_edge[d][hop] > 0;
             any = any || wanted;
             if (wanted && !first) {
                 status = side_open(merged, (enum part_direction)d, hop);

@@ -13,7 +13,7 @@ TARGET static const float *columns_at(const struct device_coding *how, int64_t r
     }
     const uint16_t *x = (const uint16_t *)how->x + row * codec_row_bytes(DEVICE_CODEC_BF16, how->f) / 2 + first;
     for (int64_t c = 0; c < n; c++) {
-        wide[c] = codec_from_bits((uint32_t)x[c] << 16);
+        wide[c] = codec_from_bf16(x[c]);
     }
     return wide;
 }
@@ -65,7 +65,7 @@ TARGET static void bf16_encode(const struct device_coding *how, const struct ran
             out[first + c] = codec_bf16(columns.x[c], columns.draw[c]);
         }
         for (int64_t c = 0; c < columns.n && how->residual != NULL; c++) {
-            how->residual_out[first + c] = codec_lost(columns.x[c], codec_from_bits((uint32_t)out[first + c] << 16));
+            how->residual_out[first + c] = codec_lost(columns.x[c], codec_from_bf16(out[first + c]));
         }
     }
     if (how->f % 2 != 0) {
@@ -220,20 +220,20 @@ TARGET static void decode_row(enum device_codec codec, int64_t f, const void *fr
         return;
     }
     for (int64_t c = 0; c < f; c++) {
-        out[c] = codec_from_bits((uint32_t)half[c] << 16);
+        out[c] = codec_from_bf16(half[c]);
     }
 }
 
 TARGET static void round_row(int64_t f, float *x, void *out)
 {
     uint16_t *half = out;
+    for (int64_t c = 0; c < f; c++) {
+        x[c] = codec_from_bf16(codec_bf16_nearest(x[c]));
+    }
     for (int64_t c = 0; c < f && out != NULL; c++) {
-        half[c] = codec_bf16_nearest(x[c]);
+        half[c] = (uint16_t)(codec_to_bits(x[c]) >> 16);
     }
     if (out != NULL && f % 2 != 0) {
         half[f] = 0;
-    }
-    for (int64_t c = 0; c < f; c++) {
-        x[c] = codec_from_bits((uint32_t)codec_bf16_nearest(x[c]) << 16);
     }
 }

@@ -46,8 +46,7 @@ INLINE void row_edges(const struct cpu_attention *a, heads_function *heads, stru
     }
 }
 
-/* As many rows of few edges from r on as go together, and rows without any among them. Returns the first of the
- * others. */
+/* One run of rows with few edges, from r on, and rows without edges between them. Returns the row behind the last. */
 SHARED int64_t rows_short(const struct cpu_attention *a, int64_t r, int64_t end)
 {
     struct short_rows rows;

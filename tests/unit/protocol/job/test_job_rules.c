@@ -269,6 +269,12 @@ Test(job_rules, sums_by_cusparse_are_refused_without_a_gpu_or_sums)
     REFUSED(GRAPH "[model]\nkernel = \"cusparse\"\n[workers]\ndevice = \"reference\"\n",
             "job.toml:4:10: model.kernel = \"cusparse\" is for GPUs, and does not go with workers.device = "
             "\"reference\"");
+    REFUSED(GRAPH "[model]\nkernel = \"cusparse\"\n[train]\nprecision = \"bf16\"\n",
+            "job.toml:6:13: train.precision = \"bf16\" does not go with model.kernel = \"cusparse\"; expected "
+            "\"fp32\", or "
+            "model.kernel = \"own\"");
+    REMARKED(GRAPH "[exchange]\ncover = true\n[train]\nprecision = \"bf16\"\n",
+             "job.toml:4:9: exchange.cover is not used: train.precision is \"bf16\"\n");
     static const char *const others[] = {"kind = \"gat\"", "kind = \"rgcn\"",
                                          "kind = \"sage\"\naggregator = \"max\""};
     for (size_t i = 0; i < sizeof others / sizeof *others; i++) {
