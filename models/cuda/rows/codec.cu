@@ -13,7 +13,7 @@ struct coding {
     int64_t n_row, f, n_word; /* words of a row, with its header */
     const uint32_t *rows;
     const void *x;
-    bool is_bf16;
+    int64_t is_bf16; /* a bool: arguments have no padding */
     struct random_key key;
     const struct device_now *now;
     const uint32_t *node;
