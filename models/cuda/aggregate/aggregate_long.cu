@@ -13,6 +13,9 @@
 /* Blocks for units at most. */
 #define UNIT_BLOCKS 4096
 
+/* Blocks that share a multiprocessor's registers: 64 a thread are enough without borders. */
+#define RESIDENT_BLOCKS(bordered) ((bordered) ? 3 : 4)
+
 /* A tile's edges, in shared memory. */
 struct tile_edges {
     uint32_t *cols; /* marked where there is a border */
@@ -158,7 +161,8 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
 
 /* blockIdx.y: which TILE_COLUMNS columns from first_column on. */
 template <typename T, bool BORDERED, bool BF16>
-__global__ void __launch_bounds__(BLOCK_THREADS) sum_units(const struct cuda_sum s, int64_t first_column)
+__global__ void __launch_bounds__(BLOCK_THREADS, RESIDENT_BLOCKS(BORDERED))
+    sum_units(const struct cuda_sum s, int64_t first_column)
 {
     const struct cuda_unit *unit = CUDA_UNITS(s.schedule);
     for (int64_t u = blockIdx.x; u < s.schedule->n_unit; u += gridDim.x) {
