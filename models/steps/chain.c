@@ -106,6 +106,14 @@ struct chain_rows chain_rows(const struct program *program, const struct device_
     return (struct chain_rows){.n_window = rows, .n_chunk = (int)larger(n_chunk, 1)};
 }
 
+int chain_tasks(const struct program *program, const struct device_ops *ops, int64_t n_row, int64_t n_chunk,
+                const struct chain_rows *most)
+{
+    int64_t one = program->n_weight + most->n_window * widest(program, true);
+    int64_t n_most = larger(n_row * widest(program, false) / 2 / one, larger(most->n_chunk, CHUNK_MIN));
+    return (int)smaller(smaller(n_chunk, n_most), smaller(ops->n_chunk, CHAIN_N_TASK));
+}
+
 /* Floats of a gradient of a parameter; 0: the operand is another array. */
 static int64_t sum_floats(const struct program *program, const struct step_operand *operand)
 {
@@ -129,11 +137,11 @@ static int64_t chain_sum_floats(const struct program *program, const struct step
     return n;
 }
 
-int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_chunk,
+int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_task, int n_chunk,
                             int64_t n_slot_bytes)
 {
     int64_t sums = n_chunk > 1 ? chain_sum_floats(program, first) * (int64_t)sizeof(float) : 0;
-    return n_chunk * (n_slot_bytes + sums);
+    return n_task * (n_slot_bytes + sums);
 }
 
 /* --- stages --- */
@@ -204,29 +212,38 @@ int64_t chain_stages_bytes(const struct program *program, const struct step *fir
 
 /* --- a window --- */
 
-struct window {
-    int64_t first, n; /* rows of the part */
+/* A chunk of a part, and its steps. */
+struct task {
+    const struct chain *chain;
+    const struct chain_part *part;
     int chunk, slot;
-    bool begins; /* the chunk's first */
+    struct chain_call call[CHAIN_N_STEP];
 };
 
-/* Where this link's first gradient lies among the chunks' sums, and each chunk's own floats of it. */
-static float *sum_of(const struct chain *chain, int64_t at, int64_t n, int chunk)
+struct window {
+    int64_t first, n; /* rows of the part */
+    bool begins;      /* the chunk's first */
+};
+
+/* The part's chunks' sums: where a link's first gradient lies, and each chunk's own floats of it. */
+static float *sum_of(const struct chain *chain, const struct chain_part *part, int64_t at, int64_t n, int chunk)
 {
-    char *sums = (char *)chain->link[0].call.windows + chain->rows.n_chunk * chain->n_slot_bytes;
-    return (float *)(void *)sums + at * chain->rows.n_chunk + chunk * n;
+    const struct chain_part *last = &chain->part[chain->n_part - 1];
+    char *sums = chain->windows + (last->first + last->rows.n_chunk) * chain->n_slot_bytes;
+    int64_t begin = part->first * chain_sum_floats(chain->program, chain->link[0].step);
+    return (float *)(void *)sums + begin + at * part->rows.n_chunk + chunk * n;
 }
 
 /* The call's gradients of parameters become those of the chunk; *at: floats of the links before. */
-static bool sums_point(const struct chain *chain, const struct chain_link *link, int chunk, int64_t *at,
-                       struct op_call *call)
+static bool sums_point(const struct task *task, const struct step *step, int64_t *at, struct op_call *call)
 {
+    const struct chain *chain = task->chain;
     bool any = false;
-    for (int k = 0; k < link->step->n_operand; k++) {
-        const struct step_operand *o = &link->step->operand[k];
-        int64_t n = sum_floats(link->call.program, o);
-        if (n > 0 && chain->rows.n_chunk > 1) {
-            call->array[o->role] = sum_of(chain, *at, n, chunk);
+    for (int k = 0; k < step->n_operand; k++) {
+        const struct step_operand *o = &step->operand[k];
+        int64_t n = sum_floats(chain->program, o);
+        if (n > 0 && task->part->rows.n_chunk > 1) {
+            call->array[o->role] = sum_of(chain, task->part, *at, n, task->chunk);
         }
         any = any || n > 0;
         *at += sum_place(n);
@@ -245,38 +262,40 @@ static int64_t row_bytes(const struct chain_link *link, int role)
     return codec_stored_bytes(link->is_bf16[role], link->width[role]);
 }
 
-/* The window's first row of an array that has all rows. */
-static void *row_at(const struct chain_link *link, const struct window *w, int role)
+/* The window's first row of an array that has all rows of the part. */
+static void *row_at(const struct task *task, int i, const struct window *w, int role)
 {
-    return (char *)link->call.array[role] + w->first * row_bytes(link, role);
+    return (char *)task->call[i].op.array[role] + w->first * row_bytes(&task->chain->link[i], role);
 }
 
-static void rows_point(const struct chain *chain, const struct chain_link *link, const struct window *w,
-                       struct op_call *call)
+static void rows_point(const struct task *task, int i, const struct window *w, struct op_call *call)
 {
-    char *slot = (char *)chain->link[0].call.windows + w->slot * chain->n_slot_bytes;
+    const struct chain *chain = task->chain;
+    const struct chain_link *link = &chain->link[i];
+    char *slot = chain->windows + task->slot * chain->n_slot_bytes;
     for (int role = 0; role < OP_ROLE_N; role++) {
         if (link->window_at[role] >= 0) {
             call->array[role] = slot + link->window_at[role];
         } else if (link->stage[role] >= 0) {
             call->array[role] = slot + chain->stage[link->stage[role]].at;
         } else if (link->width[role] > 0 && call->array[role] != NULL) {
-            call->array[role] = row_at(link, w, role);
+            call->array[role] = row_at(task, i, w, role);
         }
     }
 }
 
-/* Widen the rows that the step reads and no step before has made floats. n_row: of each stage. */
-static void stages_read(const struct chain_link *link, const struct window *w, const struct op_call *call,
+/* Widen the rows that step i reads and no step before has made floats. n_row: of each stage. */
+static void stages_read(const struct task *task, int i, const struct window *w, const struct op_call *call,
                         int64_t *n_row)
 {
     const struct device_ops *ops = call->device->ops;
+    const struct chain_link *link = &task->chain->link[i];
     for (int k = 0; k < link->step->n_operand; k++) {
         const struct step_operand *o = &link->step->operand[k];
         int stage = link->stage[o->role];
         int64_t n = stage >= 0 && o->access != STEP_ACCESS_WRITE ? call->n - n_row[stage] : 0;
         if (n > 0) {
-            const char *from = (const char *)row_at(link, w, o->role) + n_row[stage] * row_bytes(link, o->role);
+            const char *from = (const char *)row_at(task, i, w, o->role) + n_row[stage] * row_bytes(link, o->role);
             float *to = (float *)call->array[o->role] + n_row[stage] * link->width[o->role];
             ops->rows_decode(call->device, DEVICE_CODEC_BF16, n, link->width[o->role], from, to);
             n_row[stage] += n;
@@ -284,10 +303,11 @@ static void stages_read(const struct chain_link *link, const struct window *w, c
     }
 }
 
-/* Round what the step has written. */
-static void stages_write(const struct chain_link *link, const struct window *w, const struct op_call *call,
+/* Round what step i has written. */
+static void stages_write(const struct task *task, int i, const struct window *w, const struct op_call *call,
                          int64_t *n_row)
 {
+    const struct chain_link *link = &task->chain->link[i];
     for (int k = 0; k < link->step->n_operand; k++) {
         const struct step_operand *o = &link->step->operand[k];
         int stage = link->stage[o->role];
@@ -295,83 +315,98 @@ static void stages_write(const struct chain_link *link, const struct window *w, 
             continue;
         }
         call->device->ops->rows_round(call->device, call->n, link->width[o->role], call->array[o->role],
-                                      stage >= 0 ? row_at(link, w, o->role) : NULL);
+                                      stage >= 0 ? row_at(task, i, w, o->role) : NULL);
         if (stage >= 0) {
             n_row[stage] = larger(n_row[stage], call->n);
         }
     }
 }
 
-/* Rows of gradients behind those that the step has made become 0. */
-static void grads_end(const struct chain_link *link, const struct window *w, const struct op_call *call,
+/* Rows of gradients behind those that step i has made become 0. */
+static void grads_end(const struct task *task, int i, const struct window *w, const struct op_call *call,
                       int64_t *n_row)
 {
     const struct device_ops *ops = call->device->ops;
+    const struct chain_link *link = &task->chain->link[i];
     for (int k = 0; k < OP_N_IN; k++) {
         int role = OP_ROLE_GRAD_IN_0 + k, stage = link->stage[role];
-        int64_t n = rows_within(w, link->n_grad_row[k]), n_bytes = link->width[role] * (int64_t)sizeof(float);
+        int64_t n = rows_within(w, task->call[i].n_grad_row[k]), n_bytes = link->width[role] * (int64_t)sizeof(float);
         if (n <= call->n) {
             continue;
         }
         ops->fill_zero(call->device, (char *)call->array[role] + call->n * n_bytes,
                        (size_t)((n - call->n) * n_bytes));
         if (stage >= 0) {
-            ops->fill_zero(call->device, (char *)row_at(link, w, role) + call->n * row_bytes(link, role),
+            ops->fill_zero(call->device, (char *)row_at(task, i, w, role) + call->n * row_bytes(link, role),
                            (size_t)((n - call->n) * row_bytes(link, role)));
             n_row[stage] = larger(n_row[stage], n);
         }
     }
 }
 
-static void window_run(const struct chain *chain, const struct window *w)
+static void window_run(const struct task *task, const struct window *w)
 {
     int64_t sum_at = 0, n_row[CHAIN_N_STAGE] = {0};
-    for (int i = 0; i < chain->n_link; i++) {
-        const struct chain_link *link = &chain->link[i];
-        const struct op_def *def = op_defs[link->call.op->kind];
-        struct op_call call = link->call;
-        call.n = rows_within(w, link->call.n);
-        call.add_param = !w->begins || (chain->rows.n_chunk == 1 && link->call.add_param);
-        bool sums = sums_point(chain, link, w->chunk, &sum_at, &call);
-        rows_point(chain, link, w, &call);
-        stages_read(link, w, &call, n_row);
+    for (int i = 0; i < task->chain->n_link; i++) {
+        const struct step *step = task->chain->link[i].step;
+        const struct op_call *on_part = &task->call[i].op;
+        const struct op_def *def = op_defs[on_part->op->kind];
+        struct op_call call = *on_part;
+        call.n = rows_within(w, on_part->n);
+        call.add_param = !w->begins || (task->part->rows.n_chunk == 1 && on_part->add_param);
+        bool sums = sums_point(task, step, &sum_at, &call);
+        rows_point(task, i, w, &call);
+        stages_read(task, i, w, &call, n_row);
         if (call.n > 0 || (sums && !call.add_param)) { /* sums over no rows are 0 */
-            (link->step->backward ? def->backward : def->forward)(&call);
+            (step->backward ? def->backward : def->forward)(&call);
         }
-        stages_write(link, w, &call, n_row);
-        grads_end(link, w, &call, n_row);
+        stages_write(task, i, w, &call, n_row);
+        grads_end(task, i, w, &call, n_row);
     }
 }
 
-static void chunk_run(void *context, int chunk, int slot)
+/* --- chunks of all parts --- */
+
+static void task_run(void *context, int number, int slot)
 {
     const struct chain *chain = context;
-    int64_t rows = chain->rows.n_window, first = chunk * rows;
-    struct window w = {
-        .first = first, .n = smaller(rows, chain->n_row - first), .chunk = chunk, .slot = slot, .begins = true};
+    struct task task = {.chain = chain, .part = chain->part, .slot = slot};
+    while (number >= task.part->first + task.part->rows.n_chunk) {
+        task.part++;
+    }
+    task.chunk = number - task.part->first;
+    for (int i = 0; i < chain->n_link; i++) {
+        chain->call(chain->context, chain->link[i].step, task.part->part, &task.call[i]);
+    }
+    int64_t rows = task.part->rows.n_window, n_row = task.part->n_row, first = task.chunk * rows;
+    struct window w = {.first = first, .n = smaller(rows, n_row - first), .begins = true};
     do {
-        window_run(chain, &w);
-        w.first += chain->rows.n_chunk * rows;
-        w.n = smaller(rows, chain->n_row - w.first);
+        window_run(&task, &w);
+        w.first += task.part->rows.n_chunk * rows;
+        w.n = smaller(rows, n_row - w.first);
         w.begins = false;
     } while (w.n > 0);
 }
 
 /* Each parameter's gradient: the chunks' in their order, after the share of earlier ops. */
-static void sums_combine(const struct chain *chain)
+static void sums_combine(void *context, int number, int slot)
 {
+    const struct chain *chain = context;
+    const struct chain_part *part = &chain->part[number];
+    const struct device_ops *ops = chain->device->ops;
     int64_t at = 0;
-    for (int i = 0; i < chain->n_link; i++) {
-        const struct chain_link *link = &chain->link[i];
-        for (int k = 0; k < link->step->n_operand; k++) {
-            const struct step_operand *o = &link->step->operand[k];
-            int64_t n = sum_floats(link->call.program, o);
+    (void)slot;
+    for (int i = 0; i < chain->n_link && part->rows.n_chunk > 1; i++) {
+        const struct step *step = chain->link[i].step;
+        struct chain_call call;
+        chain->call(chain->context, step, part->part, &call);
+        for (int k = 0; k < step->n_operand; k++) {
+            int64_t n = sum_floats(chain->program, &step->operand[k]);
             if (n > 0) {
-                const struct device_ops *ops = link->call.device->ops;
-                float *sum = sum_of(chain, at, n, 0), *grad = link->call.array[o->role];
-                ops->chunks_add(link->call.device, n, chain->rows.n_chunk, sum, link->call.add_param ? sum : grad);
-                if (link->call.add_param) {
-                    ops->axpby(link->call.device, n, 1.0F, NULL, grad, 1.0F, sum, grad);
+                float *sum = sum_of(chain, part, at, n, 0), *grad = call.op.array[step->operand[k].role];
+                ops->chunks_add(chain->device, n, part->rows.n_chunk, sum, call.op.add_param ? sum : grad);
+                if (call.op.add_param) {
+                    ops->axpby(chain->device, n, 1.0F, NULL, grad, 1.0F, sum, grad);
                 }
             }
             at += sum_place(n);
@@ -381,9 +416,14 @@ static void sums_combine(const struct chain *chain)
 
 void chain_run(struct chain *chain)
 {
-    struct device *device = chain->link[0].call.device;
-    device->ops->chunks_run(device, chain->rows.n_chunk, chunk_run, chain);
-    if (chain->rows.n_chunk > 1) {
-        sums_combine(chain);
+    const struct device_ops *ops = chain->device->ops;
+    int n_task = 0;
+    for (int p = 0; p < chain->n_part; p++) {
+        chain->part[p].first = n_task;
+        n_task += chain->part[p].rows.n_chunk;
+    }
+    ops->chunks_run(chain->device, n_task, task_run, chain);
+    if (n_task > chain->n_part && chain_sum_floats(chain->program, chain->link[0].step) > 0) {
+        ops->chunks_run(chain->device, chain->n_part, sums_combine, chain);
     }
 }

@@ -4,7 +4,8 @@
  * A step is row-local if a row of its outputs needs only the same row of its inputs, and parameters; gradients of
  * parameters are sums over rows. A part's windows are distributed to chunks: chunk c of n has the windows c, c + n,
  * …; a chunk adds up its own gradients window by window, and chunks are added in their order. Windows and chunks
- * depend only on the program and on the part's rows: a step gives the same bits with any fused neighbours.
+ * depend only on the program and on the part's rows: a step gives the same bits with any fused neighbours. Chunks of
+ * several parts run at the same time, since a small part has few.
  */
 #ifndef MODELS_CHAIN_H
 #define MODELS_CHAIN_H
@@ -12,6 +13,7 @@
 #include "models/steps/step.h"
 
 #define CHAIN_N_STEP 24
+#define CHAIN_N_TASK 16
 
 /* Set n_chain of each step of a list, and give the first of each chain its windows: chains are as long as they can
  * be; a row-local step between others is one of its own. */
@@ -27,9 +29,14 @@ struct chain_rows {
 
 struct chain_rows chain_rows(const struct program *program, const struct device_ops *ops, int64_t n_own);
 
-/* Bytes that the chain which begins with this step takes (OP_ROLE_WINDOWS): n_chunk slots for windows, and behind
- * them the chunks' gradients. */
-int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_chunk,
+/* Chunks that run at the same time, of one part or of several, where the own parts have n_row rows in all and n_chunk
+ * chunks, n_most of them the one that has most: as many as take about the memory of half an array of all rows. */
+int chain_tasks(const struct program *program, const struct device_ops *ops, int64_t n_row, int64_t n_chunk,
+                const struct chain_rows *most);
+
+/* Bytes that the chain which begins with this step takes (OP_ROLE_WINDOWS): n_task slots for windows, and behind them
+ * the chunks' gradients, where a part has several (n_chunk). */
+int64_t chain_windows_bytes(const struct program *program, const struct step *first, int n_task, int n_chunk,
                             int64_t n_slot_bytes);
 
 /* Arrays of rows that a step may read or write: inputs, the output, their gradients. */
@@ -42,26 +49,44 @@ struct chain_stage {
     int64_t width, at;
 };
 
-/* One step of a chain on one part. */
+/* One step of a chain. */
 struct chain_link {
     const struct step *step;
-    struct op_call call;      /* on all rows of the part that it counts */
     int64_t width[OP_ROLE_N]; /* numbers of a row, of arrays of rows; 0: others */
     bool is_bf16[OP_ROLE_N];
     int64_t window_at
         [OP_ROLE_N];      /* bytes into the slot's memory of an array that has rows of one window alone; -1: others */
     int stage[OP_ROLE_N]; /* of a BF16 array that has all rows; -1: none */
-    int64_t n_grad_row[OP_N_IN]; /* of gradients that are overwritten: rows behind call.n become 0 */
 };
 
-struct chain {
+/* A step on one part. */
+struct chain_call {
+    struct op_call op;           /* on all rows of the part that it counts */
+    int64_t n_grad_row[OP_N_IN]; /* of gradients that are overwritten: rows behind op.n become 0 */
+};
+
+struct chain_part {
+    int32_t part; /* as call takes it */
+    int64_t n_row;
     struct chain_rows rows;
-    int64_t n_row; /* of the part */
+    int first; /* its first chunk among those of all parts; filled in */
+};
+
+/* A chain on some parts at the same time, whose chunks are at most chain_tasks. */
+struct chain {
+    struct device *device;
+    const struct program *program;
+    char *windows; /* chain_windows_bytes */
     int64_t n_slot_bytes;
     int n_link;
     struct chain_link link[CHAIN_N_STEP];
     int n_stage;
     struct chain_stage stage[CHAIN_N_STAGE];
+    int n_part;
+    struct chain_part part[CHAIN_N_TASK];
+    /* A step on one of the parts; called by several threads. */
+    void (*call)(const void *context, const struct step *step, int32_t part, struct chain_call *out);
+    const void *context;
 };
 
 /* Give BF16 arrays that have all rows their stages, of windows of n_window rows at most, from byte `begin` of the
@@ -72,7 +97,7 @@ void chain_stages(struct chain *chain, int64_t n_window, int64_t begin);
  * have them. */
 int64_t chain_stages_bytes(const struct program *program, const struct step *first, int64_t n_window);
 
-/* Run a chain on one part.
+/* Run it. A part's bits do not depend on the others.
  *
  *   owns    borrows all; no allocation
  *   errors  of the device (device.h)

@@ -343,7 +343,8 @@ static void windows_size(struct lives *l)
         const struct step *step = step_at(l, t);
         if (step->n_chain > 0) {
             struct life *life = life_of(l, STEP_ARRAY_WORKSPACE, step->op, STEP_WORKSPACE_CHAIN);
-            int64_t n = chain_windows_bytes(l->program, step, l->plan->arena.chain.n_chunk, l->n_slot_bytes);
+            const struct memory_arena *arena = &l->plan->arena;
+            int64_t n = chain_windows_bytes(l->program, step, arena->n_task, arena->chain.n_chunk, l->n_slot_bytes);
             life->n_bytes = n > life->n_bytes ? n : life->n_bytes;
         }
     }

@@ -43,13 +43,23 @@ static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan 
         }
         *n_row = larger(*n_row, ROW_ALIGN); /* an array has a place, though it may have no rows */
     }
+}
+
+/* Windows and chunks of fused chains. */
+static void chains_lay_out(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    struct chain_rows *most = &plan->arena.chain;
+    int64_t n_chunk = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         struct chain_rows rows = chain_rows(in->program, in->ops, in->own[i].n_own);
         rows.n_window = smaller(rows.n_window, round_up(in->own[i].n_own, ROW_ALIGN));
-        plan->arena.chain.n_window = larger(plan->arena.chain.n_window, rows.n_window);
-        plan->arena.chain.n_chunk = rows.n_chunk > plan->arena.chain.n_chunk ? rows.n_chunk
-                                                                             : plan->arena.chain.n_chunk;
+        most->n_window = larger(most->n_window, rows.n_window);
+        most->n_chunk = rows.n_chunk > most->n_chunk ? rows.n_chunk : most->n_chunk;
+        n_chunk += rows.n_chunk;
     }
+    plan->arena.n_task = memory_plan_spills(in->job)
+                             ? most->n_chunk
+                             : chain_tasks(in->program, in->ops, plan->rows.n_row, n_chunk, most);
 }
 
 int64_t memory_plan_rows(const struct memory_plan *plan, int32_t hop)
@@ -417,6 +427,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
 {
     *out = (struct memory_plan){.apart = !in->ops->unified};
     rows_lay_out(in, out);
+    chains_lay_out(in, out);
     memory_plan_halos(in, out);
     step_lists_lower(in->program, &out->steps);
     out->payloads.sample = memory_plan_sample(in);

@@ -141,6 +141,7 @@ struct memory_arena {
     int64_t n_bytes;
     int64_t *at;             /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */
     struct chain_rows chain; /* the most of any own part; no window is longer than it */
+    int n_task;              /* chunks at the same time, of one part or of several (chain_tasks) */
     /* as `at`, in a slot of a fused chain's windows: arrays that only steps of one chain read and write */
     int64_t *window_at;
     int64_t n_slot_bytes;   /* of one slot, … */

@@ -67,10 +67,9 @@ static enum status forward_run(struct trainer *t, const struct step *step)
     return walk_end(t, &pin);
 }
 
-/* One step of a chain on own part i. */
-static void link_build(const struct trainer *t, const struct step *step, int32_t i, struct chain_link *out)
+static void link_build(const struct trainer *t, const struct step *step, struct chain_link *out)
 {
-    *out = (struct chain_link){.step = step, .call = trainer_call(t, step, i)};
+    *out = (struct chain_link){.step = step};
     for (int role = 0; role < OP_ROLE_N; role++) {
         out->window_at[role] = -1;
     }
@@ -79,25 +78,58 @@ static void link_build(const struct trainer *t, const struct step *step, int32_t
         out->width[o->role] = o->array == STEP_ARRAY_NODE ? 1 : step_operand_width(&t->program, o);
         out->is_bf16[o->role] = step_operand_is_bf16(&t->program, o);
         out->window_at[o->role] = memory_plan_window_at(&t->plan, &t->program, o);
+    }
+}
+
+/* One step of a chain on own part i. */
+static void link_call(const void *trainer, const struct step *step, int32_t i, struct chain_call *out)
+{
+    const struct trainer *t = trainer;
+    *out = (struct chain_call){.op = trainer_call(t, step, i)};
+    for (int k = 0; k < step->n_operand; k++) {
+        const struct step_operand *o = &step->operand[k];
         if (o->array == STEP_ARRAY_GRAD && o->access == STEP_ACCESS_WRITE) {
             out->n_grad_row[o->role - OP_ROLE_GRAD_IN_0] = trainer_rows(t, o->hop, i);
         }
     }
 }
 
+/* Own parts from i on whose chunks run at the same time; of a spill's one, which alone is in memory. */
+static void chain_parts(const struct trainer *t, int32_t i, struct chain *chain)
+{
+    int n_task = 0;
+    chain->n_part = 0;
+    while (i < t->own.n && (chain->n_part == 0 || t->setup.spill == NULL)) {
+        struct chain_part part = {.part = i, .n_row = part_rows_own(t->own.part[i].part, PROGRAM_HOP_ALL)};
+        part.rows = chain_rows(&t->program, t->ops, part.n_row);
+        n_task += part.rows.n_chunk;
+        if (n_task > t->plan.arena.n_task) {
+            break;
+        }
+        chain->part[chain->n_part++] = part;
+        i++;
+    }
+}
+
 /* Row-local steps, one after another on each window of a part's rows. */
 static enum status chain_steps_run(struct trainer *t, const struct step *first)
 {
-    struct chain chain = {.n_slot_bytes = t->plan.arena.n_slot_bytes, .n_link = first->n_chain};
+    struct chain chain = {.device = t->device,
+                          .program = &t->program,
+                          .windows = trainer_operand(t, step_operand(first, OP_ROLE_WINDOWS), 0),
+                          .n_slot_bytes = t->plan.arena.n_slot_bytes,
+                          .n_link = first->n_chain,
+                          .call = link_call,
+                          .context = t};
+    for (int s = 0; s < first->n_chain; s++) {
+        link_build(t, &first[s], &chain.link[s]);
+    }
+    chain_stages(&chain, t->plan.arena.chain.n_window, t->plan.arena.n_window_bytes);
     struct pin pin = pin_open(t, first, PIN_USE_RUNNING);
     while (pin_next(&pin)) {
-        chain.n_row = part_rows_own(t->own.part[pin.part].part, PROGRAM_HOP_ALL);
-        chain.rows = chain_rows(&t->program, t->ops, chain.n_row);
-        for (int s = 0; s < first->n_chain; s++) {
-            link_build(t, &first[s], pin.part, &chain.link[s]);
-        }
-        chain_stages(&chain, t->plan.arena.chain.n_window, t->plan.arena.n_window_bytes);
+        chain_parts(t, pin.part, &chain);
         chain_run(&chain);
+        pin_pass(&pin, chain.n_part - 1);
         pin.status = exchange_progress(t->setup.exchange);
     }
     return pin.status;

@@ -219,6 +219,12 @@ bool pin_next(struct pin *p)
     return p->status == STATUS_OK;
 }
 
+void pin_pass(struct pin *p, int32_t n)
+{
+    ASSERT(n == 0 || p->trainer->setup.spill == NULL);
+    p->n_begun += n;
+}
+
 void pin_discard(const struct trainer *t, int time)
 {
     if (t->setup.spill == NULL) {

@@ -73,3 +73,20 @@ Test(chain, windows_fit_the_cache_and_chunks_share_them_all)
     cr_expect_eq(chain_rows(&w.program, &device_cpu, 0).n_chunk, 1);
     lowered_close(&w);
 }
+
+/* Of any number of small parts as many chunks run together as there may be, if they take little beside all rows; of any
+ * parts at least those of one. */
+Test(chain, chunks_of_several_parts_run_together_while_they_take_little_memory)
+{
+    struct lowered w;
+    lowered_open(&w, "kind = \"sage\"\nlayers = 3\nhidden = 256", 24);
+    const struct chain_rows small = chain_rows(&w.program, &device_cpu, 97),
+                            large = chain_rows(&w.program, &device_cpu, 100000);
+    cr_expect_eq(small.n_chunk, 1);
+    cr_expect_eq(chain_tasks(&w.program, &device_cpu, (int64_t)1024 * 97, 1024, &small), device_cpu.n_chunk);
+    cr_expect_eq(chain_tasks(&w.program, &device_cpu, (int64_t)3 * 97, 3, &small), 3);
+    cr_expect_lt(chain_tasks(&w.program, &device_cpu, (int64_t)9 * 97, 9, &small), 9,
+                 "nine slots are more than rows");
+    cr_expect_eq(chain_tasks(&w.program, &device_cpu, 100000, large.n_chunk, &large), large.n_chunk);
+    lowered_close(&w);
+}
