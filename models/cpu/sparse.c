@@ -197,26 +197,48 @@ static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
     return csr->embedded != NULL ? (uint32_t)embedded_column(csr->embedded, shared) : shared;
 }
 
+/* Stored values whose columns are looked up in one go. */
+#define DROP_COLUMNS 64
+
+/* Draws take more time than other numbers. */
+#define DROP_PARALLEL_MIN (CPU_PARALLEL_MIN / 4)
+
+static void row_drop(const struct cpu_device *cpu, const struct device_csr *csr, const struct cpu_drop *drop,
+                     uint64_t node, int64_t r, float *out)
+{
+    uint32_t column[DROP_COLUMNS];
+    for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e += DROP_COLUMNS) {
+        const int64_t rest = csr->indptr[r + 1] - e, n = rest < DROP_COLUMNS ? rest : DROP_COLUMNS;
+        for (int64_t k = 0; k < n; k++) {
+            column[k] = column_of(csr, csr->cols[e + k]);
+        }
+        cpu->kernels->drop_values(drop, node, n, column, csr->values + e, out + e);
+    }
+}
+
 void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const struct device_activate *activate,
                      float *out)
 {
-    const struct random_key key = device_key(&activate->key, activate->now);
-    uint32_t threshold = random_drop_threshold(activate->p);
-    float scale = threshold > 0 ? (float)(1.0 / (1.0 - activate->p)) : 1.0f;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread)                                                   \
-    schedule(dynamic, 64) if (csr->n_value >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < csr->n_row; r++) {
-        for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            bool dropped = threshold > 0 &&
-                           random_u32(&key, activate->node[r], column_of(csr, csr->cols[e])) < threshold;
-            out[e] = dropped ? 0.0f : csr->values[e] * scale;
+    const struct cpu_device *cpu = cpu_device(device);
+    const struct cpu_drop drop = {.key = device_key(&activate->key, activate->now),
+                                  .threshold = random_drop_threshold(activate->p),
+                                  .scale = (float)(1.0 / (1.0 - activate->p))};
+    if (drop.threshold == 0) {
+        memcpy(out, csr->values, (size_t)csr->n_value * sizeof *out);
+        for (int64_t k = 0; k < csr->n_embedded; k++) {
+            out[csr->n_value + k] = 1.0f;
         }
+        return;
     }
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_embedded >= CPU_PARALLEL_MIN)
+#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic, 64) if (csr->n_value >= DROP_PARALLEL_MIN)
+    for (int64_t r = 0; r < csr->n_row; r++) {
+        row_drop(cpu, csr, &drop, activate->node[r], r, out);
+    }
+#pragma omp parallel for num_threads(cpu->n_thread) if (csr->n_embedded >= DROP_PARALLEL_MIN)
     for (int64_t k = 0; k < csr->n_embedded; k++) {
-        bool dropped = threshold > 0 &&
-                       random_u32(&key, activate->node[csr->embedded_rows[k]], csr->embedded_columns[k]) < threshold;
-        out[csr->n_value + k] = dropped ? 0.0f : scale;
+        bool dropped = random_u32(&drop.key, activate->node[csr->embedded_rows[k]], csr->embedded_columns[k]) <
+                       drop.threshold;
+        out[csr->n_value + k] = dropped ? 0.0f : drop.scale;
     }
 }
 

@@ -24,8 +24,9 @@
 /* clang-format on */
 
 const struct cpu_kernels cpu_kernels_avx2 = {
-    "avx2",     sum_rows,       sum_piece,       max_rows,        draw,     activate_forward, activate_backward,
-    column_sum, attention_rows, attention_piece, attention_begin, head_dot, head_dot_sum,     encode_row,
-    decode_row, round_row,      transpose,
+    "avx2",          sum_rows,         sum_piece,         max_rows,     draw,
+    drop_values,     activate_forward, activate_backward, column_sum,   attention_rows,
+    attention_piece, attention_begin,  head_dot,          head_dot_sum, encode_row,
+    decode_row,      round_row,        transpose,
 };
 #endif

@@ -36,6 +36,29 @@ TARGET static void draw(const struct random_key *key, uint64_t row, uint32_t fir
     }
 }
 
+TARGET static void drop_values(const struct cpu_drop *drop, uint64_t row, int64_t n, const uint32_t *columns,
+                               const float *values, float *out)
+{
+    uint32_t counter[4], k[2], drawn[4 * WORD_LANES], last[WORD_LANES] = {0};
+    random_counter(&drop->key, row, 0, counter, k);
+    for (int64_t e = 0; e < n; e += WORD_LANES) {
+        const int64_t n_lane = n - e < WORD_LANES ? n - e : WORD_LANES;
+        const uint32_t *column = columns + e;
+        if (n_lane < WORD_LANES) {
+            memcpy(last, column, (size_t)n_lane * sizeof *column);
+            column = last;
+        }
+        words quads = words_high(words_multiply_low(words_load(column), words_set(1U << 30))); /* column / 4 */
+        words c[4] = {quads, words_set(counter[1]), words_set(counter[2]), words_set(counter[3])};
+        draw_lanes(c, k);
+        words_store(drawn, c[0], c[1], c[2], c[3]);
+        for (int64_t lane = 0; lane < n_lane; lane++) {
+            bool dropped = drawn[4 * lane + column[lane] % 4] < drop->threshold;
+            out[e + lane] = dropped ? 0.0f : values[e + lane] * drop->scale;
+        }
+    }
+}
+
 /* e^x − 1 for x ≤ 0 (0 above), within 2 units in the last place.
  * x = k ln 2 + r, |r| ≤ ln 2 / 2; e^r − 1 by its series; then 2^k (e^r − 1) + (2^k − 1). */
 INLINE float expm1_negative(float x)
