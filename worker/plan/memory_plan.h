@@ -170,6 +170,8 @@ struct memory_homes {
  * all; of a symmetric graph all out-edges are all in-edges. 0: blocks come one by one. */
 struct memory_merged {
     int64_t n_edge[PART_DIRECTION_N][PART_N_HOP_MOST + 1];
+    /* Rows of all own parts up to a hop, one behind the other; where nothing is left out as they lie in the arena. */
+    int64_t n_row[PART_N_HOP_MOST + 1];
 };
 
 /* What halo passes send, and what they keep. */
@@ -284,6 +286,9 @@ bool memory_plan_merges(const struct memory_plan *plan, const struct program *pr
 
 /* Bytes of merged blocks, with the order of their rows, and the scales of these. */
 int64_t memory_plan_merged(const struct memory_plan_input *input, bool scaled, struct memory_plan *plan);
+
+/* Rows of merged blocks up to a hop; n_hop and above: all. */
+int64_t memory_merged_rows(const struct memory_plan *plan, int32_t hop);
 
 /* Bytes of blocks merged into one. */
 int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted);

@@ -74,6 +74,12 @@ static int64_t edges_of(const struct memory_plan_input *in, enum part_direction 
 
 void memory_plan_merge(const struct memory_plan_input *in, struct memory_plan *plan)
 {
+    plan->merged.n_row[0] = plan->n_hop == 0 ? plan->rows.n_row : 0;
+    for (int32_t hop = 0; hop <= plan->n_hop && plan->n_hop > 0; hop++) {
+        for (int32_t i = 0; i < in->n_own_part; i++) {
+            plan->merged.n_row[hop] += memory_plan_rows_own(&in->own[i], hop);
+        }
+    }
     /* A library's sums are those of a block. */
     bool own = in->job->model.kernel == JOB_KERNEL_OWN;
     bool can = own && in->ops->merged_edges > 0 && plan->rows.n_row < DEVICE_BORDER;
@@ -103,16 +109,6 @@ bool memory_plan_merges(const struct memory_plan *plan, const struct program *pr
     return merges_any(plan) && is_arena_sum(program, op, PART_DIRECTION_IN);
 }
 
-/* Rows of all own parts up to a hop, one behind the other; where nothing is left out as they lie in the arena. */
-static int64_t rows_of(const struct memory_plan_input *in, const struct memory_plan *plan, int32_t hop)
-{
-    int64_t n = plan->n_hop == 0 ? plan->rows.n_row : 0;
-    for (int32_t i = 0; i < in->n_own_part && plan->n_hop > 0; i++) {
-        n += memory_plan_rows_own(&in->own[i], hop);
-    }
-    return n;
-}
-
 /* One block, and the device's schedule of it. Those of in-edges at a hop are the first rows of all. */
 static int64_t block_bytes(const struct memory_plan_input *in, enum part_direction d, int32_t hop,
                            struct memory_plan *plan)
@@ -122,7 +118,7 @@ static int64_t block_bytes(const struct memory_plan_input *in, enum part_directi
         return 0;
     }
     bool first = d == PART_DIRECTION_IN && hop < plan->n_hop;
-    int64_t n_row = rows_of(in, plan, d == PART_DIRECTION_OUT ? program_hop_before(hop) : hop);
+    int64_t n_row = memory_merged_rows(plan, d == PART_DIRECTION_OUT ? program_hop_before(hop) : hop);
     int64_t made = first ? 0 : memory_merged_bytes(n_row, n_edge, in->own[0].weighted);
     return memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, made) +
            (int64_t)DEVICE_BYTES(in->ops, BLOCKS, 1, n_row, n_edge);
@@ -136,10 +132,15 @@ int64_t memory_plan_merged(const struct memory_plan_input *in, bool scaled, stru
     }
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         n_bytes += block_bytes(in, PART_DIRECTION_IN, hop, plan) + block_bytes(in, PART_DIRECTION_OUT, hop, plan);
-        lists += plan->n_hop > 0 ? rows_of(in, plan, hop) * (int64_t)sizeof(uint32_t) : 0;
+        lists += plan->n_hop > 0 ? plan->merged.n_row[hop] * (int64_t)sizeof(uint32_t) : 0;
         lists += scaled ? memory_plan_rows(plan, hop) * (int64_t)sizeof(float) : 0;
     }
     return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, lists);
+}
+
+int64_t memory_merged_rows(const struct memory_plan *plan, int32_t hop)
+{
+    return plan->merged.n_row[hop < plan->n_hop ? hop : plan->n_hop];
 }
 
 int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted)

@@ -41,16 +41,6 @@ static void rows_lay_out(struct merged *merged)
     }
 }
 
-/* Rows up to a hop. */
-static int64_t n_row_of(const struct merged *merged, int32_t hop)
-{
-    int64_t n = merged->n_hop == 0 ? merged->plan->rows.n_row : 0;
-    for (int32_t i = 0; i < merged->own->n && merged->n_hop > 0; i++) {
-        n += rows_own(merged, i, hop);
-    }
-    return n;
-}
-
 /* Which row of merged blocks each row of own part i is, up to a hop. */
 static void places_fill(const struct merged *merged, int32_t i, int32_t hop, int64_t *place)
 {
@@ -229,7 +219,7 @@ static enum status heads_open(struct merged *merged, const struct part_lent *len
     for (int32_t hop = 0; hop < merged->n_hop && status == STATUS_OK; hop++) {
         const struct side side = side_of(merged, PART_DIRECTION_IN, hop);
         if (merged->plan->merged.n_edge[side.d][hop] > 0) {
-            status = block_lend(merged, &side, n_row_of(merged, hop), lent, host);
+            status = block_lend(merged, &side, memory_merged_rows(merged->plan, hop), lent, host);
         }
     }
     return status;
@@ -239,7 +229,8 @@ static enum status side_open(struct merged *merged, enum part_direction d, int32
 {
     const struct side side = side_of(merged, d, hop);
     bool weighted = merged->own->part[0].part->weighted;
-    int64_t n_edge = merged->plan->merged.n_edge[d][hop], n_row = n_row_of(merged, hop_of_rows(&side));
+    int64_t n_edge = merged->plan->merged.n_edge[d][hop],
+            n_row = memory_merged_rows(merged->plan, hop_of_rows(&side));
     int64_t n_bytes = memory_merged_bytes(n_row, n_edge, weighted);
     struct part_lent *lent = &merged->made[d][hop];
     char *made;
@@ -267,7 +258,7 @@ static enum status side_open(struct merged *merged, enum part_direction d, int32
 /* Where each row lies in an array of a hop's rows. */
 static enum status order_open(const struct merged *merged, int32_t hop, struct part_lent *out)
 {
-    int64_t n = n_row_of(merged, hop);
+    int64_t n = memory_merged_rows(merged->plan, hop);
     uint32_t *order;
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n, sizeof *order, &order);
     for (int32_t i = 0; i < merged->own->n && status == STATUS_OK; i++) {

@@ -67,7 +67,8 @@ static enum status forward_run(struct trainer *t, const struct step *step)
     return walk_end(t, &pin);
 }
 
-static void link_build(const struct trainer *t, const struct step *step, struct chain_link *out)
+static void link_build(const struct program *program, const struct memory_plan *plan, const struct step *step,
+                       struct chain_link *out)
 {
     *out = (struct chain_link){.step = step};
     for (int role = 0; role < OP_ROLE_N; role++) {
@@ -75,9 +76,9 @@ static void link_build(const struct trainer *t, const struct step *step, struct 
     }
     for (int k = 0; k < step->n_operand; k++) {
         const struct step_operand *o = &step->operand[k];
-        out->width[o->role] = o->array == STEP_ARRAY_NODE ? 1 : step_operand_width(&t->program, o);
-        out->is_bf16[o->role] = step_operand_is_bf16(&t->program, o);
-        out->window_at[o->role] = memory_plan_window_at(&t->plan, &t->program, o);
+        out->width[o->role] = o->array == STEP_ARRAY_NODE ? 1 : step_operand_width(program, o);
+        out->is_bf16[o->role] = step_operand_is_bf16(program, o);
+        out->window_at[o->role] = memory_plan_window_at(plan, program, o);
     }
 }
 
@@ -122,7 +123,7 @@ static enum status chain_steps_run(struct trainer *t, const struct step *first)
                           .call = link_call,
                           .context = t};
     for (int s = 0; s < first->n_chain; s++) {
-        link_build(t, &first[s], &chain.link[s]);
+        link_build(&t->program, &t->plan, &first[s], &chain.link[s]);
     }
     chain_stages(&chain, t->plan.arena.chain.n_window, t->plan.arena.n_window_bytes);
     struct pin pin = pin_open(t, first, PIN_USE_RUNNING);
