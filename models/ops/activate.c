@@ -20,6 +20,10 @@ static void forward(const struct op_call *call)
         call->device->ops->activate_forward(call->device, call->n, call->program->value[call->op->out].width,
                                             &activate, call->in[0], call->out);
     }
+    if (call->program->value[call->op->out].is_rounded) {
+        call->device->ops->rows_round(call->device, call->n, call->program->value[call->op->out].width, call->out,
+                                      NULL);
+    }
 }
 
 /* dx = m ∘ act'(x) ∘ dy / (1 − p) */

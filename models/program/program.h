@@ -82,6 +82,7 @@ struct value {
     bool is_static;  /* the same in every epoch */
     bool needs_grad; /* some parameter lies behind it */
     bool is_bf16;    /* stored as rows of BF16 (models/device/codec.h), not of floats */
+    bool is_rounded; /* stored as rows of floats that are BF16 numbers */
     bool grad_is_bf16;
     int32_t hop; /* in training its rows count up to so many edges from a training node; see program_hops */
 };

@@ -239,6 +239,7 @@ SAME(models_with_attention, attention, GRAPHS, NULL, NULL)
 SAME(models_of_relations, relations, GRAPHS, NULL, NULL)
 SAME(batch_norm, batch_norm, GRAPHS, NULL, NULL)
 SAME(bf16_that_is_summed, sums, GRAPHS, NULL, BF16)
+SAME(bf16_of_inputs_that_are_stored, summed_inputs, GRAPHS, NULL, BF16)
 SAME(bf16_of_each_kind, each, TYPED, LIST("sampling = 0.4", "codec = 'int8'", "stale = 1"), BF16)
 SAME(bf16_of_maxima_and_norms, batch_norm, FEW, NULL, LIST("precision = 'bf16'\nprune = 'always'"))
 SAME(bf16_in_lossy_rows, sums, WEIGHTS,
