@@ -156,30 +156,19 @@ static bool has_panels(const struct device_block *block, const struct device_agg
            cpu_n_edge(block) >= PANEL_ROW_EDGES * block->n_col;
 }
 
-/* Columns c … c+n-1 of a row of x as floats. */
-static void panel_row(const struct cpu_device *device, const struct cpu_sum *sum, int64_t row, int64_t c, int64_t n,
-                      float *out)
-{
-    int64_t at = row * sum->x_stride + c;
-    if (sum->x_is_bf16) {
-        device->kernels->decode_row(DEVICE_CODEC_BF16, n, (const uint16_t *)sum->x + at, out);
-    } else {
-        memcpy(out, (const float *)sum->x + at, (size_t)n * sizeof *out);
-    }
-}
-
 static void sum_panels(struct cpu_device *device, const struct device_block *block, float *panel,
                        const struct cpu_sum *sum)
 {
+    const int64_t size = sum->x_is_bf16 ? sizeof(uint16_t) : sizeof(float);
     struct cpu_sum part = *sum;
     part.x = panel;
-    part.x_is_bf16 = false;
     part.x_stride = PANEL_COLUMNS;
     for (int64_t c = 0; c < sum->f; c += PANEL_COLUMNS) {
         int64_t n = sum->f - c < PANEL_COLUMNS ? sum->f - c : PANEL_COLUMNS;
 #pragma omp parallel for num_threads(device->n_thread)
         for (int64_t r = 0; r < block->n_col; r++) {
-            panel_row(device, sum, r, c, n, panel + r * PANEL_COLUMNS);
+            memcpy((char *)panel + r * PANEL_COLUMNS * size, (const char *)sum->x + (r * sum->x_stride + c) * size,
+                   (size_t)(n * size));
         }
         part.column = c;
         part.n_column = n;
