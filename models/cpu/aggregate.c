@@ -137,7 +137,7 @@ static enum cpu_weight weight_kind(const struct device_block *block, const struc
 /* Sums in panels. Rows that do not fit the caches are read from memory once for every edge. So a panel of their
  * columns, which does fit, is copied side by side, and all sums over these columns are made before the next ones.
  * Each column keeps its order of summing. */
-#define PANEL_COLUMNS 32
+#define PANEL_COLUMNS 32                    /* twice as many of BF16 */
 #define PANEL_BYTES ((int64_t)16 << 20)     /* at most */
 #define PANEL_ROWS_BYTES ((int64_t)8 << 20) /* of rows; fewer lie in the caches as they are */
 #define PANEL_ROW_EDGES 4                   /* at least, for each row that is copied */
@@ -149,25 +149,31 @@ size_t cpu_panel_bytes(int64_t n_col, int64_t f)
     return gains ? (size_t)(panel < PANEL_BYTES ? panel : PANEL_BYTES) : 0;
 }
 
+static int64_t panel_columns(bool is_bf16)
+{
+    return is_bf16 ? 2 * PANEL_COLUMNS : PANEL_COLUMNS;
+}
+
 static bool has_panels(const struct device_block *block, const struct device_aggregate *how, int64_t f)
 {
     bool fits = (int64_t)cpu_panel_bytes(block->n_col, f) == block->n_col * PANEL_COLUMNS * (int64_t)sizeof(float);
-    return how->panel != NULL && block->schedule != NULL && fits && block->n_col > 0 &&
-           cpu_n_edge(block) >= PANEL_ROW_EDGES * block->n_col;
+    return how->panel != NULL && f > panel_columns(how->is_bf16) && block->schedule != NULL && fits &&
+           block->n_col > 0 && cpu_n_edge(block) >= PANEL_ROW_EDGES * block->n_col;
 }
 
 static void sum_panels(struct cpu_device *device, const struct device_block *block, float *panel,
                        const struct cpu_sum *sum)
 {
     const int64_t size = sum->x_is_bf16 ? sizeof(uint16_t) : sizeof(float);
+    const int64_t columns = panel_columns(sum->x_is_bf16);
     struct cpu_sum part = *sum;
     part.x = panel;
-    part.x_stride = PANEL_COLUMNS;
-    for (int64_t c = 0; c < sum->f; c += PANEL_COLUMNS) {
-        int64_t n = sum->f - c < PANEL_COLUMNS ? sum->f - c : PANEL_COLUMNS;
+    part.x_stride = columns;
+    for (int64_t c = 0; c < sum->f; c += columns) {
+        int64_t n = sum->f - c < columns ? sum->f - c : columns;
 #pragma omp parallel for num_threads(device->n_thread)
         for (int64_t r = 0; r < block->n_col; r++) {
-            memcpy((char *)panel + r * PANEL_COLUMNS * size, (const char *)sum->x + (r * sum->x_stride + c) * size,
+            memcpy((char *)panel + r * columns * size, (const char *)sum->x + (r * sum->x_stride + c) * size,
                    (size_t)(n * size));
         }
         part.column = c;
