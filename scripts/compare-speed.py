@@ -174,7 +174,7 @@ def train_child(program: str, graph: Path, model: str, weights: Path, n_epoch: i
         if program == "dgl":
             import dgl
             data = dgl.graph(tuple(torch.from_numpy(edges)), num_nodes=n)
-            data = (data if model == "sage" else dgl.add_self_loop(data)).formats(["csr", "csc"])
+            data = data if model == "sage" else dgl.add_self_loop(data)
             data.create_formats_()
         else:
             data = csr_graph(torch, edges, n, model)
