@@ -3,13 +3,13 @@
 
     python3 -m venv ENV; ENV/bin/pip install "torch==2.2.1" "dgl==2.1.0" "numpy<2" torch_geometric "torchdata==0.7.1" pandas pyyaml pydantic ifaddr
     ENV/bin/python scripts/compare-speed.py --work DIR [--sar DIR] [--graphs sbm,rmat] [--models gcn,sage,gat] [--rounds N] [--epochs N]
-                                            [--programs NAME,...]
+                                            [--programs "NAME;..."]
 
 Full batch, float32, three layers of 256 (gat: 4 heads of 64, the last layer one head), no dropout, Adam, no evaluation. One process of two
 threads; with "2" in its name two workers of one thread. Each round runs every program once, one after another, in a process of its own.
 DIR of --work keeps graphs and results; DIR of --sar is a copy of SAR, which PyPI lacks. "tuned" keeps freed memory and takes huge pages.
-Prints a table: the least time of an epoch over all rounds, first epochs left out, and the largest process's peak in MiB. Fails where losses
-differ by more than 1e-3 of themselves.
+Prints a table: the least time of an epoch over all rounds, first epochs left out, and the largest process's peak in MiB. Fails where the
+losses of first epochs differ by more than 1e-3 of themselves.
 """
 from __future__ import annotations
 
@@ -17,16 +17,18 @@ import argparse
 import json
 import os
 import resource
-import struct
 import subprocess
 import sys
 import time
 from pathlib import Path
 from typing import Any
 
-import numpy as np
-
 ROOT = Path(__file__).resolve().parent.parent
+sys.path.insert(0, str(ROOT / "python"))
+
+import numpy as np
+import trainerd
+
 WARM_UP = 2  # epochs that are not counted
 TUNED = {"GLIBC_TUNABLES": "glibc.malloc.hugetlb=1:glibc.malloc.mmap_threshold=68719476736:glibc.malloc.trim_threshold=68719476736"}
 PROGRAMS: dict[str, dict[str, Any]] = {
@@ -41,7 +43,7 @@ PROGRAMS: dict[str, dict[str, Any]] = {
 }
 
 
-# --- graphs and weights ----------------------------------------------------------------------------------------------------------------
+# --- graphs ----------------------------------------------------------------------------------------------------------------------------
 
 def sbm_edges(rng: np.random.Generator) -> tuple[int, np.ndarray, np.ndarray]:
     """10^5 nodes in 16 classes, 3 * 10^6 pairs, four fifths of them within a class."""
@@ -81,15 +83,6 @@ def make_graph(name: str, folder: Path) -> None:
     np.save(folder / "labels.npy", labels)
 
 
-def read_weights(file: Path) -> dict[str, np.ndarray]:
-    """The tensors of a safetensors file of float32."""
-    data = file.read_bytes()
-    size = struct.unpack("<Q", data[:8])[0]
-    header, rest = json.loads(data[8:8 + size]), data[8 + size:]
-    return {name: np.frombuffer(rest[slice(*of["data_offsets"])], np.float32).reshape(of["shape"])
-            for name, of in header.items() if name != "__metadata__"}
-
-
 # --- the programs ----------------------------------------------------------------------------------------------------------------------
 
 def run_trainerd(graph: Path, model: str, out: Path, n_epoch: int, options: list[str]) -> dict[str, Any]:
@@ -100,7 +93,7 @@ def run_trainerd(graph: Path, model: str, out: Path, n_epoch: int, options: list
     file = out.with_suffix(".toml")
     file.write_text('name = "speed"\n')
     peak = finish([ROOT / "build/bin/trainerd", "--config", file, *(word for key in keys for word in ("--set", key))], {})[1]
-    epochs = [json.loads(line) for line in (out / "metrics.jsonl").read_text().splitlines()]
+    epochs: list[Any] = trainerd.Result(out).epochs()
     return {"losses": [epoch["loss"] for epoch in epochs], "seconds": [epoch["epoch_s"] for epoch in epochs], "mib": peak}
 
 
@@ -147,7 +140,7 @@ def csr_graph(torch: Any, edges: np.ndarray, n: int, model: str) -> Any:
     return torch.sparse_coo_tensor(torch.from_numpy(edges[::-1].copy()), values, (n, n)).coalesce().to_sparse_csr()
 
 
-def train_child(program: str, graph: Path, model: str, weights: Path, n_epoch: int, rank: int, n_worker: int, sar_parts: Path) -> None:
+def train_child(program: str, graph: Path, model: str, start: Path, n_epoch: int, rank: int, n_worker: int, sar_parts: Path) -> None:
     """Train in this process with PyTorch, and print losses and seconds."""
     os.environ.setdefault("DGLBACKEND", "pytorch")
     import torch
@@ -156,7 +149,7 @@ def train_child(program: str, graph: Path, model: str, weights: Path, n_epoch: i
     n, n_class, count = len(labels), int(labels.max()) + 1, len(np.load(graph / "train_idx.npy"))
     layers, names = (pyg_layers if program == "pyg" else dgl_layers)(model, n_class)
     network = torch.nn.ModuleList(layers)
-    for key, value in read_weights(weights).items():
+    for key, value in trainerd.Result(start).weights("model.safetensors").items():
         _, layer, name = key.split(".", 2)
         own = dict(layers[int(layer)].named_parameters())[names[name]]
         of = torch.from_numpy(value.copy())
@@ -287,7 +280,7 @@ def main() -> None:
     elif args.rank < 0:
         sar_partition(Path(args.graphs), args.models, Path(args.sar))
     else:
-        train_child(args.child, Path(args.graphs), args.models, args.work / f"start-{args.models}/model.safetensors", args.epochs, args.rank,
+        train_child(args.child, Path(args.graphs), args.models, args.work / f"start-{args.models}", args.epochs, args.rank,
                     2 if args.child == "sar" else 1, Path(args.sar))
 
 

@@ -30,7 +30,7 @@ struct chain_rows {
 struct chain_rows chain_rows(const struct program *program, const struct device_ops *ops, int64_t n_own);
 
 /* Chunks that run at the same time, of one part or of several, where the own parts have n_row rows in all and n_chunk
- * chunks, n_most of them the one that has most: as many as take about the memory of half an array of all rows. */
+ * chunks; most: of the part that has most. As many as take about the memory of half an array of all rows. */
 int chain_tasks(const struct program *program, const struct device_ops *ops, int64_t n_row, int64_t n_chunk,
                 const struct chain_rows *most);
 

@@ -170,7 +170,7 @@ struct memory_homes {
  * all; of a symmetric graph all out-edges are all in-edges. 0: blocks come one by one. */
 struct memory_merged {
     int64_t n_edge[PART_DIRECTION_N][PART_N_HOP_MOST + 1];
-    /* Rows of all own parts up to a hop, one behind the other; where nothing is left out as they lie in the arena. */
+    /* Rows of all own parts up to a hop, side by side; where nothing is left out, as they lie in the arena. */
     int64_t n_row[PART_N_HOP_MOST + 1];
 };
 

@@ -110,6 +110,7 @@ static void chain_parts(const struct trainer *t, int32_t i, struct chain *chain)
         chain->part[chain->n_part++] = part;
         i++;
     }
+    ASSERT(chain->n_part > 0);
 }
 
 /* Row-local steps, one after another on each window of a part's rows. */

@@ -45,7 +45,7 @@ struct pin {
 struct pin pin_open(struct trainer *trainer, const struct step *step, enum pin_use use);
 bool pin_next(struct pin *pin);
 
-/* The body has run on the n parts behind pin.part as well. Without a spill. */
+/* The body has run on the n parts after pin.part as well. Not under a spill. */
 void pin_pass(struct pin *pin, int32_t n);
 
 /* One part, or what belongs to none, until pin_end. */

@@ -58,7 +58,7 @@ INLINE void short_append(const struct cpu_attention *a, int64_t r, struct short_
     run->n = rows->begin[rows->n_row] = n;
 }
 
-/* Append rows from r on, while they are short and the run has room. Returns the row behind the last. */
+/* Append rows from r on, while they are short and the run has room. Returns the row after the last. */
 INLINE int64_t short_open(const struct cpu_attention *a, int64_t r, int64_t end, struct short_rows *rows)
 {
     const struct device_block *block = a->block;
