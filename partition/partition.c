@@ -5,6 +5,7 @@
 #include "partition/methods/order.h"
 #include "partition/methods/partition_cache.h"
 #include "partition/methods/partition_method.h"
+#include "partition/part/part_side.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
@@ -135,44 +136,59 @@ static double imbalance(const int64_t *value, int32_t n)
     return sum == 0 ? 1.0 : (double)most * n / (double)sum;
 }
 
+/* What the figures are made of, n_part each. */
+struct measured {
+    int64_t *n_own, *n_edge, *n_halo;
+};
+
+/* A part's nodes, edges without loops, and halo rows; and the edges from other parts. */
+static enum status part_measure(const struct side_tables *tables, int32_t p, const struct measured *out,
+                                int64_t *n_cut_io)
+{
+    const struct dataset *dataset = tables->dataset;
+    struct side side;
+    enum status status = side_count(tables, PART_DIRECTION_IN, p, NULL, false, &side);
+    out->n_own[p] = side.n_own;
+    for (int32_t b = 0; b < side.n_block; b++) {
+        const struct part_counts *counts = &side.block[b].counts;
+        bool own = side.block[b].part == p;
+        out->n_edge[p] += counts->n_edge;
+        out->n_halo[p] += own ? 0 : counts->n_col;
+        *n_cut_io += own ? 0 : counts->n_edge;
+    }
+    for (int64_t r = 0; r < side.n_own; r++) {
+        for (int64_t i = dataset->indptr[side.node[r]]; i < dataset->indptr[side.node[r] + (int64_t)1]; i++) {
+            out->n_edge[p] -= dataset->indices[i] == side.node[r];
+        }
+    }
+    side_release(&side);
+    return status;
+}
+
 enum status partition_measure(const struct dataset *dataset, const struct partition *partition,
                               struct partition_quality *out)
 {
     int32_t n_part = partition->n_part;
-    int32_t *taken; /* n_node: 1 + the last part that receives this row */
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_node, sizeof *taken, &taken);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    int64_t *n_own = memory_alloc((size_t)n_part, sizeof *n_own);
-    int64_t *n_edge = memory_alloc((size_t)n_part, sizeof *n_edge);
-    int64_t *n_halo = memory_alloc((size_t)n_part, sizeof *n_halo);
+    struct side_tables tables;
+    struct measured measured = {.n_own = memory_alloc((size_t)n_part, sizeof *measured.n_own),
+                                .n_edge = memory_alloc((size_t)n_part, sizeof *measured.n_edge),
+                                .n_halo = memory_alloc((size_t)n_part, sizeof *measured.n_halo)};
     struct partition_quality quality = {0};
-    for (int32_t p = 0; p < n_part; p++) {
-        n_own[p] = partition->part_begin[p + 1] - partition->part_begin[p];
-        for (int64_t place = partition->part_begin[p]; place < partition->part_begin[p + 1]; place++) {
-            int64_t v = partition->order[place];
-            for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
-                uint32_t u = dataset->indices[i];
-                bool remote = partition->owner[u] != p;
-                n_edge[p] += u != v;
-                quality.n_cut += remote;
-                if (remote && taken[u] != p + 1) {
-                    taken[u] = p + 1;
-                    n_halo[p]++;
-                }
-            }
-        }
-        quality.n_halo += n_halo[p];
+    enum status status = side_tables_open(dataset, partition, &tables);
+    for (int32_t p = 0; p < n_part && status == STATUS_OK; p++) {
+        status = part_measure(&tables, p, &measured, &quality.n_cut);
+        quality.n_halo += measured.n_halo[p];
     }
     quality.halo_ratio = (double)quality.n_halo / (double)dataset->n_node;
-    quality.imbalance_node = imbalance(n_own, n_part);
-    quality.imbalance_edge = imbalance(n_edge, n_part);
-    quality.imbalance_halo = imbalance(n_halo, n_part);
-    free(n_halo);
-    free(n_edge);
-    free(n_own);
-    memory_release(MEMORY_OTHER, taken, (size_t)dataset->n_node, sizeof *taken);
-    *out = quality;
-    return STATUS_OK;
+    quality.imbalance_node = imbalance(measured.n_own, n_part);
+    quality.imbalance_edge = imbalance(measured.n_edge, n_part);
+    quality.imbalance_halo = imbalance(measured.n_halo, n_part);
+    side_tables_close(&tables);
+    free(measured.n_halo);
+    free(measured.n_edge);
+    free(measured.n_own);
+    if (status == STATUS_OK) {
+        *out = quality;
+    }
+    return status;
 }

@@ -16,9 +16,6 @@
 #include <stdint.h>
 #include <stdio.h>
 
-/* Loops over fewer elements than this stay on one thread: waking others costs more. */
-#define DATASET_PARALLEL_LEAST 65536
-
 /* A stream of directed edges that can be read again from the start: only the resulting edges are stored. */
 struct edge_source {
     const char *file; /* for messages: the origin of edges, and the unit of their numbers there ("column", "line") */

@@ -4,6 +4,7 @@
 #include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/features_csr.h"
+#include "partition/rows/row_pairs.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 
 void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column)
 {
-#pragma omp parallel for schedule(static) if (n_row * n_column > DATASET_PARALLEL_LEAST)
+#pragma omp parallel for schedule(static) if (n_row * n_column > ROWS_PARALLEL_LEAST)
     for (int64_t row = 0; row < n_row; row++) {
         features_row_normalize(rows + row * n_column, n_column);
     }
@@ -88,7 +89,7 @@ static enum status sparse_copy(const struct npy *indptr, const struct npy *indic
     for (int64_t row = 0; row <= out->n_node; row++) {
         out->feature_indptr[row] = npy_int(indptr, row);
     }
-#pragma omp parallel for schedule(static) if (data->n_value > DATASET_PARALLEL_LEAST)
+#pragma omp parallel for schedule(static) if (data->n_value > ROWS_PARALLEL_LEAST)
     for (int64_t i = 0; i < data->n_value; i++) {
         out->feature_indices[i] = (uint32_t)npy_int(indices, i);
         out->feature_data[i] = features_value(data, i);

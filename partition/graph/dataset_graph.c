@@ -1,13 +1,13 @@
-/* Edges to in-edges by destination: counting sort in two passes over the stream, then rows sorted and freed of
- * repeats in place. Nothing but the result is stored, so a graph of any size loads in the memory that it needs
- * afterwards.
+/* Edges to in-edges by destination, in two passes over the stream (row_build.h); then rows are sorted and freed of
+ * repeats in place.
  */
 #include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/edge_features.h"
 #include "partition/graph/relations.h"
-#include "partition/graph/row_pairs.h"
 #include "partition/graph/weights.h"
+#include "partition/rows/row_build.h"
+#include "partition/rows/row_pairs.h"
 #include "protocol/base/log.h"
 
 #include <inttypes.h>
@@ -15,25 +15,25 @@
 #include <string.h>
 
 #define BATCH_MOST ((int64_t)1 << 18) /* edges: readers that share a batch out to threads wait once for each */
-#define INSERTION_MOST 24
+#define SPARE_MOST 4096
 
 struct build {
     int64_t n_node;
     bool undirected;
     bool loops_stored;
     bool filling; /* the first pass counts, the second fills */
+    struct row_build entries;
     int64_t *indptr;
     uint32_t *indices;
-    uint16_t *types;             /* typed edges, once they are filled */
+    uint16_t *types;             /* typed edges */
     struct relations *relations; /* NULL: untyped */
     bool weighted;
-    float *weights;     /* once they are filled */
-    bool featured;      /* edges have rows of features, … */
-    uint32_t *edge_row; /* … these, once they are filled */
+    float *weights;
+    bool featured;      /* edges have rows of features */
+    uint32_t *edge_row; /* … these */
     int64_t n_edge_row; /* of the source; rows of added loops follow */
     uint8_t *has_loop;  /* n_node: where nodes without a loop get one; else NULL */
     int64_t n_loop_in;  /* added loops */
-    int64_t n_room;     /* entries counted in the first pass */
     int64_t n_loop_out; /* removed loops */
     struct weights_mirror mirror;
 };
@@ -57,28 +57,22 @@ struct edge_values {
     int64_t row;
 };
 
-/* Count or place one entry; false when the second pass sees more than the first. */
+/* Count or add one entry; false when the second pass sees more than the first. */
 static bool put(struct build *build, int64_t to, int64_t from, struct edge_values values)
 {
     if (!build->filling) {
-        build->indptr[to + 1]++;
+        row_build_count(&build->entries, to);
         return true;
     }
-    int64_t at = build->indptr[to]++;
-    if (at >= build->n_room) {
-        return false;
+    uint32_t low = (uint32_t)values.row;
+    if (build->weighted) {
+        memcpy(&low, &values.weight, sizeof low);
     }
-    build->indices[at] = (uint32_t)from;
-    if (build->types != NULL) {
-        build->types[at] = (uint16_t)values.type;
-    }
-    if (build->weights != NULL) {
-        build->weights[at] = values.weight;
-    }
-    if (build->edge_row != NULL) {
-        build->edge_row[at] = (uint32_t)values.row;
-    }
-    return true;
+    bool plain = build->relations == NULL && !build->weighted && !build->featured;
+    uint64_t key = build->relations != NULL ? (uint64_t)values.type << 32 | (uint64_t)from
+                   : plain                  ? (uint64_t)from
+                                            : (uint64_t)from << 32 | low;
+    return row_build_add(&build->entries, to, key);
 }
 
 /* An edge and, if the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own. A
@@ -186,23 +180,13 @@ static void loops_put(struct build *build)
     }
 }
 
-static void insertion_sort(uint32_t *at, int64_t n)
-{
-    for (int64_t i = 1; i < n; i++) {
-        uint32_t value = at[i];
-        int64_t j = i;
-        for (; j > 0 && at[j - 1] > value; j--) {
-            at[j] = at[j - 1];
-        }
-        at[j] = value;
-    }
-}
-
-/* Ascending, in place: radix exchange from the highest bit down. Depth is at most 32, whatever the data. */
+/* Ascending, in place: radix exchange from the highest bit down, until the stack has room to sort with. Depth is at
+ * most 32, whatever the data. */
 static void sort(uint32_t *at, int64_t n, uint32_t bit)
 {
-    if (n <= INSERTION_MOST) {
-        insertion_sort(at, n);
+    if (n <= SPARE_MOST) {
+        uint32_t spare[SPARE_MOST];
+        sources_sort(at, n, spare);
         return;
     }
     if (bit == 0) {
@@ -238,7 +222,7 @@ static void rows_sort(struct build *build)
     while (top > 1 && (top & (uint32_t)(build->n_node - 1)) == 0) {
         top >>= 1;
     }
-#pragma omp parallel for schedule(dynamic, 1024) if (build->n_room > DATASET_PARALLEL_LEAST)
+#pragma omp parallel for schedule(dynamic, 1024) if (build->entries.n_entry > ROWS_PARALLEL_LEAST)
     for (int64_t row = 0; row < build->n_node; row++) {
         uint32_t *at = build->indices + build->indptr[row];
         int64_t n = build->indptr[row + 1] - build->indptr[row];
@@ -331,51 +315,56 @@ static enum dataset_loops loops_of(const struct job *job)
     return model_kind_of(job)->adds_loops ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_STORED;
 }
 
+static enum status arrays_acquire(struct build *build, struct dataset *out)
+{
+    size_t n_node = (size_t)build->n_node, n_entry = (size_t)build->entries.n_entry;
+    struct dataset_store *store = out->store;
+    enum status status = dataset_store_block(store, MEMORY_STRUCTURE, n_node + 1, sizeof *build->indptr,
+                                             &build->indptr);
+    if (status == STATUS_OK) {
+        status = dataset_store_block(store, MEMORY_STRUCTURE, n_entry, sizeof *build->indices, &build->indices);
+    }
+    if (status == STATUS_OK && build->relations != NULL) {
+        status = dataset_store_block(store, MEMORY_STRUCTURE, n_entry, sizeof *build->types, &build->types);
+    }
+    if (status == STATUS_OK && build->weighted) {
+        status = dataset_store_block(store, MEMORY_STRUCTURE, n_entry, sizeof *build->weights, &build->weights);
+    }
+    if (status == STATUS_OK && build->featured) {
+        status = dataset_store_block(store, MEMORY_STRUCTURE, n_entry, sizeof *build->edge_row, &build->edge_row);
+    }
+    return status;
+}
+
 static enum status rows_fill(struct build *build, const struct edge_source *source, struct dataset *out)
 {
-    size_t n_node = (size_t)build->n_node;
-    enum status status = dataset_store_block(out->store, MEMORY_STRUCTURE, n_node + 1, sizeof *build->indptr,
-                                             &build->indptr);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = pass(build, source);
+    enum status status = pass(build, source);
     if (status != STATUS_OK) {
         return status;
     }
     loops_put(build);
-    for (size_t row = 0; row < n_node; row++) {
-        build->indptr[row + 1] += build->indptr[row];
-    }
-    build->n_room = build->indptr[n_node];
     if (build->relations != NULL && source->type != NULL) {
         status = relations_finish(build->relations, source);
     }
     if (status == STATUS_OK) {
-        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->indices,
-                                     &build->indices);
+        row_build_counted(&build->entries);
+        status = arrays_acquire(build, out);
     }
-    if (status == STATUS_OK && build->relations != NULL) {
-        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->types,
-                                     &build->types);
+    if (status == STATUS_OK) {
+        const struct row_pairs rows = {
+            .source = build->indices, .type = build->types, .weight = build->weights, .row = build->edge_row};
+        status = row_build_into(&build->entries, rows);
     }
-    if (status == STATUS_OK && build->weighted) {
-        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->weights,
-                                     &build->weights);
+    if (status == STATUS_OK) {
+        build->filling = true;
+        status = pass(build, source);
     }
-    if (status == STATUS_OK && build->featured) {
-        status = dataset_store_block(out->store, MEMORY_STRUCTURE, (size_t)build->n_room, sizeof *build->edge_row,
-                                     &build->edge_row);
+    if (status == STATUS_OK) {
+        loops_put(build);
+        if (!row_build_finish(&build->entries, build->indptr)) {
+            status = status_fail(STATUS_DATA, "%s: changed while it was read", source->file);
+        }
     }
-    if (status != STATUS_OK) {
-        return status;
-    }
-    build->filling = true;
-    status = pass(build, source);
-    loops_put(build);
-    /* Filling moved each row's begin to its end, which is the next row's begin. */
-    memmove(build->indptr + 1, build->indptr, n_node * sizeof *build->indptr);
-    build->indptr[0] = 0;
     return status;
 }
 
@@ -385,20 +374,17 @@ static enum status rows_finish(struct build *build, const char *feature_file, co
 {
     enum status status = STATUS_OK;
     if (build->relations != NULL) {
-        const struct row_pairs rows = {.source = build->indices, .type = build->types};
-        row_pairs_sort(build->n_node, build->indptr, rows);
+        row_pairs_sort(build->n_node, build->indptr, build->entries.out);
         relations_rows_unique(build->n_node, build->indptr, build->indices, build->types);
         *n_kept_out = build->indptr[build->n_node] / (build->undirected ? 2 : 1);
         return STATUS_OK;
     }
     int64_t n_loop = 0;
     if (build->weighted) {
-        const struct row_pairs rows = {.source = build->indices, .weight = build->weights};
-        row_pairs_sort(build->n_node, build->indptr, rows);
+        row_pairs_sort(build->n_node, build->indptr, build->entries.out);
         n_loop = weights_rows_unique(build->n_node, build->indptr, build->indices, build->weights);
     } else if (build->featured) {
-        const struct row_pairs rows = {.source = build->indices, .row = build->edge_row};
-        row_pairs_sort(build->n_node, build->indptr, rows);
+        row_pairs_sort(build->n_node, build->indptr, build->entries.out);
         status = edge_features_rows_unique(feature_file, out, build->indptr, build->indices, build->edge_row,
                                            &n_loop);
     } else {
@@ -410,9 +396,9 @@ static enum status rows_finish(struct build *build, const char *feature_file, co
     return status;
 }
 
-static enum status rows_shrink(const struct build *build, struct dataset *out)
+static enum status rows_shrink(int64_t n_entry, struct dataset *out)
 {
-    if (out->n_edge == build->n_room) {
+    if (out->n_edge == n_entry) {
         return STATUS_OK;
     }
     enum status status = dataset_store_shrink(out->store, &out->indices, (size_t)out->n_edge);
@@ -480,6 +466,9 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
         build.n_edge_row = out->n_edge_row;
     }
     if (status == STATUS_OK) {
+        status = row_build_open(build.n_node, &build.entries);
+    }
+    if (status == STATUS_OK) {
         status = rows_fill(&build, source, out);
     }
     relations_close(&relations);
@@ -489,6 +478,8 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     if (status == STATUS_OK) {
         status = rows_finish(&build, feature_file, out, &n_kept);
     }
+    int64_t n_entry = build.entries.n_entry;
+    row_build_close(&build.entries);
     if (status != STATUS_OK) {
         return status;
     }
@@ -502,7 +493,7 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     out->n_edge = build.indptr[out->n_node];
     out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
     weights_mirror_remark(&build.mirror, source);
-    status = rows_shrink(&build, out);
+    status = rows_shrink(n_entry, out);
     if (status == STATUS_OK && out->weighted) {
         status = strength_build(&build, source, out);
     }

@@ -3,6 +3,7 @@
 
 #include "partition/files/dataset_store.h"
 #include "partition/graph/features_csr.h"
+#include "partition/rows/row_pairs.h"
 #include "protocol/base/log.h"
 
 #include <inttypes.h>
@@ -129,7 +130,7 @@ enum status edge_features_loops(struct dataset *out)
     if (status != STATUS_OK) {
         return status;
     }
-#pragma omp parallel for schedule(dynamic, 1024) if (out->n_edge > DATASET_PARALLEL_LEAST)
+#pragma omp parallel for schedule(dynamic, 1024) if (out->n_edge > ROWS_PARALLEL_LEAST)
     for (int64_t v = 0; v < out->n_node; v++) {
         loop_mean(out, v);
     }

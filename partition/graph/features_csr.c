@@ -3,6 +3,7 @@
 
 #include "partition/files/dataset_store.h"
 #include "partition/graph/dataset_build.h"
+#include "partition/rows/row_pairs.h"
 
 #include <inttypes.h>
 #include <math.h>
@@ -22,7 +23,7 @@ enum status features_floats(const struct npy *npy, struct dataset_store *store, 
     if (status != STATUS_OK) {
         return status;
     }
-#pragma omp parallel for schedule(static) if (npy->n_value > DATASET_PARALLEL_LEAST)
+#pragma omp parallel for schedule(static) if (npy->n_value > ROWS_PARALLEL_LEAST)
     for (int64_t i = 0; i < npy->n_value; i++) {
         rows[i] = features_value(npy, i);
     }
@@ -34,7 +35,7 @@ int64_t features_scan(const struct npy *npy, int64_t *n_nonzero_out)
 {
     int64_t bad = INT64_MAX, n_nonzero = 0;
 #pragma omp parallel for reduction(min : bad) reduction(+ : n_nonzero) schedule(static) \
-    if (npy->n_value > DATASET_PARALLEL_LEAST)
+    if (npy->n_value > ROWS_PARALLEL_LEAST)
     for (int64_t i = 0; i < npy->n_value; i++) {
         float value = features_value(npy, i);
         n_nonzero += value != 0;
@@ -69,7 +70,7 @@ void features_row_normalize(float *row, int64_t n)
 
 void features_csr_normalize(struct dataset *out)
 {
-#pragma omp parallel for schedule(dynamic, 1024) if (out->feature_indptr[out->n_node] > DATASET_PARALLEL_LEAST)
+#pragma omp parallel for schedule(dynamic, 1024) if (out->feature_indptr[out->n_node] > ROWS_PARALLEL_LEAST)
     for (int64_t row = 0; row < out->n_node; row++) {
         int64_t begin = out->feature_indptr[row];
         features_row_normalize(out->feature_data + begin, out->feature_indptr[row + 1] - begin);

@@ -1,7 +1,7 @@
 /* See relations.h. */
 #include "partition/graph/relations.h"
 
-#include "partition/graph/row_pairs.h"
+#include "partition/rows/row_pairs.h"
 #include "protocol/base/memory.h"
 
 #include <inttypes.h>

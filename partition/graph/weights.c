@@ -1,7 +1,7 @@
 /* See weights.h. */
 #include "partition/graph/weights.h"
 
-#include "partition/graph/row_pairs.h"
+#include "partition/rows/row_pairs.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "protocol/job/model_kinds.h"

@@ -1,51 +1,12 @@
-/* See part_columns.h. Short rows by insertion; long ones by bytes (columns alone) or by comparison (with types or
- * values). */
+/* See part_columns.h. With types or values, short rows are sorted by insertion, long ones by comparison. */
 #include "partition/part/part_columns.h"
+
+#include "partition/rows/row_pairs.h"
 
 #include <stdlib.h>
 #include <string.h>
 
 #define SORT_SMALL 48
-
-static void insertion_sort(uint32_t *key, int64_t n)
-{
-    for (int64_t i = 1; i < n; i++) {
-        uint32_t k = key[i];
-        int64_t at = i;
-        for (; at > 0 && key[at - 1] > k; at--) {
-            key[at] = key[at - 1];
-        }
-        key[at] = k;
-    }
-}
-
-/* Least significant byte first. */
-static void radix_sort(uint32_t *key, int64_t n, uint32_t *spare)
-{
-    uint32_t any = 0;
-    for (int64_t i = 0; i < n; i++) {
-        any |= key[i];
-    }
-    uint32_t *from = key, *to = spare;
-    for (int shift = 0; shift < 32 && any >> shift != 0; shift += 8) {
-        int64_t at[257] = {0};
-        for (int64_t i = 0; i < n; i++) {
-            at[(from[i] >> shift & 0xff) + 1]++;
-        }
-        for (int b = 1; b < 256; b++) {
-            at[b] += at[b - 1];
-        }
-        for (int64_t i = 0; i < n; i++) {
-            to[at[from[i] >> shift & 0xff]++] = from[i];
-        }
-        uint32_t *swap = from;
-        from = to;
-        to = swap;
-    }
-    if (from != key) {
-        memcpy(key, from, (size_t)n * sizeof *key);
-    }
-}
 
 static int compare_keys(const void *a, const void *b)
 {
@@ -89,10 +50,8 @@ void part_columns_sort(uint32_t *columns, uint16_t *types, void *values, int64_t
 {
     if (values != NULL) {
         valued_sort(columns, values, n, spare);
-    } else if (types == NULL && n <= SORT_SMALL) {
-        insertion_sort(columns, n);
     } else if (types == NULL) {
-        radix_sort(columns, n, spare);
+        sources_sort(columns, n, spare);
     } else {
         uint64_t *key = spare;
         for (int64_t i = 0; i < n; i++) {

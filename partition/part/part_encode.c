@@ -108,19 +108,6 @@ static void write_rows(const struct encoding *e, void *bytes)
     }
 }
 
-/* Stored values of the sparse features of the rows that are taken. */
-static int64_t halo_values(const struct part_encoder *encoder, const struct side *side,
-                           const struct part_header *header)
-{
-    const struct dataset *dataset = encoder->tables.dataset;
-    int64_t n = 0;
-    for (int64_t k = 0; header->features == PART_FEATURES_SPARSE && k < side->n_payload; k++) {
-        uint32_t v = encoder->tables.partition->order[side->payload[k]];
-        n += dataset->feature_indptr[v + (int64_t)1] - dataset->feature_indptr[v];
-    }
-    return n;
-}
-
 /* Fill the header's counts from what was counted. */
 static void header_count(const struct part_encoder *encoder, int32_t part, const struct side *side,
                          struct encoding *e)
@@ -143,7 +130,9 @@ static void header_count(const struct part_encoder *encoder, int32_t part, const
     }
     if (encoder->tables.partition->stores) {
         header->n_halo = header->total[PART_DIRECTION_IN].n_col;
-        header->n_halo_value = halo_values(encoder, &side[PART_DIRECTION_IN], header);
+        header->n_halo_value = header->features == PART_FEATURES_SPARSE
+                                   ? side_values(&encoder->tables, &side[PART_DIRECTION_IN])
+                                   : 0;
     }
 }
 
@@ -157,43 +146,18 @@ static void header_write(struct encoding *e, void *bytes)
     memcpy(bytes, &e->header, sizeof e->header);
 }
 
-/* Numbers below which edge_row stays. */
-static size_t edge_rows_most(const struct dataset *dataset)
-{
-    return dataset->edge_row != NULL ? (size_t)(dataset->n_edge_row + dataset->n_node) : 0;
-}
-
 enum status part_encoder_open(const struct dataset *dataset, const struct partition *partition,
                               struct part_encoder **out)
 {
     struct part_encoder *encoder = memory_alloc(1, sizeof *encoder);
-    struct side_tables *tables = &encoder->tables;
-    size_t n_node = (size_t)dataset->n_node;
-    tables->dataset = dataset;
-    tables->partition = partition;
-    tables->slot = memory_alloc((size_t)partition->n_part, sizeof *tables->slot);
     encoder->n_side = dataset->symmetric ? 1 : PART_DIRECTION_N;
-    size_t n_edge_row = edge_rows_most(dataset);
-    enum status status = memory_acquire(MEMORY_OTHER, n_node, sizeof *tables->place, &tables->place);
-    if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_OTHER, n_node, sizeof *tables->column, &tables->column);
-    }
-    if (status == STATUS_OK && n_edge_row > 0) {
-        status = memory_acquire(MEMORY_OTHER, n_edge_row, sizeof *tables->edge_place, &tables->edge_place);
-    }
+    enum status status = side_tables_open(dataset, partition, &encoder->tables);
     if (status != STATUS_OK) {
         part_encoder_close(encoder);
         return status;
     }
-    for (size_t i = 0; i < n_node; i++) {
-        tables->place[partition->order[i]] = (uint32_t)i;
-        tables->column[i] = SIDE_COLUMN_NONE;
-    }
-    for (size_t i = 0; i < n_edge_row; i++) {
-        tables->edge_place[i] = SIDE_COLUMN_NONE;
-    }
     if (!dataset->symmetric) {
-        out_edges_init(dataset, partition, tables->place, partition->n_part, &encoder->out_edges);
+        out_edges_init(dataset, partition, encoder->tables.place, partition->n_part, &encoder->out_edges);
     }
     *out = encoder;
     return STATUS_OK;
@@ -204,13 +168,8 @@ void part_encoder_close(struct part_encoder *encoder)
     if (encoder == NULL) {
         return;
     }
-    size_t n_node = (size_t)encoder->tables.dataset->n_node;
     out_edges_release(&encoder->out_edges);
-    memory_release(MEMORY_OTHER, encoder->tables.edge_place, edge_rows_most(encoder->tables.dataset),
-                   sizeof *encoder->tables.edge_place);
-    memory_release(MEMORY_OTHER, encoder->tables.column, n_node, sizeof *encoder->tables.column);
-    memory_release(MEMORY_OTHER, encoder->tables.place, n_node, sizeof *encoder->tables.place);
-    free(encoder->tables.slot);
+    side_tables_close(&encoder->tables);
     free(encoder);
 }
 
@@ -222,7 +181,7 @@ static enum status sides_count(struct part_encoder *encoder, int32_t part, struc
             status = out_edges_gather(&encoder->out_edges, part);
         }
         if (status == STATUS_OK) {
-            status = side_count(&encoder->tables, (enum part_direction)d, part, &encoder->out_edges, &side[d]);
+            status = side_count(&encoder->tables, (enum part_direction)d, part, &encoder->out_edges, true, &side[d]);
         }
     }
     return status;

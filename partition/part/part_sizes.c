@@ -4,117 +4,30 @@
  * part sees them, rows and columns exchanged.
  */
 #include "partition/part/part.h"
-#include "partition/part/part_columns.h"
 #include "partition/part/part_format.h"
+#include "partition/part/part_side.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-/* Counting one part's in-edges by the parts that they come from. */
-struct counting {
-    const struct dataset *dataset;
-    const struct partition *partition;
-    struct part_sizes *sizes;
-    struct part_counts *count;       /* n_part; zero between two parts */
-    uint32_t *n_row_hop, *n_col_hop; /* n_part × n_hop: by hop; likewise */
-    uint32_t *touched;               /* n_part: those that edges come from, and half as much again to sort with */
-    int32_t n_touched;
-    int64_t *seen;    /* n_part: 1 + the place of the last row that had an edge from this part */
-    int32_t *taken;   /* n_node: 1 + the last part that was seen taking this node */
-    uint8_t *counted; /* a bit for each row of edges' features that is in the sizes; NULL: no features of edges */
-};
-
-static void touch(struct counting *c, int32_t part)
+/* The features of the edges between part p and others, which both parts have once, whichever edges between the two
+ * ends share them. counted: a bit for each row of them that is in the sizes */
+static void edge_rows_count(const struct dataset *dataset, const struct partition *partition, int32_t p,
+                            uint8_t *counted, struct part_sizes *sizes)
 {
-    if (c->count[part].n_edge == 0) {
-        c->touched[c->n_touched++] = (uint32_t)part;
-    }
-}
-
-static void hop_count(const struct counting *c, uint32_t *counts, int32_t part, int32_t hop)
-{
-    if (hop < c->partition->n_hop) {
-        counts[part * (int64_t)c->partition->n_hop + hop]++;
-    }
-}
-
-/* A halo row, whose features are stored with the part, too. */
-static void halo_count(const struct counting *c, struct part_sizes *sizes, uint32_t u)
-{
-    if (c->partition->stores) {
-        const int64_t *indptr = c->dataset->feature_indptr;
-        sizes->n_halo++;
-        sizes->n_halo_value += indptr != NULL ? indptr[u + (int64_t)1] - indptr[u] : c->dataset->n_feature;
-    }
-}
-
-/* The features of edge i from part j to part p, which both parts have once, whichever edges between the two ends
- * share them. */
-static void edge_row_count(struct counting *c, int64_t i, int32_t j, int32_t p)
-{
-    uint32_t row = c->dataset->edge_row[i];
-    uint8_t bit = (uint8_t)(1u << row % 8);
-    if ((c->counted[row / 8] & bit) == 0) {
-        c->counted[row / 8] |= bit;
-        c->sizes[p].n_edge_row++;
-        c->sizes[j].n_edge_row += j != p;
-    }
-}
-
-/* The in-edges of row v of part p, at this place. */
-static void row_count(struct counting *c, int32_t p, int64_t place)
-{
-    const struct dataset *dataset = c->dataset;
-    const struct partition *partition = c->partition;
-    int64_t v = partition->order[place];
-    int32_t n_hop = partition->n_hop, hop = n_hop > 0 ? partition->hop[v] : 0;
-    for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
-        uint32_t u = dataset->indices[i];
-        int32_t j = partition->owner[u];
-        touch(c, j);
-        c->count[j].n_edge++;
-        if (c->counted != NULL) {
-            edge_row_count(c, i, j, p);
-        }
-        if (hop < n_hop) {
-            c->sizes[p].halo.n_edge_hop[PART_DIRECTION_IN][hop]++;
-            c->sizes[j].halo.n_edge_hop[PART_DIRECTION_OUT][hop]++;
-        }
-        if (j != p && c->taken[u] != p + 1) {
-            c->taken[u] = p + 1;
-            c->count[j].n_col++;
-            halo_count(c, &c->sizes[p], u);
-            hop_count(c, c->n_col_hop, j, n_hop > 0 ? partition->hop[u] : 0);
-        }
-        if (j != p && c->seen[j] != place + 1) {
-            c->seen[j] = place + 1;
-            c->count[j].n_row++;
-            hop_count(c, c->n_row_hop, j, hop);
-        }
-    }
-}
-
-/* The diagonal is listed, whether it has edges or not, and is all own rows. */
-static void diagonal_count(struct counting *c, int32_t p)
-{
-    const struct partition *partition = c->partition;
-    touch(c, p);
-    c->count[p].n_row = c->count[p].n_col = c->sizes[p].n_own;
     for (int64_t place = partition->part_begin[p]; place < partition->part_begin[p + 1]; place++) {
-        int32_t hop = partition->n_hop > 0 ? partition->hop[partition->order[place]] : 0;
-        hop_count(c, c->n_row_hop, p, hop);
-        hop_count(c, c->n_col_hop, p, hop);
-    }
-}
-
-/* Counts by hop become counts of hop ≤ h. */
-static void hops_list(uint32_t *counts, int32_t n_hop, uint32_t *out)
-{
-    uint32_t n = 0;
-    for (int32_t h = 0; h < n_hop; h++) {
-        out[h] = n += counts[h];
-        counts[h] = 0;
+        int64_t v = partition->order[place];
+        for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
+            uint32_t row = dataset->edge_row[i];
+            int32_t j = partition->owner[dataset->indices[i]];
+            uint8_t bit = (uint8_t)(1u << row % 8);
+            if ((counted[row / 8] & bit) == 0) {
+                counted[row / 8] |= bit;
+                sizes[p].n_edge_row++;
+                sizes[j].n_edge_row += j != p;
+            }
+        }
     }
 }
 
@@ -127,28 +40,46 @@ static void pair_add(struct part_pairs *pairs, int32_t k, int32_t part, const st
         .row = at->row + counts->n_row, .edge = at->edge + counts->n_edge, .col = at->col + (uint32_t)counts->n_col};
 }
 
-/* Part p's pairs along in-edges. */
-static enum status part_count(struct counting *c, int32_t p)
+/* Pair k by hop. Edges are those into its rows, and to the other part those out of it. */
+static void pair_hops(const struct side_tables *tables, const struct side *side, int32_t k, struct part_sizes *sizes)
 {
-    const struct partition *partition = c->partition;
-    struct part_halo *halo = &c->sizes[p].halo;
-    int64_t n_hop = partition->n_hop;
-    c->n_touched = 0;
-    for (int64_t place = partition->part_begin[p]; place < partition->part_begin[p + 1]; place++) {
-        row_count(c, p, place);
+    struct part_halo *own = &sizes[side->part].halo, *other = &sizes[side->block[k].part].halo;
+    struct part_pairs *pairs = &own->pairs[PART_DIRECTION_IN];
+    int64_t n_hop = tables->partition->n_hop, n_edge[PART_N_HOP_MOST] = {0};
+    if (n_hop == 0) {
+        return;
     }
-    diagonal_count(c, p);
-    part_columns_sort(c->touched, NULL, NULL, c->n_touched, c->touched + partition->n_part);
-    enum status status = part_halo_acquire(halo, PART_DIRECTION_IN, c->n_touched);
+    side_columns_hops(tables, side, k, pairs->n_col_hop + k * n_hop);
+    side_rows_hops(tables, side, k, pairs->n_row_hop + k * n_hop, n_edge);
+    for (int64_t h = 0; h < n_hop; h++) {
+        own->n_edge_hop[PART_DIRECTION_IN][h] += n_edge[h];
+        other->n_edge_hop[PART_DIRECTION_OUT][h] += n_edge[h];
+    }
+}
+
+/* Part p's pairs along in-edges, and the rows that are stored with it. */
+static enum status part_count(const struct side_tables *tables, int32_t p, struct part_sizes *sizes)
+{
+    struct part_halo *halo = &sizes[p].halo;
     struct part_pairs *pairs = &halo->pairs[PART_DIRECTION_IN];
-    for (int32_t k = 0; k < c->n_touched && status == STATUS_OK; k++) {
-        int32_t j = (int32_t)c->touched[k];
-        pair_add(pairs, k, j, &c->count[j]);
-        pairs->own = j == p ? k : pairs->own;
-        c->count[j] = (struct part_counts){0};
-        hops_list(c->n_row_hop + j * n_hop, (int32_t)n_hop, pairs->n_row_hop + k * n_hop);
-        hops_list(c->n_col_hop + j * n_hop, (int32_t)n_hop, pairs->n_col_hop + k * n_hop);
+    struct side side;
+    enum status status = side_count(tables, PART_DIRECTION_IN, p, NULL, false, &side);
+    if (status == STATUS_OK) {
+        status = part_halo_acquire(halo, PART_DIRECTION_IN, side.n_block);
     }
+    for (int32_t k = 0; k < side.n_block && status == STATUS_OK; k++) {
+        const struct side_block *block = &side.block[k];
+        pair_add(pairs, k, block->part, &block->counts);
+        pairs->own = block->part == p ? k : pairs->own;
+        pair_hops(tables, &side, k, sizes);
+    }
+    if (tables->partition->stores && status == STATUS_OK) {
+        sizes[p].n_halo = pairs->pair[pairs->n_pair].col - sizes[p].n_own;
+        sizes[p].n_halo_value = tables->dataset->feature_indptr != NULL
+                                    ? side_values(tables, &side)
+                                    : sizes[p].n_halo * tables->dataset->n_feature;
+    }
+    side_release(&side);
     return status;
 }
 
@@ -156,39 +87,21 @@ static enum status part_count(struct counting *c, int32_t p)
 static enum status parts_count(const struct dataset *dataset, const struct partition *partition,
                                struct part_sizes *sizes)
 {
-    size_t n_part = (size_t)partition->n_part, n_hop = n_part * (size_t)partition->n_hop;
-    struct counting c = {.dataset = dataset, .partition = partition, .sizes = sizes};
+    struct side_tables tables;
     size_t n_bit = dataset->edge_row != NULL ? (size_t)(dataset->n_edge_row + dataset->n_node) / 8 + 1 : 0;
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_node, sizeof *c.taken, &c.taken);
-    if (status == STATUS_OK && n_bit > 0) {
-        status = memory_acquire(MEMORY_OTHER, n_bit, sizeof *c.counted, &c.counted);
+    uint8_t *counted = NULL;
+    enum status status = side_tables_open(dataset, partition, &tables);
+    if (status == STATUS_OK) {
+        status = memory_acquire(MEMORY_OTHER, n_bit, sizeof *counted, &counted);
     }
-    if (status != STATUS_OK) {
-        memory_release(MEMORY_OTHER, c.taken, (size_t)dataset->n_node, sizeof *c.taken);
-        return status;
-    }
-    c.count = memory_alloc(n_part, sizeof *c.count);
-    c.n_row_hop = memory_alloc(n_hop, sizeof *c.n_row_hop);
-    c.n_col_hop = memory_alloc(n_hop, sizeof *c.n_col_hop);
-    c.touched = memory_alloc(2 * n_part, sizeof *c.touched);
-    c.seen = memory_alloc(n_part, sizeof *c.seen);
     for (int32_t p = 0; p < partition->n_part && status == STATUS_OK; p++) {
-        status = part_count(&c, p);
-    }
-    for (int32_t p = 0; p < partition->n_part; p++) {
-        for (int d = 0; d < PART_DIRECTION_N; d++) {
-            for (int32_t h = 1; h < partition->n_hop; h++) {
-                sizes[p].halo.n_edge_hop[d][h] += sizes[p].halo.n_edge_hop[d][h - 1];
-            }
+        status = part_count(&tables, p, sizes);
+        if (n_bit > 0) {
+            edge_rows_count(dataset, partition, p, counted, sizes);
         }
     }
-    free(c.seen);
-    free(c.touched);
-    free(c.n_col_hop);
-    free(c.n_row_hop);
-    free(c.count);
-    memory_release(MEMORY_OTHER, c.counted, n_bit, sizeof *c.counted);
-    memory_release(MEMORY_OTHER, c.taken, (size_t)dataset->n_node, sizeof *c.taken);
+    side_tables_close(&tables);
+    memory_release(MEMORY_OTHER, counted, n_bit, sizeof *counted);
     return status;
 }
 

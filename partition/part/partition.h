@@ -67,7 +67,7 @@ enum status partition_build(const struct dataset *dataset, const struct job *job
 
 void partition_release(struct partition *partition);
 
-/* Cut, halo and imbalance of a partition. cost  n_edge reads, n_node × 8 bytes */
+/* Cut, halo and imbalance of a partition. cost  n_edge reads, n_node × 5 bytes */
 enum status partition_measure(const struct dataset *dataset, const struct partition *partition,
                               struct partition_quality *out);
 
