@@ -1,6 +1,7 @@
 /* Makes the candidates, measures them and keeps the best; the dataset's own order is the baseline. */
 #include "partition/methods/order.h"
 
+#include "partition/rows/row_pairs.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
@@ -73,32 +74,52 @@ static int64_t window_of(int64_t n_node, int32_t n_part)
     return window < 16 ? 16 : window > WINDOW_MOST ? WINDOW_MOST : window;
 }
 
+/* A candidate's order, and its misses. */
+struct trial {
+    uint32_t *order; /* n_node */
+    int64_t n_miss;
+    enum status status;
+};
+
+static void trial_run(enum candidate candidate, const struct dataset *dataset, const int32_t *owner, int32_t n_part,
+                      const int64_t *part_begin, struct trial *trial)
+{
+    int64_t n = dataset->n_node, window = window_of(n, n_part);
+    uint32_t *sequence = NULL;
+    trial->status = memory_acquire(MEMORY_OTHER, (size_t)n, sizeof *sequence, &sequence);
+    if (trial->status == STATUS_OK) {
+        trial->status = memory_acquire(MEMORY_OTHER, (size_t)n, sizeof *trial->order, &trial->order);
+    }
+    if (trial->status == STATUS_OK) {
+        trial->status = make(candidate, dataset, owner, window, sequence);
+    }
+    if (trial->status == STATUS_OK) {
+        deal(sequence, n, owner, n_part, part_begin, trial->order);
+        trial->status = order_misses(dataset, owner, trial->order, window, &trial->n_miss);
+    }
+    memory_release(MEMORY_OTHER, sequence, (size_t)n, sizeof *sequence);
+}
+
 enum status order_build(const struct dataset *dataset, const int32_t *owner, int32_t n_part,
                         const int64_t *part_begin, uint32_t *order)
 {
-    int64_t n = dataset->n_node, window = window_of(n, n_part), least;
-    uint32_t *sequence = NULL, *trial = NULL;
+    int64_t n = dataset->n_node, least = 0;
+    struct trial trials[CANDIDATE_N] = {0};
     deal(NULL, n, owner, n_part, part_begin, order);
-    enum status status = order_misses(dataset, owner, order, window, &least);
-    if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_OTHER, (size_t)n, sizeof *sequence, &sequence);
+    enum status status = order_misses(dataset, owner, order, window_of(n, n_part), &least);
+#pragma omp parallel for schedule(dynamic) if (dataset->n_edge > ROWS_PARALLEL_LEAST)
+    for (int candidate = 0; candidate < CANDIDATE_N; candidate++) {
+        trial_run((enum candidate)candidate, dataset, owner, n_part, part_begin, &trials[candidate]);
     }
-    if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_OTHER, (size_t)n, sizeof *trial, &trial);
-    }
-    for (int candidate = 0; candidate < CANDIDATE_N && status == STATUS_OK; candidate++) {
-        int64_t n_miss = least;
-        status = make((enum candidate)candidate, dataset, owner, window, sequence);
-        if (status == STATUS_OK) {
-            deal(sequence, n, owner, n_part, part_begin, trial);
-            status = order_misses(dataset, owner, trial, window, &n_miss);
+    for (int candidate = 0; candidate < CANDIDATE_N; candidate++) {
+        const struct trial *trial = &trials[candidate];
+        if (trial->status != STATUS_OK) { /* its reason is that thread's */
+            status = status_fail(trial->status, "no memory to order %lld nodes", (long long)n);
+        } else if ((double)trial->n_miss < GAIN * (double)least) {
+            memcpy(order, trial->order, (size_t)n * sizeof *order);
+            least = trial->n_miss;
         }
-        if (status == STATUS_OK && (double)n_miss < GAIN * (double)least) {
-            memcpy(order, trial, (size_t)n * sizeof *order);
-            least = n_miss;
-        }
+        memory_release(MEMORY_OTHER, trial->order, (size_t)n, sizeof *trial->order);
     }
-    memory_release(MEMORY_OTHER, trial, (size_t)n, sizeof *trial);
-    memory_release(MEMORY_OTHER, sequence, (size_t)n, sizeof *sequence);
     return status;
 }

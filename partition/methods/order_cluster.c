@@ -28,6 +28,10 @@ static uint32_t best_label(struct clusters *c, int64_t v, uint32_t pass)
     const struct dataset *d = c->dataset;
     uint32_t own = c->label[v], n_touched = 0;
     for (int64_t i = d->indptr[v]; i < d->indptr[v + 1]; i++) {
+        if (i + LABELS_AHEAD < d->n_edge) { /* nodes are visited as their entries lie */
+            __builtin_prefetch(&c->label[d->indices[i + LABELS_AHEAD]]);
+            __builtin_prefetch(&c->count[c->label[d->indices[i + COUNTS_AHEAD]]], 1);
+        }
         uint32_t label = c->label[d->indices[i]];
         if (d->indices[i] != v && c->count[label]++ == 0) {
             c->touched[n_touched++] = label;

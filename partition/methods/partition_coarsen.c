@@ -61,8 +61,12 @@ static bool groups_fit(const struct groups *g, int32_t group, int64_t node)
 static int32_t links_count(struct groups *g, int64_t v)
 {
     const struct weighted_graph *graph = g->graph;
-    int32_t n = 0;
+    int32_t n = 0, n_entry = graph->indptr[graph->n_node];
     for (int32_t e = graph->indptr[v]; e < graph->indptr[v + 1]; e++) {
+        if (e < n_entry - LABELS_AHEAD) { /* nodes are visited as their entries lie */
+            __builtin_prefetch(&g->of[graph->indices[e + LABELS_AHEAD]]);
+            __builtin_prefetch(&g->link[g->of[graph->indices[e + COUNTS_AHEAD]]], 1);
+        }
         int32_t group = g->of[graph->indices[e]];
         if (g->link[group] == 0) {
             g->touched[n++] = group;

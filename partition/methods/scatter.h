@@ -12,4 +12,8 @@ static inline uint32_t scatter(uint32_t label, uint32_t salt)
     return x ^ x >> 16;
 }
 
+/* Entries ahead of which an edge's other end, and then what is counted for its label, is fetched. */
+#define LABELS_AHEAD 32
+#define COUNTS_AHEAD 12
+
 #endif
