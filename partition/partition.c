@@ -125,70 +125,66 @@ void partition_release(struct partition *partition)
     *partition = (struct partition){0};
 }
 
-/* Largest over mean; 1 without entries. */
-static double imbalance(const int64_t *value, int32_t n)
-{
-    int64_t most = 0, sum = 0;
-    for (int32_t p = 0; p < n; p++) {
-        most = value[p] > most ? value[p] : most;
-        sum += value[p];
-    }
-    return sum == 0 ? 1.0 : (double)most * n / (double)sum;
-}
-
-/* What the figures are made of, n_part each. */
-struct measured {
-    int64_t *n_own, *n_edge, *n_halo;
+/* The largest and the sum of a figure of every part. */
+struct spread {
+    int64_t most, sum;
 };
 
-/* A part's nodes, edges without loops, and halo rows; and the edges from other parts. */
-static enum status part_measure(const struct side_tables *tables, int32_t p, const struct measured *out,
-                                int64_t *n_cut_io)
+static void spread_add(struct spread *spread, int64_t value)
 {
-    const struct dataset *dataset = tables->dataset;
-    struct side side;
-    enum status status = side_count(tables, PART_DIRECTION_IN, p, NULL, false, &side);
-    out->n_own[p] = side.n_own;
-    for (int32_t b = 0; b < side.n_block; b++) {
-        const struct part_counts *counts = &side.block[b].counts;
-        bool own = side.block[b].part == p;
-        out->n_edge[p] += counts->n_edge;
-        out->n_halo[p] += own ? 0 : counts->n_col;
-        *n_cut_io += own ? 0 : counts->n_edge;
+    spread->most = value > spread->most ? value : spread->most;
+    spread->sum += value;
+}
+
+/* Largest over mean; 1 without entries. */
+static double imbalance(const struct spread *spread, int32_t n)
+{
+    return spread->sum == 0 ? 1.0 : (double)spread->most * n / (double)spread->sum;
+}
+
+/* Stored edges of a node with itself. */
+static int64_t loops_of(const struct dataset *dataset, uint32_t v)
+{
+    int64_t n = 0;
+    for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + (int64_t)1]; i++) {
+        n += dataset->indices[i] == v;
     }
-    for (int64_t r = 0; r < side.n_own; r++) {
-        for (int64_t i = dataset->indptr[side.node[r]]; i < dataset->indptr[side.node[r] + (int64_t)1]; i++) {
-            out->n_edge[p] -= dataset->indices[i] == side.node[r];
-        }
-    }
-    side_release(&side);
-    return status;
+    return n;
 }
 
 enum status partition_measure(const struct dataset *dataset, const struct partition *partition,
                               struct partition_quality *out)
 {
-    int32_t n_part = partition->n_part;
     struct side_tables tables;
-    struct measured measured = {.n_own = memory_alloc((size_t)n_part, sizeof *measured.n_own),
-                                .n_edge = memory_alloc((size_t)n_part, sizeof *measured.n_edge),
-                                .n_halo = memory_alloc((size_t)n_part, sizeof *measured.n_halo)};
-    struct partition_quality quality = {0};
+    struct spread node = {0}, edge = {0}, halo = {0};
+    int64_t n_cut = 0;
     enum status status = side_tables_open(dataset, partition, &tables);
-    for (int32_t p = 0; p < n_part && status == STATUS_OK; p++) {
-        status = part_measure(&tables, p, &measured, &quality.n_cut);
-        quality.n_halo += measured.n_halo[p];
+    for (int32_t p = 0; p < partition->n_part && status == STATUS_OK; p++) {
+        struct side side;
+        int64_t n_edge = 0, n_halo = 0;
+        status = side_count(&tables, PART_DIRECTION_IN, p, NULL, false, &side);
+        for (int32_t b = 0; b < side.n_block; b++) {
+            bool own = side.block[b].part == p;
+            n_edge += side.block[b].counts.n_edge;
+            n_cut += own ? 0 : side.block[b].counts.n_edge;
+            n_halo += own ? 0 : side.block[b].counts.n_col;
+        }
+        for (int64_t r = 0; r < side.n_own; r++) {
+            n_edge -= loops_of(dataset, side.node[r]);
+        }
+        spread_add(&node, side.n_own);
+        spread_add(&edge, n_edge);
+        spread_add(&halo, n_halo);
+        side_release(&side);
     }
-    quality.halo_ratio = (double)quality.n_halo / (double)dataset->n_node;
-    quality.imbalance_node = imbalance(measured.n_own, n_part);
-    quality.imbalance_edge = imbalance(measured.n_edge, n_part);
-    quality.imbalance_halo = imbalance(measured.n_halo, n_part);
     side_tables_close(&tables);
-    free(measured.n_halo);
-    free(measured.n_edge);
-    free(measured.n_own);
     if (status == STATUS_OK) {
-        *out = quality;
+        *out = (struct partition_quality){.n_cut = n_cut,
+                                          .n_halo = halo.sum,
+                                          .halo_ratio = (double)halo.sum / (double)dataset->n_node,
+                                          .imbalance_node = imbalance(&node, partition->n_part),
+                                          .imbalance_edge = imbalance(&edge, partition->n_part),
+                                          .imbalance_halo = imbalance(&halo, partition->n_part)};
     }
     return status;
 }
