@@ -57,11 +57,13 @@ static __device__ __forceinline__ void tile_add(const float *a, const float *b, 
             x[i + 2] = four.z;
             x[i + 3] = four.w;
         }
-        for (int j = 0; j < RN; j += 2) {
-            const float2 two = *(const float2 *)(b + k * (TILE_N + PAD) + j);
-            y[j] = two.x;
-            y[j + 1] = two.y;
-        }
+        const float *from = b + k * (TILE_N + PAD);
+        const float2 two = *(const float2 *)from; /* RN is 2 or 4 */
+        const float4 four = RN == 4 ? *(const float4 *)from : make_float4(two.x, two.y, two.x, two.y);
+        y[0] = four.x;
+        y[1] = four.y;
+        y[2 % RN] = four.z;
+        y[3 % RN] = four.w;
         for (int i = 0; i < RM; i++) {
             for (int j = 0; j < RN; j++) {
                 sum[i][j] = fmaf(x[i], y[j], sum[i][j]);
