@@ -22,7 +22,8 @@ static bool are_aligned(const struct device_attention_rows *rows)
     bool aligned = by_fours(f, rows->how->att, NULL, NULL);
     for (int i = 0; i < (rows->with_self ? 2 : 1); i++) {
         aligned = aligned && by_fours(f, source[i]->value, narrow_key ? NULL : source[i]->key, NULL) &&
-                  by_fours(f, narrow_query ? NULL : target[i]->query, target[i]->grad_out, NULL);
+                  by_fours(f, narrow_query ? NULL : target[i]->query, target[i]->grad_out, NULL) &&
+                  (uintptr_t)target[i]->softmax % sizeof(float2) == 0;
     }
     return aligned;
 }

@@ -47,7 +47,7 @@ struct cuda_attention {
     const struct cuda_schedule *schedule;
     bool begin, with_self; /* with_self: and the rows begin */
     bool rows_are_sources;
-    bool aligned; /* four columns of any row can be read at once */
+    bool aligned; /* four columns of any row can be read at once, and both numbers of a softmax */
     int64_t n_head, n_column;
     float slope, scale, shift;
     const float *att;
@@ -143,6 +143,23 @@ static __device__ __forceinline__ void columns_write(const struct cuda_attention
         }
         for (int i = 0; i < S::W && c < (int)a.n_column; i++) {
             x[c + i] = from[v * S::W + i];
+        }
+    }
+}
+
+/* Likewise, from memory that the kernel may have written, and wherever it lies. */
+template <typename S>
+static __device__ __forceinline__ void columns_load(const struct cuda_attention &a, const float *x, int first_column,
+                                                    float to[S::N])
+{
+    const bool at_once = S::W == 4 && (uintptr_t)x % sizeof(float4) == 0;
+    for (int v = 0; v < S::VECTORS; v++) {
+        const int c = lane_column<S>(first_column) + v * S::LANES * S::W;
+        const bool there = c < (int)a.n_column;
+        const float4 four = at_once && there ? vector_load<float4>(x + c) : vector_of<float4>(0.0F);
+        const float all[4] = {four.x, four.y, four.z, four.w};
+        for (int i = 0; i < S::W; i++) {
+            to[v * S::W + i] = at_once || !there ? all[i] : x[c + i];
         }
     }
 }
@@ -262,6 +279,20 @@ static __device__ __forceinline__ struct head_row head_row_of(const struct cuda_
     return head;
 }
 
+/* x (+)= the row's sum over columns. */
+template <typename S>
+static __device__ __forceinline__ void row_add(const struct cuda_attention &a, const struct head_row &r,
+                                               const float sum[S::N], float *x)
+{
+    float all[S::N];
+    x += r.own * a.n_column;
+    columns_load<S>(a, x, a.begin ? (int)a.n_column : r.column, all); /* nothing, where rows begin */
+    for (int i = 0; i < S::N; i++) {
+        all[i] = a.begin ? sum[i] : all[i] + sum[i];
+    }
+    columns_write<S>(a, all, r.column, x);
+}
+
 /* Quotient and rest; in 32 bits where that is enough. */
 static __device__ __forceinline__ int64_t divide(int64_t i, int n, int *rest)
 {
@@ -341,7 +372,7 @@ template <typename S, int WIDE> struct sums {
     }
 
     /* To and from shared memory, where one group's sums take FLOATS. */
-    static constexpr int FLOATS = 3 + WIDE * S::COLUMNS;
+    static constexpr int FLOATS = S::LANES + WIDE * S::COLUMNS; /* so groups of a warp meet in no bank */
 
     __device__ __forceinline__ void keep(float *kept) const
     {
@@ -351,7 +382,7 @@ template <typename S, int WIDE> struct sums {
             kept[2] = narrow;
         }
         for (int i = 0; i < WIDE * S::N; i++) {
-            kept[3 + i * S::LANES + group_lane<S::LANES>()] = wide[i / S::N][i % S::N];
+            kept[(1 + i) * S::LANES + group_lane<S::LANES>()] = wide[i / S::N][i % S::N];
         }
     }
 
@@ -367,7 +398,7 @@ template <typename S, int WIDE> struct sums {
         narrow = fmaf(mine, narrow, other * kept[2]);
         for (int i = 0; i < WIDE * S::N; i++) {
             float *x = &wide[i / S::N][i % S::N];
-            *x = fmaf(mine, *x, other * kept[3 + i * S::LANES + group_lane<S::LANES>()]);
+            *x = fmaf(mine, *x, other * kept[(1 + i) * S::LANES + group_lane<S::LANES>()]);
         }
     }
 };

@@ -4,7 +4,7 @@
  * Two sums per column, over all edges and over those with key + query > 0, are all that any pass needs.
  *
  * A pass P has, beside what attention_pass.h asks for,
- *   Far, far(a, head)           what an edge's weight needs of its other end, and reading it there
+ *   Far, far<ALIGNED>(a, head)  what an edge's weight needs of its other end, and reading it there
  *   weigh(a, own, far, there, kept, s)    returns the weight of this lane's edge, and adds to its share of the sums
  *                               that are one number; all lanes of the group call it
  */
@@ -54,7 +54,7 @@ static __device__ __forceinline__ void lanes_walk(const struct cuda_attention &a
         const int n = (int)(end - at < LANES ? end - at : LANES);
         const uint32_t next = at + LANES + l < end ? __ldg(a.cols + at + LANES + l) : 0;
         const bool there = l < n, kept = there && (a.drop.threshold == 0 || edge_is_kept(a, r, col, false));
-        const typename P::Far far = P::far(a, there ? (int64_t)col * a.n_head + r.h : r.h);
+        const typename P::Far far = P::template far<ALIGNED>(a, there ? (int64_t)col * a.n_head + r.h : r.h);
         const float weight = P::weigh(a, own, far, there, kept, s);
         for (int e = 0; e < n; e += AHEAD) {
             float value[AHEAD][S::N], w[AHEAD];

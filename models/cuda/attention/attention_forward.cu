@@ -14,16 +14,6 @@ struct forward_state {
     float *softmax, *out, *positive, *positive_weight;
 };
 
-template <typename S>
-static __device__ __forceinline__ void columns_load(const struct cuda_attention &a, const struct head_row &r,
-                                                    const float *x, float to[S::N])
-{
-    for (int i = 0; i < S::N; i++) {
-        const int c = lane_column<S>(r.column) + i / S::W * S::LANES * S::W + i % S::W;
-        to[i] = c < (int)a.n_column ? x[r.own * a.n_column + c] : 0.0F;
-    }
-}
-
 /* --- what all scores share --- */
 
 /* The sums that blocks before have left; empty: none have. */
@@ -37,7 +27,7 @@ static __device__ __forceinline__ SUMS state_load(const struct cuda_attention &a
     }
     s.row_max = to.softmax[2 * r.own];
     s.norm = to.softmax[2 * r.own + 1];
-    columns_load<S>(a, r, to.out, s.wide[0]);
+    columns_load<S>(a, to.out + r.own * a.n_column, r.column, s.wide[0]);
     return s;
 }
 
@@ -190,7 +180,7 @@ template <typename S> struct forward<DEVICE_SCORE_ADD, S> {
         return a.target.query[r.own];
     }
 
-    static __device__ __forceinline__ Far far(const struct cuda_attention &a, int64_t head)
+    template <bool> static __device__ __forceinline__ Far far(const struct cuda_attention &a, int64_t head)
     {
         return __ldg(a.source.key + head);
     }
@@ -242,7 +232,7 @@ template <typename S> struct forward<DEVICE_SCORE_ADD, S> {
         Sums s = state_load<S, Sums>(a, to, r, empty);
         s.norm = first ? s.norm : 0.0F;
         if (!empty && to.positive != NULL) {
-            columns_load<S>(a, r, to.positive, s.wide[1]);
+            columns_load<S>(a, to.positive + r.own * a.n_column, r.column, s.wide[1]);
             s.narrow = first ? to.positive_weight[r.own] : 0.0F;
         }
         return s;

@@ -127,12 +127,8 @@ template <int SCORE, typename S> struct query {
     static __device__ __forceinline__ void store(const struct cuda_attention &a, const To &to,
                                                  const struct head_row &r, const Sums &s, Kept *kept)
     {
+        row_add<S>(a, r, s.wide[0], to.query);
         for (int i = 0; i < S::N; i++) {
-            const int c = lane_column<S>(r.column) + i / S::W * S::LANES * S::W + i % S::W;
-            float *x = to.query + r.own * a.n_column + c;
-            if (c < (int)a.n_column) {
-                *x = a.begin ? s.wide[0][i] : *x + s.wide[0][i];
-            }
             kept->att[i] += SCORE == DEVICE_SCORE_MLP ? (double)s.wide[N_WIDE - 1][i] : 0.0;
         }
     }

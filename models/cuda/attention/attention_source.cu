@@ -14,20 +14,6 @@ struct source_gradients {
     float *value, *key;
 };
 
-/* x (+)= the row's sum over columns. */
-template <typename S>
-static __device__ __forceinline__ void columns_add(const struct cuda_attention &a, const struct head_row &r,
-                                                   const float sum[S::N], float *x)
-{
-    for (int i = 0; i < S::N; i++) {
-        const int c = lane_column<S>(r.column) + i / S::W * S::LANES * S::W + i % S::W;
-        float *to = x + r.own * a.n_column + c;
-        if (c < (int)a.n_column) {
-            *to = a.begin ? sum[i] : *to + sum[i];
-        }
-    }
-}
-
 template <int SCORE, typename S> struct source {
     using Shape = S;
     using To = source_gradients;
@@ -134,9 +120,9 @@ template <int SCORE, typename S> struct source {
     static __device__ __forceinline__ void store(const struct cuda_attention &a, const To &to,
                                                  const struct head_row &r, const Sums &s, Kept *)
     {
-        columns_add<S>(a, r, s.wide[0], to.value);
+        row_add<S>(a, r, s.wide[0], to.value);
         if (SCORE == DEVICE_SCORE_DOT) {
-            columns_add<S>(a, r, s.wide[N_WIDE - 1], to.key);
+            row_add<S>(a, r, s.wide[N_WIDE - 1], to.key);
         } else if (SCORE != DEVICE_SCORE_MLP && r.column == 0 && group_lane<S::LANES>() == 0) {
             to.key[r.own] = a.begin ? s.narrow : to.key[r.own] + s.narrow;
         }
@@ -166,14 +152,17 @@ template <typename S> struct source<DEVICE_SCORE_ADD, S> {
         return a.source.key[r.own];
     }
 
+    template <bool ALIGNED>
     static __device__ __forceinline__ Far end_read(const struct device_attention_target &at, int64_t head)
     {
-        return {__ldg(at.query + head), __ldg(at.softmax + 2 * head), __ldg(at.softmax + 2 * head + 1)};
+        const float *sum = at.softmax + 2 * head;
+        const float2 both = S::W == 4 && ALIGNED ? __ldg((const float2 *)sum) : make_float2(sum[0], sum[1]);
+        return {__ldg(at.query + head), both.x, both.y};
     }
 
-    static __device__ __forceinline__ Far far(const struct cuda_attention &a, int64_t head)
+    template <bool ALIGNED> static __device__ __forceinline__ Far far(const struct cuda_attention &a, int64_t head)
     {
-        return end_read(a.target, head);
+        return end_read<ALIGNED>(a.target, head);
     }
 
     static __device__ __forceinline__ float weigh(const struct cuda_attention &a, Own key, const Far &far, bool there,
@@ -190,7 +179,8 @@ template <typename S> struct source<DEVICE_SCORE_ADD, S> {
                                                     Sums *s)
     {
         const bool kept = a.drop.threshold == 0 || edge_is_kept(a, r, (uint32_t)r.row, true);
-        const float weight = weigh(a, key, end_read(a.self_target, r.own), group_lane<S::LANES>() == 0, kept, s);
+        const float weight = weigh(a, key, end_read<ALIGNED>(a.self_target, r.own), group_lane<S::LANES>() == 0, kept,
+                                   s);
         float grad[S::N];
         columns_read<S, ALIGNED>(a, a.self_target.grad_out + r.own * a.n_column, r.column, true, grad);
         weighted_add<S>(__shfl_sync(group_mask<S::LANES>(), weight, 0, S::LANES), true, grad, s);
@@ -220,8 +210,8 @@ template <typename S> struct source<DEVICE_SCORE_ADD, S> {
         const double slope = (double)a.slope;
         float value[S::N];
         double product = 0.0;
-        columns_add<S>(a, r, s.wide[0], to.value);
-        columns_read<S, false>(a, a.source.value + r.own * a.n_column, r.column, true, value);
+        row_add<S>(a, r, s.wide[0], to.value);
+        columns_load<S>(a, a.source.value + r.own * a.n_column, r.column, value);
         for (int i = 0; i < S::N; i++) {
             const double all = (double)s.wide[0][i], positive = (double)s.wide[1][i];
             product += (slope * all + (1.0 - slope) * positive) * (double)value[i];
