@@ -203,15 +203,16 @@ CUDA_PTX ?=
 CUDA_BUILD := $(BUILD)/$(if $(CUDA_PTX),cuda-ptx,cuda)
 NVCC_CODE := $(if $(CUDA_PTX),-gencode arch=compute_80$(comma)code=compute_80,-gencode arch=compute_80$(comma)code=sm_80 \
     -gencode arch=compute_90$(comma)code=[sm_90$(comma)compute_90])
-NVCC_FLAGS := -std=c++17 -O3 -fmad=false -I. -D_GNU_SOURCE $(NVCC_CODE) -Xptxas -warn-spills,-warn-lmem-usage $(if $(WERROR),-Werror all-warnings) \
+NVCC_FLAGS := -std=c++17 -O3 -fmad=false -I. -D_GNU_SOURCE $(NVCC_CODE) -Xptxas -v,-warn-spills,-warn-lmem-usage $(if $(WERROR),-Werror all-warnings) \
     -Xcompiler -fPIC,-Wall,-Wextra,-ffp-contract=off,-fno-math-errno$(if $(WERROR),$(comma)$(WERROR))
 CUDA_OBJECTS := $(if $(EMULATED),$(call object,$(CUDA_SOURCES) $(EMULATOR)),$(patsubst %,$(CUDA_BUILD)/%.o,$(CUDA_SOURCES)))
 
-# What the compiler says is kept for scripts/check-nvcc.
+# What the compiler says is kept for scripts/check-nvcc: warnings, and apart from them the registers of each kernel.
 $(CUDA_BUILD)/%.cu.o: %.cu
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  NVCC $<")
-	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@ > $@.log 2>&1; status=$$?; cat $@.log >&2; exit $$status
+	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@ > $@.ptxas 2>&1; status=$$?; \
+	    grep -vE '^ptxas info |^    [0-9]+ bytes stack frame' $@.ptxas > $@.log; cat $@.log >&2; exit $$status
 
 $(CUDA_BUILD)/%.c.o: %.c
 	@mkdir -p $(@D)
@@ -272,6 +273,20 @@ $(foreach b,$(EMULATOR_BUILDS),$(eval $(call emulator_rules,$(b))))
 EMULATOR_FAULTS := $(foreach b,$(EMULATOR_BUILDS),$(BUILD)/emulator/$(b)/faults)
 emulator: $(EMULATOR_FAULTS) ## the CUDA emulator with faults planted in small kernels, plain and under sanitizers
 
+# What kernels ask of memory, counted (tests/emulator/sectors): g++ calls a function of ours at each load and store, for
+# which the options of ThreadSanitizer serve, without its run time; and rows of four floats stay loads of 16 bytes.
+COUNTED := $(filter %.cu,$(CUDA_SOURCES)) tests/emulator/sectors/planted.cu
+COUNTED_FLAGS := -O1 -fsanitize=thread --param tsan-instrument-func-entry-exit=0 -fno-tree-sra
+COUNTED_OBJECTS := $(patsubst %,$(BUILD)/counted/%.o,$(COUNTED)) \
+    $(call object,$(wildcard tests/emulator/sectors/*.c tests/emulator/sectors/*.cpp) tests/gpu/bench/figure.c tests/gpu/bench/graph.c)
+$(BUILD)/counted/%.cu.o: %.cu
+	@mkdir -p $(@D)
+	$(if $(V),,@echo "  CXX  $< (counted)")
+	$(Q)$(CXX) $(CXXFLAGS) $(COUNTED_FLAGS) -MMD -MP -x c++ -c $< -o $@
+$(eval $(call link_rule,$(BUILD)/bin/sectors,$(COUNTED_OBJECTS),$(BELOW_models)))
+$(eval $(call members_rule,$(BUILD)/bin/sectors,$(COUNTED_OBJECTS)))
+$(BUILD)/bin/sectors: LDFLAGS += -rdynamic
+
 EMULATED_TESTS := $(patsubst %,$(BUILD)/bin/test-%,models golden gradient)
 emulated: ## the programs with the cuda device emulated, in build/emulated/bin (workers.device = "cuda-emulated")
 	$(call variant,emulated) all $(call of_variant,emulated,$(EMULATED_TESTS) $(PROPERTY_RUN))
@@ -309,7 +324,7 @@ built-release:
 built-asan:
 	$(call variant,asan) all tests
 built-emulated: built-release
-	$(call variant,emulated) all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS) $(PROPERTY_RUN))
+	$(call variant,emulated) all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS) $(PROPERTY_RUN) $(BUILD)/bin/sectors)
 built-emulated-asan: built-asan
 	$(call variant,emulated-asan) all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)
 built-emulated-tsan:
@@ -364,4 +379,4 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 20
 
--include $(shell find $(BUILD)/obj $(CUDA_BUILD) $(BUILD)/emulator -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(CUDA_BUILD) $(BUILD)/counted $(BUILD)/emulator -name '*.d' 2>/dev/null)

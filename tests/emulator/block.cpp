@@ -13,6 +13,7 @@ namespace emulator
 {
 
 dim3 block_index, block_dim, grid_dim;
+void (*block_watch)(const void *code, bool is_last);
 
 /* Places that ThreadSanitizer orders fibers by: of each grid, each block's barriers, and each group of lanes of a warp. */
 #define N_SYNC (1 << 14)
@@ -62,6 +63,7 @@ static void group_join(const group *all, void *at)
 void barrier(place where)
 {
     fiber_current->where = where;
+    fiber_current->n_met++;
     fiber_current->state = FIBER_AT_BARRIER;
     n_at_barrier++;
     fiber_wait();
@@ -137,6 +139,7 @@ uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int f
 {
     fiber *f = fiber_current;
     f->where = where;
+    f->n_met++;
     f->what = what;
     f->mask = mask;
     f->value = value;
@@ -157,6 +160,25 @@ struct shared_array {
 };
 static std::map<const void *, shared_array> arrays;
 
+size_t shared_bytes()
+{
+    size_t sum = 0;
+    for (auto &array : arrays) {
+        sum += array.second.n_bytes;
+    }
+    return sum;
+}
+
+long shared_place(const void *at)
+{
+    for (auto &array : arrays) {
+        if ((size_t)((const char *)at - (const char *)array.second.at) < array.second.n_bytes) {
+            return (const char *)at - (const char *)array.second.at;
+        }
+    }
+    return -1;
+}
+
 void *shared(const void *key, size_t n_bytes)
 {
     tsan_ignore_writes(true);
@@ -164,12 +186,8 @@ void *shared(const void *key, size_t n_bytes)
     if (array.at == nullptr) {
         array = {malloc(n_bytes), n_bytes};
         memset(array.at, 0xff, n_bytes); /* NaNs */
-        size_t sum = 0;
-        for (auto &a : arrays) {
-            sum += a.second.n_bytes;
-        }
-        if (sum > SHARED_BYTES_MOST) {
-            die("%zu bytes of shared memory in a block, at most %d", sum, SHARED_BYTES_MOST);
+        if (shared_bytes() > SHARED_BYTES_MOST) {
+            die("%zu bytes of shared memory in a block, at most %d", shared_bytes(), SHARED_BYTES_MOST);
         }
     }
     tsan_ignore_writes(false);
@@ -219,6 +237,7 @@ static void block_begin(void *begun)
         f->lane = t % WARP;
         f->warp = t / WARP;
         f->state = FIBER_READY;
+        f->n_met = 0;
         live[f->warp] = f->lane == 0 ? 1 : live[f->warp] | 1U << f->lane;
         meeting[f->warp] = 0;
         tsan_become(f->tsan);
@@ -293,8 +312,11 @@ static void block_run(const char *kernel)
     }
 }
 
-static void block_end(void *ended)
+static void block_end(void *ended, const void *code, bool is_last)
 {
+    if (block_watch != nullptr) {
+        block_watch(code, is_last);
+    }
     for (int t = 0; t < n_thread; t++) {
         tsan_become(of_thread[t]->tsan);
         tsan_release(ended);
@@ -313,7 +335,7 @@ static void sizes_check(const char *kernel, dim3 grid, dim3 block)
     }
 }
 
-void grid_run(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body)
+void grid_run(const char *kernel, const void *code, dim3 grid, dim3 block, const std::function<void()> &body)
 {
     unsigned g = n_grid_run++;
     uint64_t *begun = &sync_begun[g % N_SYNC], *ended = &sync_ended[g % N_SYNC];
@@ -343,7 +365,7 @@ void grid_run(const char *kernel, dim3 grid, dim3 block, const std::function<voi
         n_block_run++;
         block_begin(begun);
         block_run(kernel);
-        block_end(ended);
+        block_end(ended, code, b == blocks.back());
     }
     tsan_acquire(ended);
 }

@@ -41,7 +41,12 @@ void device_enter();
 void device_leave();
 
 /* --- a grid (block.cpp) --- */
-void grid_run(const char *kernel, dim3 grid, dim3 block, const std::function<void()> &body);
+void grid_run(const char *kernel, const void *code, dim3 grid, dim3 block, const std::function<void()> &body);
+/* Called when a block has ended, and at the end of a grid; NULL but where accesses are counted (sectors/). */
+extern void (*block_watch)(const void *code, bool is_last);
+/* Byte of its array in shared memory; -1: it is elsewhere. */
+long shared_place(const void *at);
+size_t shared_bytes();
 
 /* --- streams (stream.cpp) --- */
 /* Run it in the order of the stream. */

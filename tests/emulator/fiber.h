@@ -16,7 +16,8 @@ struct fiber {
     dim3 index;
     int lane, warp;
     enum fiber_state state;
-    place where; /* it waits */
+    uint64_t n_met; /* barriers and collectives of this block */
+    place where;    /* it waits */
     /* at a collective */
     collective what;
     unsigned mask;

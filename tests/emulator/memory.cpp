@@ -7,11 +7,14 @@
 #include <sys/mman.h>
 
 #define PAGE 4096
+#define ALIGN 256 /* of device memory */
 #define ARENA_BYTES ((size_t)64 << 30)
 
 static std::map<char *, size_t> blocks, pinned; /* by their first byte */
 static size_t n_taken, n_context;
 static int depth;
+static const char *found; /* the block that was looked for last */
+static size_t n_found;
 
 namespace emulator
 {
@@ -49,7 +52,12 @@ bool context_take()
 
 bool on_device(const void *at)
 {
-    return is_unified() || is_in(blocks, at);
+    if ((size_t)((const char *)at - found) >= n_found && is_in(blocks, at)) {
+        const auto block = --blocks.upper_bound((char *)at);
+        found = block->first;
+        n_found = block->second;
+    }
+    return is_unified() || (size_t)((const char *)at - found) < n_found;
 }
 
 /* Protected blocks lie in one place, so that one call opens and closes all of them. */
@@ -143,8 +151,9 @@ cudaError_t cudaMalloc(void **out, size_t n_bytes)
     }
     if (is_protected()) {
         *out = arena_take(n);
+    } else if (posix_memalign(out, ALIGN, n) != 0) {
+        return cudaErrorMemoryAllocation;
     } else {
-        *out = malloc(n);
         memset(*out, 0xff, n); /* NaNs */
     }
     blocks[(char *)*out] = n;
@@ -163,6 +172,7 @@ cudaError_t cudaFree(void *block)
         die("cudaFree of %p, which is no device memory", block);
     }
     n_taken -= at->second;
+    n_found = 0;
     if (is_protected()) {
         madvise(block, at->second, MADV_DONTNEED);
     } else {

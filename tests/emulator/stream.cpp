@@ -108,9 +108,10 @@ void enqueue(cudaStream_t s, std::function<void()> run, std::function<bool()> re
     }
 }
 
-void launch(const char *kernel, dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> body)
+void launch(const char *kernel, const void *code, dim3 grid, dim3 block, cudaStream_t stream,
+            std::function<void()> body)
 {
-    enqueue(stream, [=] { grid_run(kernel, grid, block, body); });
+    enqueue(stream, [=] { grid_run(kernel, code, grid, block, body); });
 }
 
 } // namespace emulator

@@ -177,7 +177,9 @@ uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int f
 void *shared(const void *key, size_t n_bytes);
 /* Ends the process where a word of the argument is a pointer to host memory. */
 void argument_check(const char *kernel, int index, const void *bytes, size_t n_bytes);
-void launch(const char *kernel, dim3 grid, dim3 block, cudaStream_t stream, std::function<void()> body);
+/* code: the kernel's address. */
+void launch(const char *kernel, const void *code, dim3 grid, dim3 block, cudaStream_t stream,
+            std::function<void()> body);
 
 template <typename T> T shuffle(place where, unsigned mask, T value, int from)
 {
@@ -214,7 +216,7 @@ void kernel_launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
             (argument_check(name, index++, &argument, sizeof argument), ...);
         },
         copy);
-    launch(name, grid, block, stream, [kernel, copy] { std::apply(kernel, copy); });
+    launch(name, (const void *)kernel, grid, block, stream, [kernel, copy] { std::apply(kernel, copy); });
 }
 
 } // namespace emulator
