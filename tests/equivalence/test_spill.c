@@ -87,7 +87,7 @@ Test(spill, a_job_with_activations_of_three_times_the_limit_stays_within_it_and_
     cr_expect_geq(10 * spilled.measured[MEMORY_SPILL], 9 * spilled.planned[MEMORY_SPILL]);
 #if !defined(__SANITIZE_ADDRESS__)
     cr_expect_gt(spilled.resident, way.limit / 2);
-    cr_expect_leq(10 * spilled.resident, 11 * way.limit, "%ld bytes resident, the limit is %ld",
+    cr_expect_leq(100 * spilled.resident, 108 * way.limit, "%ld bytes resident, the limit is %ld",
                   (long)spilled.resident, (long)way.limit);
     cr_expect_gt(plain.resident, 5 * way.limit / 2, "%ld bytes resident without, the limit is %ld",
                  (long)plain.resident, (long)way.limit);
@@ -96,21 +96,34 @@ Test(spill, a_job_with_activations_of_three_times_the_limit_stays_within_it_and_
     cluster_release(&spilled);
 }
 
-/* 28.9 KB before chains were fused and payloads gathered; each array written once and read once per use is 7.0. */
-Test(spill, an_epoch_moves_little_more_than_each_array_once_for_each_use)
+/* Limits are a 2.4th of the activations (`width` floats a node) beside the parameters and the process; of GAT more, for its steps need it.
+ * Once for each use less what is still in memory from the step before, and more for other parts' rows that come by again. 1.02 and 1.33
+ * times where each part reads them for itself. */
+Test(spill, an_epoch_moves_no_more_than_each_array_once_for_each_use)
 {
-    const int64_t n_node = 40000,
-                  limit = 938 * n_node + 2900000; /* a 2.4th of the activations, beside the parameters */
-    const struct task task = {.data = "generator = 'sbm'\nnodes = 40000\ndegree = 30\nclasses = 8\nfeatures = 64",
-                              .model = "kind = 'sage'\nhidden = 128\nlayers = 3\ndropout = 0.0",
-                              .train = "",
-                              .partition = PARTS(8),
-                              .epochs = 3};
-    const struct way way = {.prefetch = 1, .threads = 2, .spills = true, .limit = limit, .device = &device_cpu};
-    struct cluster_result spilled;
-    compare_run(&task, &way, &spilled);
-    cr_expect_leq(memory_sum(spilled.planned), limit);
-    double moved = (double)spilled.moved / (double)n_node;
-    cr_expect(moved > 1000.0 && moved <= 14150.0, "%.0f bytes per node and epoch", moved);
-    cluster_release(&spilled);
+    static const struct {
+        const char *model;
+        int64_t width;
+    } jobs[] = {{"kind = 'sage'\nhidden = 128\nlayers = 3\ndropout = 0.0", 563},
+                {"kind = 'gcn'\nhidden = 128\nlayers = 3\ndropout = 0.5", 480},
+                {"kind = 'gat'\nhidden = 16\nheads = 4\nlayers = 3\ndropout = 0.5", 1000}};
+    for (size_t m = 0; m < sizeof jobs / sizeof *jobs; m++) {
+        const struct task task = {.data = "generator = 'sbm'\nnodes = 40000\ndegree = 30\nclasses = 8\nfeatures = 64",
+                                  .model = jobs[m].model,
+                                  .train = "",
+                                  .partition = PARTS(8),
+                                  .epochs = 3};
+        const struct way way = {.prefetch = 1,
+                                .threads = 2,
+                                .spills = true,
+                                .limit = jobs[m].width * 4 * 40000 * 10 / 24 + 2900000 + MEMORY_PROCESS_RESIDENT,
+                                .device = &device_cpu};
+        struct cluster_result spilled;
+        compare_run(&task, &way, &spilled);
+        cr_expect_leq(memory_sum(spilled.planned), way.limit - MEMORY_PROCESS_RESIDENT);
+        double times = (double)spilled.moved / (double)spilled.used;
+        cr_expect(times > 0.5 && times <= 0.95, "%s: %.2f times (%.0f bytes a node)", jobs[m].model, times,
+                  (double)spilled.moved / 40000.0);
+        cluster_release(&spilled);
+    }
 }

@@ -136,8 +136,20 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
 /* --- walk.c --- */
 /* All own parts' blocks. errors  STATUS_PEER, STATUS_IO */
 enum status halo_walk(struct halo *h);
+/* Own part i's blocks with parts up to the one that a walk around the circle has come to; h->walk begins with
+ * halo_walk_begin. */
+void halo_walk_begin(struct halo *h);
+enum status halo_walk_part(struct halo *h, int32_t i, int32_t at);
 /* Everything about own part i that no block changes. */
 struct op_call halo_call_begin(const struct halo *h, int32_t i);
+
+/* --- walk_groups.c --- */
+/* May own parts of a spill walk together: are all here, and nothing is returned, lossy or summed in the workspace, of
+ * which there is one? */
+bool halo_groups(const struct halo *h);
+/* Rows that such a walk reads: those of each part once for each group that takes some. */
+int64_t halo_group_rows(const struct halo *h);
+enum status halo_group_walk(struct halo *h);
 
 /* --- pack.c --- */
 /* The route of own part i's rows to its pair k, wherever that lies. */

@@ -37,6 +37,9 @@ extern const struct payload_source
  * STATUS_PEER */
 enum status source_fetched_pass(struct halo *h);
 
+/* Where payloads are gathered one after another: halo_group_walk pins it. */
+struct spill_range source_gathered_place(const struct halo *h);
+
 /* Spilled or gathered: whatever moves fewer bytes in a pass that begins. */
 const struct payload_source *source_of_spill(const struct halo *h);
 

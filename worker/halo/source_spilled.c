@@ -16,17 +16,33 @@ static struct spill_range spilled(const struct halo *h, int32_t i, int32_t k, en
     return range;
 }
 
-/* The payload that the own part takes of a pair on this rank. */
-static struct spill_range spilled_for(const struct halo *h, const struct halo_pair *pair)
-{
-    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own.number[pair->i]);
-    return spilled(h, pair->j, k, SPILL_READ);
-}
-
 /* Are payloads of this rank's parts packed when a block wants them? */
 static bool gathers(const struct halo *h)
 {
     return h->source.local == &source_gathered;
+}
+
+/* The payload that the own part takes of a pair on this rank; one place has all that are gathered where no other
+ * rank takes any. */
+static struct spill_range spilled_for(const struct halo *h, const struct halo_pair *pair)
+{
+    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own.number[pair->i]);
+    struct spill_range range = spilled(h, pair->j, k, SPILL_READ);
+    range.at = gathers(h) && halo_groups(h) ? h->trainer->routes.payloads->at : range.at;
+    return range;
+}
+
+struct spill_range source_gathered_place(const struct halo *h)
+{
+    int64_t most = 0;
+    for (int32_t i = 0; i < h->trainer->own.n; i++) {
+        const struct part_rows taken = halo_rows_taken(h, i);
+        for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
+            most = part_rows_at(&taken, k) > most ? part_rows_at(&taken, k) : most;
+        }
+    }
+    return (struct spill_range){
+        .at = h->trainer->routes.payloads->at, .n_bytes = most * h->slots.n_row_bytes, .access = SPILL_WRITE};
 }
 
 const struct payload_source *source_of_spill(const struct halo *h)
@@ -42,6 +58,9 @@ const struct payload_source *source_of_spill(const struct halo *h)
             n_taken += n;
             n_read += n > 0 ? trainer_rows(t, h->hop.travelling, pair.j) : 0;
         }
+    }
+    if (halo_groups(h)) {
+        return halo_group_rows(h) < 2 * (n_all + n_taken) ? &source_gathered : &source_spilled;
     }
     /* Rows that stay in memory, beside what a step pins, are read once. */
     bool stay = n_all * h->slots.n_row_bytes + t->plan.spill.n_least <= t->plan.bytes[MEMORY_SPILL];

@@ -121,8 +121,7 @@ static enum status parts_walk(struct halo *h)
     return pin.status;
 }
 
-/* Own part i's blocks with parts up to the one that the walk has come to. */
-static enum status part_go_on(struct halo *h, int32_t i, int32_t at)
+enum status halo_walk_part(struct halo *h, int32_t i, int32_t at)
 {
     struct halo_walk *walk = &h->walk[i];
     const struct part_rows taken = halo_rows_taken(h, i);
@@ -144,6 +143,14 @@ static enum status part_go_on(struct halo *h, int32_t i, int32_t at)
     return status;
 }
 
+void halo_walk_begin(struct halo *h)
+{
+    for (int32_t i = 0; i < h->trainer->own.n; i++) {
+        const struct part_rows taken = halo_rows_taken(h, i);
+        h->walk[i] = (struct halo_walk){.last = last_block(h, i, &taken)};
+    }
+}
+
 /* Twice around the circle of parts: with every part that comes by, all own parts run their blocks with it, own part i
  * from part i on, once around. So each of them has the order that it has alone, and what several take of a part is
  * there once. */
@@ -151,13 +158,10 @@ static enum status circle_walk(struct halo *h)
 {
     const struct trainer *t = h->trainer;
     enum status status = STATUS_OK;
-    for (int32_t i = 0; i < t->own.n; i++) {
-        const struct part_rows taken = halo_rows_taken(h, i);
-        h->walk[i] = (struct halo_walk){.last = last_block(h, i, &taken)};
-    }
+    halo_walk_begin(h);
     for (int32_t at = 0; at < 2 * t->setup.n_part && status == STATUS_OK; at++) {
         for (int32_t i = 0; i < t->own.n && status == STATUS_OK; i++) {
-            status = part_go_on(h, i, at);
+            status = halo_walk_part(h, i, at);
         }
         status = status == STATUS_OK ? source_fetched_pass(h) : status;
     }
@@ -166,5 +170,6 @@ static enum status circle_walk(struct halo *h)
 
 enum status halo_walk(struct halo *h)
 {
-    return h->dedup != NULL ? circle_walk(h) : parts_walk(h);
+    bool groups = h->source.local == &source_gathered && halo_groups(h);
+    return groups ? halo_group_walk(h) : h->dedup != NULL ? circle_walk(h) : parts_walk(h);
 }

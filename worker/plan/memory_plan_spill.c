@@ -187,7 +187,8 @@ void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *p
                                       whole_chunks(larger(expanded, copy))); /* while it is made ready */
     }
     plan->spill.n_least = s.least < plan->spill.n_bytes ? s.least : plan->spill.n_bytes;
-    int64_t left = memory_plan_budget(in) - memory_plan_total(plan);
+    int64_t own = in->job->memory.limit > 0 ? MEMORY_PROCESS_RESIDENT : 0; /* the budget of a machine is without */
+    int64_t left = memory_plan_budget(in) - memory_plan_total(plan) - own;
     left = left < plan->spill.n_bytes ? left : plan->spill.n_bytes;
     plan->bytes[MEMORY_SPILL] = larger(left, plan->spill.n_least);
 }

@@ -158,6 +158,16 @@ static struct span span_of(const struct spill *s, const struct spill_range *rang
     return (struct span){.first = 0, .end = 0};
 }
 
+int64_t spill_touched(const struct spill *s, const struct spill_range *range, int n_range)
+{
+    int64_t n_bytes = 0;
+    for (int i = 0; i < n_range; i++) {
+        struct span span = span_of(s, &range[i]);
+        n_bytes += (span.end - span.first) * SPILL_CHUNK;
+    }
+    return n_bytes;
+}
+
 static bool is_whole(const struct span *span, int32_t c)
 {
     return c >= span->whole_first && c < span->whole_end;
@@ -317,18 +327,34 @@ void spill_unpin(struct spill *s, const struct spill_range *range, int n_range)
     }
 }
 
-void spill_discard(struct spill *s, const void *at, int64_t n_bytes)
+/* From the end, so that neighbours will be given up one after another, upwards. */
+static void leave(struct spill *s, int32_t first, int32_t end)
 {
-    const struct spill_range range = {.at = at, .n_bytes = n_bytes};
-    struct span span = s != NULL ? span_of(s, &range) : (struct span){0};
-    /* From the end, so that neighbours will be given up one after another, upwards. */
-    for (int32_t c = span.whole_end - 1; c >= span.whole_first; c--) {
-        s->chunk[c].is_changed = false;
+    for (int32_t c = end - 1; c >= first; c--) {
         if (s->chunk[c].is_listed) {
             unlist(s, c);
             list_oldest(s, c);
         }
     }
+}
+
+void spill_leave(struct spill *s, const struct spill_range *range, int n_range)
+{
+    n_range = s != NULL ? n_range : 0;
+    for (int i = 0; i < n_range; i++) {
+        struct span span = span_of(s, &range[i]);
+        leave(s, span.first, span.end);
+    }
+}
+
+void spill_discard(struct spill *s, const void *at, int64_t n_bytes)
+{
+    const struct spill_range range = {.at = at, .n_bytes = n_bytes};
+    struct span span = s != NULL ? span_of(s, &range) : (struct span){0};
+    for (int32_t c = span.whole_first; c < span.whole_end; c++) {
+        s->chunk[c].is_changed = false;
+    }
+    leave(s, span.whole_first, span.whole_end);
 }
 
 /* Chunks that are in memory and not pinned become the last to be evicted. */

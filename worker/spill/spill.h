@@ -60,6 +60,9 @@ void spill_unpin(struct spill *spill, const struct spill_range *range, int n_ran
 /* Begin to read the ranges of the next spill_pin, as far as the budget allows, and do not wait. */
 void spill_prefetch(struct spill *spill, const struct spill_range *range, int n_range);
 
+/* The ranges are not read for long: they are evicted before all else. */
+void spill_leave(struct spill *spill, const struct spill_range *range, int n_range);
+
 /* These bytes are overwritten before they are read: they need not be written to the file. */
 void spill_discard(struct spill *spill, const void *at, int64_t n_bytes);
 
@@ -69,7 +72,8 @@ void spill_trace(struct spill *spill, struct trace *trace);
 /* Bytes read from the file and written to it so far, as ordered; 0 for a NULL spill. */
 int64_t spill_moved(const struct spill *spill);
 
-/* Bytes in memory that pinning n_bytes at any address may take. */
+/* Bytes in memory that pinning ranges takes, each for itself; or n_bytes at any address at most. */
+int64_t spill_touched(const struct spill *spill, const struct spill_range *range, int n_range);
 int64_t spill_pinned_bytes(int64_t n_bytes);
 
 #endif

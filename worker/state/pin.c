@@ -27,9 +27,21 @@ static void range_add(struct ranges *out, const void *at, int64_t n, size_t size
     out->range[out->n++] = range;
 }
 
-/* The arrays of a direction's blocks lie one behind another, block after block; edges picked out in a piece of their
- * own. */
-static void blocks_add(struct ranges *out, const struct part *part, int d, const struct part_blocks *blocks)
+/* Edges of blocks with pairs [first, last): a direction's lie one behind another, block after block. */
+static void edges_add(struct ranges *out, const struct part *part, int d, int32_t first, int32_t last)
+{
+    const struct part_arrays *all = &part->arrays[d];
+    const struct part_pair *begin = &part->halo.pairs[d].pair[first], *end = &part->halo.pairs[d].pair[last];
+    int64_t n_edge = end->edge - begin->edge;
+    range_add(out, all->indptr + begin->row + first, end->row - begin->row + last - first, sizeof *all->indptr);
+    range_add(out, all->cols + begin->edge, n_edge, sizeof *all->cols);
+    range_add(out, all->types != NULL ? all->types + begin->edge : NULL, n_edge, sizeof *all->types);
+    range_add(out, all->weights != NULL ? all->weights + begin->edge : NULL, n_edge, sizeof *all->weights);
+}
+
+/* Those picked out are in a piece of their own; of others those of one pair, or of all (-1). */
+static void blocks_add(struct ranges *out, const struct part *part, int d, const struct part_blocks *blocks,
+                       int32_t pair)
 {
     const struct part_arrays *all = &part->arrays[d];
     const struct part_pairs *pairs = &part->halo.pairs[d];
@@ -37,10 +49,7 @@ static void blocks_add(struct ranges *out, const struct part *part, int d, const
     if (blocks->made.host != NULL) {
         range_add(out, blocks->made.host, blocks->made.n_bytes, 1);
     } else {
-        range_add(out, all->indptr, end->row + pairs->n_pair, sizeof *all->indptr);
-        range_add(out, all->cols, end->edge, sizeof *all->cols);
-        range_add(out, all->types, end->edge, sizeof *all->types);
-        range_add(out, all->weights, end->edge, sizeof *all->weights);
+        edges_add(out, part, d, pair < 0 ? 0 : pair, pair < 0 ? pairs->n_pair : pair + 1);
     }
     range_add(out, part->edge_features, part->n_edge_row * part->n_edge_feature, sizeof *part->edge_features);
     range_add(out, all->rows, end->row - part->n_own, sizeof *all->rows);
@@ -90,7 +99,8 @@ static void labels_add(struct ranges *out, const struct part *part)
     range_add(out, part->label_rows, part->n_own * part->n_class, sizeof *part->label_rows);
 }
 
-static void operand_add(struct ranges *out, const struct trainer *t, const struct step_operand *o, int32_t i)
+static void operand_add(struct ranges *out, const struct trainer *t, const struct step_operand *o, int32_t i,
+                        int32_t pair)
 {
     static const enum spill_access accesses[] = {
         [STEP_ACCESS_READ] = SPILL_READ, [STEP_ACCESS_WRITE] = SPILL_WRITE, [STEP_ACCESS_UPDATE] = SPILL_UPDATE};
@@ -125,7 +135,7 @@ static void operand_add(struct ranges *out, const struct trainer *t, const struc
         return;
     case STEP_ARRAY_BLOCKS:
         blocks_add(out, part, o->index,
-                   part_device_blocks(&t->own.part[i], o->index, t->run.training ? o->hop : PROGRAM_HOP_ALL));
+                   part_device_blocks(&t->own.part[i], o->index, t->run.training ? o->hop : PROGRAM_HOP_ALL), pair);
         return;
     case STEP_ARRAY_SENDING:
         sending_add(out, part, o->index);
@@ -137,7 +147,18 @@ static void operand_add(struct ranges *out, const struct trainer *t, const struc
 
 static bool is_used(const struct step_operand *o, enum pin_use use)
 {
-    return use == PIN_USE_RUNNING ? o->running : use == PIN_USE_PACKING ? o->packing : !o->running && !o->packing;
+    switch (use) {
+    case PIN_USE_RUNNING:
+        return o->running;
+    case PIN_USE_PACKING:
+        return o->packing;
+    case PIN_USE_TAKING:
+        return o->running && !o->packing && o->array != STEP_ARRAY_BLOCKS;
+    case PIN_USE_BLOCK:
+        return o->array == STEP_ARRAY_BLOCKS;
+    default:
+        return !o->running && !o->packing;
+    }
 }
 
 static int ranges_of(const struct pin *p, int32_t i, struct spill_range range[PIN_RANGES_MOST])
@@ -148,7 +169,7 @@ static int ranges_of(const struct pin *p, int32_t i, struct spill_range range[PI
         const struct step *step = &p->step[s];
         for (int k = 0; k < step->n_operand; k++) {
             if (is_used(&step->operand[k], p->use)) {
-                operand_add(&out, p->trainer, &step->operand[k], i);
+                operand_add(&out, p->trainer, &step->operand[k], i, p->use == PIN_USE_BLOCK ? p->pair : -1);
             }
         }
     }
@@ -168,21 +189,37 @@ enum status pin_begin(struct pin *p, int32_t part)
     if (p->trainer->setup.spill == NULL) {
         return STATUS_OK;
     }
-    p->n_range = ranges_of(p, part, p->range);
-    p->status = spill_pin(p->trainer->setup.spill, p->range, p->n_range);
+    struct spill_range range[PIN_RANGES_MOST];
+    p->is_pinned = true;
+    p->status = spill_pin(p->trainer->setup.spill, range, ranges_of(p, part, range));
     return p->status;
 }
 
 void pin_end(struct pin *p)
 {
-    spill_unpin(p->trainer->setup.spill, p->range, p->n_range);
-    p->n_range = 0;
+    struct spill_range range[PIN_RANGES_MOST];
+    if (p->is_pinned) {
+        spill_unpin(p->trainer->setup.spill, range, ranges_of(p, p->part, range));
+    }
+    p->is_pinned = false;
 }
 
 void pin_prefetch(const struct pin *p, int32_t part)
 {
     struct spill_range range[PIN_RANGES_MOST];
     spill_prefetch(p->trainer->setup.spill, range, ranges_of(p, part, range));
+}
+
+void pin_leave(const struct pin *p, int32_t part)
+{
+    struct spill_range range[PIN_RANGES_MOST];
+    spill_leave(p->trainer->setup.spill, range, ranges_of(p, part, range));
+}
+
+int64_t pin_bytes(const struct pin *p, int32_t part)
+{
+    struct spill_range range[PIN_RANGES_MOST];
+    return spill_touched(p->trainer->setup.spill, range, ranges_of(p, part, range));
 }
 
 /* The k-th part of this walk. */

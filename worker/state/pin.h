@@ -15,7 +15,9 @@
 /* Which of a step's operands. */
 enum pin_use {
     PIN_USE_RUNNING, /* while it runs on a part */
-    PIN_USE_PACKING, /* HALO: while payloads are packed */
+    PIN_USE_PACKING, /* HALO: while payloads are packed, or blocks read rows */
+    PIN_USE_TAKING,  /* HALO: of a part, from its first block to its last one; … */
+    PIN_USE_BLOCK,   /* … and while the block of its pair `pair` runs */
     PIN_USE_AROUND   /* of no part: while the step lasts */
 };
 
@@ -36,10 +38,10 @@ struct pin {
     bool ascends; /* from the first own part to the last; else whichever way finds more in memory */
     enum status status;
     int32_t part; /* own part at work */
+    int32_t pair;
     int32_t n_begun;
     double begin_s; /* output.trace: when it began */
-    int n_range;    /* pinned */
-    struct spill_range range[PIN_RANGES_MOST];
+    bool is_pinned;
 };
 
 struct pin pin_open(struct trainer *trainer, const struct step *step, enum pin_use use);
@@ -54,6 +56,12 @@ void pin_end(struct pin *pin);
 
 /* Begin to read what pin_begin of this part will pin, as far as there is memory. */
 void pin_prefetch(const struct pin *pin, int32_t part);
+
+/* What pin_begin of this part would pin is not read for long: it is evicted before all else. */
+void pin_leave(const struct pin *pin, int32_t part);
+
+/* Bytes of memory that pin_begin of this part takes. */
+int64_t pin_bytes(const struct pin *pin, int32_t part);
 
 /* After the step at this time: arrays that are not read any more need not be written to the file. */
 void pin_discard(const struct trainer *trainer, int time);

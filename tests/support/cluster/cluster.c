@@ -6,6 +6,7 @@
 #include "tests/support/graphs/part_encode.h"
 #include "tests/support/process/patience.h"
 #include "trainerd/coordinator/plan/prune.h"
+#include "worker/state/pin.h"
 #include "worker/state/trainer_state.h"
 
 #include <omp.h>
@@ -240,6 +241,19 @@ const struct device_ops *cluster_device;
 const uint32_t *cluster_ranks;
 bool cluster_stirs;
 
+static int64_t spill_used(struct trainer *t)
+{
+    const struct step_list *list = &t->plan.steps.phase[STEP_PHASE_TRAIN];
+    int64_t n_bytes = 0;
+    for (int s = 0; s < list->n_step && t->setup.spill != NULL; s += step_span(&list->step[s])) {
+        const struct pin pin = pin_open(t, &list->step[s], PIN_USE_RUNNING);
+        for (int32_t i = 0; i < t->own.n; i++) {
+            n_bytes += pin_bytes(&pin, i);
+        }
+    }
+    return n_bytes;
+}
+
 /* Bytes of resident pages that are mapped from files: the code. */
 static int64_t resident_code(void)
 {
@@ -339,6 +353,7 @@ static void rank_train(struct rank *r)
             board->result.loss[e] = report.loss;
             board->result.error[e] = trainer_guard(r->trainer).error;
             board->result.n_back_off = trainer_n_back_off(r->trainer);
+            board->result.used = spill_used(r->trainer);
             board->result.moved = e == 1 ? spill_moved(r->spill) - moved : board->result.moved;
         }
     }

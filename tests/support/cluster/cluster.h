@@ -38,7 +38,8 @@ struct cluster_result {
     struct memory_table all_planned, all_measured; /* rank 0 */
     int64_t n_unplanned; /* all ranks: categories whose measured bytes differ from the planned ones */
     int64_t limit_least; /* least memory.limit that suffices for all ranks; without a spill, their largest plan */
-    int64_t moved;       /* rank 0: bytes that the spill read and wrote in the second epoch */
+    int64_t moved;       /* rank 0: bytes that the spill read and wrote in the second epoch, … */
+    int64_t used;        /* … and bytes of each array in it once for each of training's steps that use it */
     /* rank 0: growth of the resident set from before the trainer to its peak, code aside; 0: not measured */
     int64_t resident;
 };

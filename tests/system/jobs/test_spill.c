@@ -83,6 +83,21 @@ Test(spill, a_plan_says_how_much_is_spilled_and_a_limit_below_what_must_stay_is_
     cr_expect_not_null(strstr(job_run_log, number), "%s", job_run_log);
 }
 
+#if !defined(__SANITIZE_ADDRESS__) && !defined(__SANITIZE_THREAD__)
+/* By the kernel's count, libraries and all. */
+Test(spill, a_worker_takes_no_more_than_the_limit)
+{
+    job_run(SPILL "--set output.dir=o --set dataset.nodes=20000 --set model.hidden=256 --set workers.count=1 "
+                  "--set memory.recompute=never --set memory.limit=64MiB");
+    json_t *result = results_json(folder_path("o/result.json"));
+    json_int_t resident = json_integer_value(result_memory(result, "resident_peak")),
+               window = json_integer_value(json_object_get(result_memory(result, "planned"), "spill"));
+    cr_expect_gt(json_integer_value(result_memory(result, "spilled")), 2 * window);
+    cr_expect(resident > (48 << 20) && 100 * resident <= 108 * (INT64_C(64) << 20), "%lld bytes", resident);
+    json_decref(result);
+}
+#endif
+
 /* The path of an open file of this process that lies in the folder, as the system names it; false: there is none. */
 static bool spills(pid_t pid)
 {

@@ -174,6 +174,31 @@ Test(spill, what_is_not_in_memory_cannot_be_touched_by_mistake)
     spill_close(spill);
 }
 
+Test(spill, what_is_left_goes_before_what_was_used_earlier)
+{
+    struct spill *spill = spill_in(folder);
+    unsigned char *at[] = {take(spill, CHUNK), take(spill, CHUNK), take(spill, CHUNK)};
+    spill_limit(spill, 2 * CHUNK);
+    for (int k = 0; k < 3; k++) {
+        const struct spill_range range = {at[k], CHUNK, SPILL_UPDATE};
+        use(spill, &range, 1);
+        memset(at[k], 3, CHUNK);
+        spill_unpin(spill, &range, 1);
+        if (k == 1) {
+            spill_leave(spill, &range, 1);
+        }
+    }
+    cr_expect(can_touch(at[0]));
+    cr_expect_not(can_touch(at[1]));
+    const struct spill_range left = {at[1], CHUNK, SPILL_READ};
+    use(spill, &left, 1);
+    cr_expect_eq(at[1][CHUNK - 1], 3);
+    spill_unpin(spill, &left, 1);
+    cr_expect_eq(spill_touched(spill, (struct spill_range[]){{at[0] + 1, 2, SPILL_READ}, {&left, 9, SPILL_READ}}, 2),
+                 CHUNK);
+    spill_close(spill);
+}
+
 Test(spill, the_folder_holds_no_file_while_it_is_used)
 {
     struct spill *spill = spill_in(folder);
