@@ -19,7 +19,7 @@ struct groups {
     int32_t *of;     /* n_node: its group */
     int64_t *weight; /* groups × n_constraint */
     int64_t most[COARSEN_N_CONSTRAINT];
-    int64_t *link;    /* weights of a node's edges to each group while they are counted, else 0 */
+    int32_t *link;    /* weights of a node's edges to each group while they are counted, else 0 */
     int32_t *touched; /* groups with any */
 };
 
