@@ -2,6 +2,7 @@
 #include "partition/part/part_side.h"
 
 #include "partition/part/part_columns.h"
+#include "partition/rows/row_pairs.h"
 #include "protocol/base/memory.h"
 
 #include <omp.h>
@@ -193,6 +194,11 @@ static void chunks_cut(const struct side_tables *tables, struct side *side)
     side->chunk[side->n_chunk] = at;
 }
 
+static bool is_large(const struct side *side)
+{
+    return side->chunk[side->n_chunk].edge > ROWS_PARALLEL_LEAST;
+}
+
 /* Where the places of a chunk's next row go, after those of its edges so far. */
 static uint32_t *places_at(const struct side *side, const struct side_chunk *chunk, int64_t edge)
 {
@@ -289,7 +295,7 @@ enum status side_count(const struct side_tables *tables, enum part_direction dir
     if (status != STATUS_OK) {
         return status;
     }
-#pragma omp parallel for schedule(dynamic) if (out->n_chunk > 1)
+#pragma omp parallel for schedule(dynamic) if (is_large(out))
     for (int32_t c = 0; c < out->n_chunk; c++) {
         chunk_count(tables, out, c);
     }
@@ -574,7 +580,7 @@ enum status side_write(const struct side_tables *tables, struct side *side, cons
     }
     blocks_place(tables, side, to.blocks);
     columns_write(tables, side, &to);
-#pragma omp parallel for schedule(dynamic) if (side->n_chunk > 1)
+#pragma omp parallel for schedule(dynamic) if (is_large(side))
     for (int32_t c = 0; c < side->n_chunk; c++) {
         chunk_write(tables, side, c, &to, spare + (size_t)side->chunk[c].spare * key);
     }

@@ -123,7 +123,7 @@ static int64_t metis_bytes_planned(int n_node)
     snprintf(
         text, sizeof text,
         "[dataset]\ngenerator = \"sbm\"\nnodes = %d\ndegree = 20\nfeatures = 8\n[partition]\nparts = 8\n"
-        "cache = \"off\"\n[train]\nprune = \"never\"\n", /* pruned and merged, training would take more than METIS */
+        "cache = \"off\"\n[train]\nprune = \"never\"\n[model]\nhidden = 4\n", /* training takes less than METIS */
         n_node);
     folder_write("big.toml", text);
     int64_t block = planned("--set partition.method=block", "partition_bytes");

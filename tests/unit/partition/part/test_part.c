@@ -3,12 +3,15 @@
 #include "partition/part/part.h"
 #include "partition/part/reach.h"
 #include "protocol/base/memory.h"
+#include "protocol/job/job.h"
 #include "tests/support/graphs/cut_graph.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+#include <xxhash.h>
 
 static void every_payload_row_used(struct cut *cut)
 {
@@ -215,4 +218,45 @@ Test(part, encoding_gives_back_all_memory_but_the_bytes)
     cut_open(&graph, 3, JOB_METHOD_BLOCK, 0, &cut);
     cut_close(&cut);
     cr_assert_eq(memory_now(MEMORY_N), before);
+}
+
+static const char SEVERAL[] = "[dataset]\ngenerator = \"rmat\"\nnodes = 16384\ndegree = 30\nfeatures = 3\n"
+                              "[partition]\nparts = 3\nmethod = \"block\"\ncache = \"off\"\n";
+
+/* A graph whose parts are large enough for several threads, as it is and as if it were not symmetric. */
+Test(part, bytes_sizes_and_figures_are_those_of_one_thread)
+{
+    struct job job;
+    cr_assert_eq(job_load_text(SEVERAL, strlen(SEVERAL), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
+    struct dataset dataset;
+    struct partition partition;
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK);
+    cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
+    for (int symmetric = 0; symmetric < 2; symmetric++) {
+        dataset.symmetric = symmetric == 1;
+        uint64_t hash[2] = {0};
+        for (int i = 0; i < 2; i++) {
+            struct part_encoder *encoder;
+            struct part_sizes *sizes;
+            struct partition_quality quality;
+            omp_set_num_threads(i == 0 ? 1 : 5);
+            cr_assert_eq(part_encoder_open(&dataset, &partition, &encoder), STATUS_OK);
+            cr_assert_eq(part_sizes_build(&dataset, &partition, &sizes), STATUS_OK);
+            cr_assert_eq(partition_measure(&dataset, &partition, &quality), STATUS_OK);
+            hash[i] = XXH3_64bits(&quality, sizeof quality);
+            for (int p = 0; p < partition.n_part; p++) {
+                void *bytes;
+                size_t n_bytes;
+                cr_assert_eq(part_encoder_encode(encoder, p, &bytes, &n_bytes), STATUS_OK);
+                cr_assert_eq(sizes[p].n_bytes, (int64_t)n_bytes);
+                hash[i] = XXH3_64bits_withSeed(bytes, n_bytes, hash[i]);
+                memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
+            }
+            part_sizes_release(sizes, partition.n_part);
+            part_encoder_close(encoder);
+        }
+        cr_assert_eq(hash[0], hash[1]);
+    }
+    partition_release(&partition);
+    dataset_release(&dataset);
 }
