@@ -254,7 +254,8 @@ static void groups_choose(struct choice *c)
     c->n_group = c->n_group > GROUPS_MOST ? GROUPS_THEN : c->n_group;
 }
 
-/* Drop values until the plan fits, or is as small as it gets. */
+/* Drop values until the plan fits, or is as small as it gets; of a plan that fits with all values, those that
+ * pointwise ops make again, which costs next to nothing. */
 static void values_choose(const struct program *program, const struct step_list *lowered, int64_t enough,
                           struct memory_plan *plan)
 {
@@ -266,11 +267,15 @@ static void values_choose(const struct program *program, const struct step_list 
                        .dropped = memory_alloc(n_value, sizeof *c.dropped),
                        .group = memory_alloc(n_value, sizeof *c.group)};
     int64_t saved = plan->arena.n_bytes;
+    bool fits = saved <= enough;
     needed_find(program, c.needed);
     groups_choose(&c);
     c.unit = peak_of(program, plan, 0).n_bytes;
     c.peak = peak_of(program, plan, c.unit);
-    bool done = values_drop(&c, true, enough) || values_drop(&c, false, enough) || values_drop(&c, false, enough);
+    bool done = values_drop(&c, true, fits ? -1 : enough);
+    for (int round = 0; round < 2 && !done && !fits; round++) {
+        done = values_drop(&c, false, enough);
+    }
     if (!done) {
         liveness_place(program, plan);
     }
@@ -291,8 +296,7 @@ void recompute_plan(const struct program *program, enum job_recompute how, int64
     step_lists_lower(program, &lowered);
     step_lists_lower(program, &plan->steps);
     liveness_place(program, plan);
-    bool fits_saved = how == JOB_RECOMPUTE_AUTO && plan->arena.n_bytes <= n_arena_most;
-    if (how != JOB_RECOMPUTE_NEVER && !fits_saved) {
+    if (how != JOB_RECOMPUTE_NEVER) {
         values_choose(program, &lowered.phase[STEP_PHASE_TRAIN], how == JOB_RECOMPUTE_AUTO ? n_arena_most : -1, plan);
     }
     step_lists_release(&lowered);

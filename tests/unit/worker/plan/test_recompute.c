@@ -78,19 +78,24 @@ Test(recompute, a_gat_layer_keeps_its_output_and_its_positive_sums_alone)
     world_close(&w);
 }
 
-Test(recompute, auto_drops_nothing_that_fits_and_pointwise_ops_first)
+Test(recompute, auto_drops_what_pointwise_ops_make_and_more_where_that_does_not_fit)
 {
-    struct world never, all, w;
+    struct world never, all, light, w;
     world_open(&never, gat, JOB_RECOMPUTE_NEVER, 0);
     world_open(&all, gat, JOB_RECOMPUTE_ALWAYS, 0);
-    world_open(&w, gat, JOB_RECOMPUTE_AUTO, never.plan.arena.n_bytes);
-    cr_expect_eq(n_steps(&w), n_steps(&never));
-    world_close(&w);
+    world_open(&light, gat, JOB_RECOMPUTE_AUTO, never.plan.arena.n_bytes);
+    cr_expect_lt(light.plan.arena.n_bytes, never.plan.arena.n_bytes);
+    cr_expect_gt(n_steps(&light), n_steps(&never));
+    cr_expect_eq(n_again(&light, OP_KIND_LINEAR), 0, "a linear map runs again where pointwise ops would do");
     world_open(&w, gat, JOB_RECOMPUTE_AUTO, never.plan.arena.n_bytes - 1);
-    cr_expect_lt(w.plan.arena.n_bytes, never.plan.arena.n_bytes);
-    cr_expect_gt(n_steps(&w), n_steps(&never));
+    cr_expect_leq(w.plan.arena.n_bytes, never.plan.arena.n_bytes - 1);
     cr_expect_eq(n_again(&w, OP_KIND_LINEAR), 0, "a linear map runs again where pointwise ops would do");
     world_close(&w);
+    world_open(&w, gat, JOB_RECOMPUTE_AUTO, light.plan.arena.n_bytes - 1);
+    cr_expect_lt(w.plan.arena.n_bytes, light.plan.arena.n_bytes);
+    cr_expect_gt(n_again(&w, OP_KIND_LINEAR), 0);
+    world_close(&w);
+    world_close(&light);
     world_open(&w, gat, JOB_RECOMPUTE_AUTO, all.plan.arena.n_bytes);
     cr_expect_leq(w.plan.arena.n_bytes, all.plan.arena.n_bytes);
     world_close(&w);
