@@ -1,6 +1,6 @@
 /* How far from the training nodes a value's rows still count: walked from the logits to the features.
  *
- * Arithmetic on a program; partition/part/reach.h has the nodes' distances.
+ * Arithmetic on a program; partition/methods/reach.h has the nodes' distances.
  */
 #include "models/program/op.h"
 #include "models/program/program.h"

@@ -15,7 +15,6 @@
 #include <string.h>
 
 #define BATCH_MOST ((int64_t)1 << 18) /* edges: readers that share a batch out to threads wait once for each */
-#define SPARE_MOST 4096
 
 struct build {
     int64_t n_node;
@@ -64,15 +63,13 @@ static bool put(struct build *build, int64_t to, int64_t from, struct edge_value
         row_build_count(&build->entries, to);
         return true;
     }
-    uint32_t low = (uint32_t)values.row;
-    if (build->weighted) {
-        memcpy(&low, &values.weight, sizeof low);
-    }
-    bool plain = build->relations == NULL && !build->weighted && !build->featured;
-    uint64_t key = build->relations != NULL ? (uint64_t)values.type << 32 | (uint64_t)from
-                   : plain                  ? (uint64_t)from
-                                            : (uint64_t)from << 32 | low;
-    return row_build_add(&build->entries, to, key);
+    uint32_t source = (uint32_t)from, row = (uint32_t)values.row;
+    uint16_t type = (uint16_t)values.type;
+    const struct row_pairs entry = {.source = &source,
+                                    .type = build->types != NULL ? &type : NULL,
+                                    .weight = build->weights != NULL ? &values.weight : NULL,
+                                    .row = build->edge_row != NULL ? &row : NULL};
+    return row_build_add(&build->entries, to, row_pairs_key(entry, 0));
 }
 
 /* An edge and, if the graph is made undirected, its reverse. The inverse of a typed loop is an edge of its own. A
@@ -176,58 +173,6 @@ static void loops_put(struct build *build)
     for (int64_t v = 0; v < build->n_node; v++) {
         if (!build->has_loop[v]) {
             build->n_loop_in += put(build, v, v, (struct edge_values){.weight = 1.0f, .row = build->n_edge_row + v});
-        }
-    }
-}
-
-/* Ascending, in place: radix exchange from the highest bit down, until the stack has room to sort with. Depth is at
- * most 32, whatever the data. */
-static void sort(uint32_t *at, int64_t n, uint32_t bit)
-{
-    if (n <= SPARE_MOST) {
-        uint32_t spare[SPARE_MOST];
-        sources_sort(at, n, spare);
-        return;
-    }
-    if (bit == 0) {
-        return;
-    }
-    int64_t low = 0, high = n;
-    while (low < high) {
-        if ((at[low] & bit) == 0) {
-            low++;
-        } else {
-            uint32_t value = at[--high];
-            at[high] = at[low];
-            at[low] = value;
-        }
-    }
-    sort(at, low, bit >> 1);
-    sort(at + low, n - low, bit >> 1);
-}
-
-static bool ascending(const uint32_t *at, int64_t n)
-{
-    for (int64_t i = 1; i < n; i++) {
-        if (at[i - 1] > at[i]) {
-            return false;
-        }
-    }
-    return true;
-}
-
-static void rows_sort(struct build *build)
-{
-    uint32_t top = (uint32_t)1 << 31;
-    while (top > 1 && (top & (uint32_t)(build->n_node - 1)) == 0) {
-        top >>= 1;
-    }
-#pragma omp parallel for schedule(dynamic, 1024) if (build->entries.n_entry > ROWS_PARALLEL_LEAST)
-    for (int64_t row = 0; row < build->n_node; row++) {
-        uint32_t *at = build->indices + build->indptr[row];
-        int64_t n = build->indptr[row + 1] - build->indptr[row];
-        if (!ascending(at, n)) {
-            sort(at, n, top);
         }
     }
 }
@@ -373,22 +318,19 @@ static enum status rows_finish(struct build *build, const char *feature_file, co
                                int64_t *n_kept_out)
 {
     enum status status = STATUS_OK;
+    row_pairs_sort(build->n_node, build->indptr, build->entries.out);
     if (build->relations != NULL) {
-        row_pairs_sort(build->n_node, build->indptr, build->entries.out);
         relations_rows_unique(build->n_node, build->indptr, build->indices, build->types);
         *n_kept_out = build->indptr[build->n_node] / (build->undirected ? 2 : 1);
         return STATUS_OK;
     }
     int64_t n_loop = 0;
     if (build->weighted) {
-        row_pairs_sort(build->n_node, build->indptr, build->entries.out);
         n_loop = weights_rows_unique(build->n_node, build->indptr, build->indices, build->weights);
     } else if (build->featured) {
-        row_pairs_sort(build->n_node, build->indptr, build->entries.out);
         status = edge_features_rows_unique(feature_file, out, build->indptr, build->indices, build->edge_row,
                                            &n_loop);
     } else {
-        rows_sort(build);
         n_loop = rows_unique(build);
     }
     int64_t n_edge = build->indptr[build->n_node];

@@ -12,7 +12,7 @@ static inline uint32_t scatter(uint32_t label, uint32_t salt)
     return x ^ x >> 16;
 }
 
-/* Entries ahead of which an edge's other end, and then what is counted for its label, is fetched. */
+/* How many entries ahead the label of an edge's other end is fetched, and then the count of that label. */
 #define LABELS_AHEAD 32
 #define COUNTS_AHEAD 12
 

@@ -153,7 +153,7 @@ void part_sizes_release(struct part_sizes *sizes, int32_t n_part);
  *
  *   owns    borrows dataset and partition until part_encoder_close; NULL may be closed
  *   errors  STATUS_NOMEM
- *   cost    n_node × 8 bytes; with features of edges 4 for each row of the file; where the graph is not symmetric
+ *   cost    n_node × 4 bytes; with features of edges 4 for each row of the file; where the graph is not symmetric
  *           also a scan of all edges, and for each edge out of a part 4 bytes (typed: 6, with weights or features:
  *           8), of as many parts at once as hold a quarter of all edges
  */
@@ -166,8 +166,8 @@ void part_encoder_close(struct part_encoder *encoder);
  *
  *   owns    the caller owns *bytes_out (memory_acquire, MEMORY_OTHER, *n_out × 1)
  *   errors  STATUS_NOMEM
- *   cost    edges, payload rows and features of this part; where the graph is not symmetric also at most 18 scans of
- *           all edges for all parts, asked for in ascending order
+ *   cost    edges, payload rows and features of this part, 4 bytes for each of its edges; where the graph is not
+ *           symmetric also at most 18 scans of all edges for all parts, asked for in ascending order
  */
 enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void **bytes_out, size_t *n_out);
 

@@ -11,6 +11,7 @@
 
 #include "partition/part/out_edges.h"
 #include "partition/part/part_format.h"
+#include "partition/rows/row_pairs.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -83,8 +84,8 @@ enum status side_tables_open(const struct dataset *dataset, const struct partiti
 void side_tables_close(struct side_tables *tables);
 
 /* Count one direction of a part: its blocks, their sizes, the nodes it takes. `out_edges` has the part gathered (OUT
- * alone). keeps: what side_write needs, 4 bytes for each edge. A bit for each node of the graph is
- * read and written.
+ * alone). keeps: what side_write needs, 4 bytes for each edge. A bit for each node
+ * of the graph is read and written.
  *
  *   owns    the caller owns *out, gives it back with side_release, also after a failure
  *   errors  STATUS_NOMEM
@@ -111,5 +112,85 @@ void side_edge_rows_clear(const struct side_tables *tables, const struct side *s
 /* Write the direction's sections into the part's zeroed bytes, laid out as the header says. errors  STATUS_NOMEM */
 enum status side_write(const struct side_tables *tables, struct side *side, const struct part_header *header,
                        void *bytes);
+
+/* --- what counting and writing share --- */
+
+/* Row r's neighbours. */
+static inline void side_row(const struct side *side, int64_t r, const uint32_t **first, const uint32_t **end)
+{
+    int64_t i = side->direction == PART_DIRECTION_IN ? side->node[r] : side->row_first + r;
+    *first = side->indices + side->indptr[i];
+    *end = side->indices + side->indptr[i + 1];
+}
+
+/* The part that a place lies in. */
+static inline int32_t side_part_of(const struct side_tables *tables, uint32_t place)
+{
+    int32_t part = tables->part[place >> tables->shift];
+    while (place >= tables->partition->part_begin[part + 1]) {
+        part++;
+    }
+    return part;
+}
+
+/* A chunk's cursors, by part. */
+static inline struct side_cursor *side_cursors(const struct side_tables *tables, const struct side *side,
+                                               int32_t chunk)
+{
+    return side->cursor + chunk * (int64_t)tables->partition->n_part;
+}
+
+/* Is the side worth several threads? */
+static inline bool side_is_large(const struct side *side)
+{
+    return side->chunk[side->n_chunk].edge > ROWS_PARALLEL_LEAST;
+}
+
+/* The bits of the 64 places around this one. */
+static inline uint64_t side_word(const struct side *side, int64_t place)
+{
+    return atomic_load_explicit(&side->taken[place / 64], memory_order_relaxed);
+}
+
+/* Places below this one that are taken. */
+static inline int64_t side_taken_before(const struct side *side, int64_t place)
+{
+    uint64_t below = ((uint64_t)1 << place % 64) - 1;
+    return side->before[place / 64] + __builtin_popcountll(side_word(side, place) & below);
+}
+
+/* The next place from `from` on that is taken; `end` if it is not below that. */
+static inline int64_t side_taken_next(const struct side *side, int64_t from, int64_t end)
+{
+    while (from < end) {
+        uint64_t rest = side_word(side, from) >> from % 64;
+        if (rest != 0) {
+            from += __builtin_ctzll(rest);
+            return from < end ? from : end;
+        }
+        from += 64 - from % 64;
+    }
+    return end;
+}
+
+/* The places of a block's columns: own ones, or those taken from its part. */
+struct side_columns {
+    int64_t begin, end;
+    bool own;
+};
+
+static inline struct side_columns side_columns_of(const struct side_tables *tables, const struct side *side,
+                                                  int32_t b)
+{
+    int32_t part = side->block[b].part;
+    const int64_t *begin = tables->partition->part_begin + part;
+    return (struct side_columns){.begin = begin[0], .end = begin[1], .own = part == side->part};
+}
+
+/* The place of the next column, from this place on. */
+static inline int64_t side_column_next(const struct side *side, const struct side_columns *columns, int64_t from)
+{
+    return columns->own ? from : side_taken_next(side, from, columns->end);
+}
 
 #endif

@@ -17,7 +17,7 @@ struct row_build {
     int64_t n_row;
     int shift; /* a bucket has 2^shift rows, 2^8 at most */
     int64_t n_bucket;
-    int64_t *begin; /* n_bucket + 1: entries of the bucket before; once there is room, the bucket's first entry */
+    int64_t *begin; /* n_bucket + 1: entries of the bucket before; once all are counted, its first entry */
     int64_t *next;  /* n_bucket: where the next entry goes */
     int64_t n_entry;
     struct row_pairs out; /* n_entry */

@@ -3,6 +3,7 @@
 
 #define INSERTION_MOST 24
 #define SOURCES_SMALL 48
+#define SPARE_MOST 4096
 
 static struct row_pairs from(struct row_pairs rows, int64_t first)
 {
@@ -21,57 +22,6 @@ static void insertion_sort(struct row_pairs row, int64_t n)
             row_pairs_put(row, j, row_pairs_key(row, j - 1));
         }
         row_pairs_put(row, j, key);
-    }
-}
-
-/* Ascending, in place: radix exchange from the highest bit down. Depth is at most 64, whatever the data. */
-static void sort(struct row_pairs row, int64_t n, uint64_t bit)
-{
-    if (n <= INSERTION_MOST) {
-        insertion_sort(row, n);
-        return;
-    }
-    if (bit == 0) {
-        return;
-    }
-    int64_t low = 0, high = n;
-    while (low < high) {
-        uint64_t key = row_pairs_key(row, low);
-        if ((key & bit) == 0) {
-            low++;
-        } else {
-            high--;
-            row_pairs_put(row, low, row_pairs_key(row, high));
-            row_pairs_put(row, high, key);
-        }
-    }
-    sort(row, low, bit >> 1);
-    sort(from(row, low), n - low, bit >> 1);
-}
-
-/* The highest bit in which entries out of order differ; 0: they ascend. */
-static uint64_t top_bit(struct row_pairs row, int64_t n)
-{
-    uint64_t differ = 0, first = n > 0 ? row_pairs_key(row, 0) : 0;
-    bool ascending = true;
-    for (int64_t i = 1; i < n; i++) {
-        uint64_t key = row_pairs_key(row, i);
-        differ |= key ^ first;
-        ascending = ascending && row_pairs_key(row, i - 1) <= key;
-    }
-    return ascending ? 0 : (uint64_t)1 << (63 - __builtin_clzll(differ));
-}
-
-void row_pairs_sort(int64_t n_node, const int64_t *indptr, struct row_pairs rows)
-{
-#pragma omp parallel for schedule(dynamic, 1024) if (indptr[n_node] > ROWS_PARALLEL_LEAST)
-    for (int64_t v = 0; v < n_node; v++) {
-        struct row_pairs row = from(rows, indptr[v]);
-        int64_t n = indptr[v + 1] - indptr[v];
-        uint64_t top = top_bit(row, n);
-        if (top != 0) {
-            sort(row, n, top);
-        }
     }
 }
 
@@ -121,5 +71,67 @@ void sources_sort(uint32_t *source, int64_t n, uint32_t *spare)
         sources_insert(source, n);
     } else {
         radix_sort(source, n, spare);
+    }
+}
+
+/* Apart from the recursion, whose frames would all have the spare room. */
+static __attribute__((noinline)) void short_sort(struct row_pairs row, int64_t n)
+{
+    uint32_t spare[SPARE_MOST];
+    if (row_pairs_plain(row)) {
+        sources_sort(row.source, n, spare);
+    } else {
+        insertion_sort(row, n);
+    }
+}
+
+/* Ascending, in place: radix exchange from the highest bit down. Depth is at most 64, whatever the data. */
+static void sort(struct row_pairs row, int64_t n, uint64_t bit)
+{
+    if (n <= (row_pairs_plain(row) ? SPARE_MOST : INSERTION_MOST)) {
+        short_sort(row, n);
+        return;
+    }
+    if (bit == 0) {
+        return;
+    }
+    int64_t low = 0, high = n;
+    while (low < high) {
+        uint64_t key = row_pairs_key(row, low);
+        if ((key & bit) == 0) {
+            low++;
+        } else {
+            high--;
+            row_pairs_put(row, low, row_pairs_key(row, high));
+            row_pairs_put(row, high, key);
+        }
+    }
+    sort(row, low, bit >> 1);
+    sort(from(row, low), n - low, bit >> 1);
+}
+
+/* The highest bit in which entries out of order differ; 0: they ascend. */
+static uint64_t top_bit(struct row_pairs row, int64_t n)
+{
+    uint64_t differ = 0, first = n > 0 ? row_pairs_key(row, 0) : 0;
+    bool ascending = true;
+    for (int64_t i = 1; i < n; i++) {
+        uint64_t key = row_pairs_key(row, i);
+        differ |= key ^ first;
+        ascending = ascending && row_pairs_key(row, i - 1) <= key;
+    }
+    return ascending ? 0 : (uint64_t)1 << (63 - __builtin_clzll(differ));
+}
+
+void row_pairs_sort(int64_t n_node, const int64_t *indptr, struct row_pairs rows)
+{
+#pragma omp parallel for schedule(dynamic, 1024) if (indptr[n_node] > ROWS_PARALLEL_LEAST)
+    for (int64_t v = 0; v < n_node; v++) {
+        struct row_pairs row = from(rows, indptr[v]);
+        int64_t n = indptr[v + 1] - indptr[v];
+        uint64_t top = top_bit(row, n);
+        if (top != 0) {
+            sort(row, n, top);
+        }
     }
 }

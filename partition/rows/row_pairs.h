@@ -1,8 +1,7 @@
-/* Rows of edges with a second number each, in ascending order: by (type, source), (source, weight) or (source, row of
- * features).
+/* Rows of sources, with a second number each or without, in ascending order: by source, (type, source), (source,
+ * weight) or (source, row of features).
  *
- * Sorted in place, as dataset_graph.c sorts rows of sources: a row may be the whole graph. Independent of the meaning
- * of both numbers.
+ * Sorted in place, as a row may be the whole graph. Independent of the meaning of the second number.
  */
 #ifndef PARTITION_ROW_PAIRS_H
 #define PARTITION_ROW_PAIRS_H
@@ -23,13 +22,18 @@ struct row_pairs {
     uint32_t *row; /* of features of edges */
 };
 
+static inline bool row_pairs_plain(struct row_pairs rows)
+{
+    return rows.type == NULL && rows.row == NULL && rows.weight == NULL;
+}
+
 /* The number that entries are ordered by: type, source; source, weight or row; source. */
 static inline uint64_t row_pairs_key(struct row_pairs rows, int64_t i)
 {
     if (rows.type != NULL) {
         return (uint64_t)rows.type[i] << 32 | rows.source[i];
     }
-    if (rows.row == NULL && rows.weight == NULL) {
+    if (row_pairs_plain(rows)) {
         return rows.source[i];
     }
     uint32_t bits;
@@ -43,7 +47,7 @@ static inline void row_pairs_put(struct row_pairs rows, int64_t i, uint64_t key)
     if (rows.type != NULL) {
         rows.type[i] = (uint16_t)high;
         rows.source[i] = low;
-    } else if (rows.row == NULL && rows.weight == NULL) {
+    } else if (row_pairs_plain(rows)) {
         rows.source[i] = low;
     } else {
         memcpy(rows.row != NULL ? &rows.row[i] : (void *)&rows.weight[i], &low, sizeof low);
@@ -54,7 +58,7 @@ static inline void row_pairs_put(struct row_pairs rows, int64_t i, uint64_t key)
 /* Sort a row of sources. shapes  source, spare n */
 void sources_sort(uint32_t *source, int64_t n, uint32_t *spare);
 
-/* Sort each of n_node rows, indptr[v] … indptr[v + 1]. cost  no memory */
+/* Sort each of n_node rows, indptr[v] … indptr[v + 1], on several threads. cost  16 KiB of stack */
 void row_pairs_sort(int64_t n_node, const int64_t *indptr, struct row_pairs rows);
 
 #endif

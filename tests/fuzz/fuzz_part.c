@@ -4,8 +4,8 @@
  * weighted, with features of edges, with embeddings, ordered by hop, with features of halo rows, or none of these. Checksums are not verified, since hardly
  * any input would pass them.
  */
+#include "partition/methods/reach.h"
 #include "partition/part/part_format.h"
-#include "partition/part/reach.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "tests/support/graphs/part_encode.h"

@@ -13,7 +13,7 @@ bool halo_groups(const struct halo *h)
            h->pass->direction != HALO_DIRECTION_RETURN && !aggregate_defs[h->op->aggregate]->sums_in_workspace;
 }
 
-/* The block of own part i with own part j; its pair is -1 where there is none. */
+/* The block of own part i with own part j; its pair is -1 where they share no edge. */
 static struct pin block_pin(const struct halo *h, int32_t i, int32_t j)
 {
     struct pin pin = pin_open(h->trainer, h->step, PIN_USE_BLOCK);

@@ -1,7 +1,7 @@
 #include "tests/support/graphs/cut_graph.h"
 #include "tests/support/graphs/part_encode.h"
 
-#include "partition/part/reach.h"
+#include "partition/methods/reach.h"
 #include "protocol/base/memory.h"
 
 #include <criterion/criterion.h>

@@ -1,6 +1,6 @@
 #include "trainerd/coordinator/plan/prune.h"
 
-#include "partition/part/reach.h"
+#include "partition/methods/reach.h"
 
 #define LEFT_OUT_LEAST 0.1
 

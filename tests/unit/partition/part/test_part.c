@@ -1,7 +1,7 @@
 /* Parts against the graph they were cut from, and against what was planned of them. That no edge or feature is lost or
  * moved is asked by gradient/: a trainer's parts give the gradients of the whole graph. */
+#include "partition/methods/reach.h"
 #include "partition/part/part.h"
-#include "partition/part/reach.h"
 #include "protocol/base/memory.h"
 #include "protocol/job/job.h"
 #include "tests/support/graphs/cut_graph.h"

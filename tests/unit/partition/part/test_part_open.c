@@ -1,6 +1,6 @@
 /* Encoded parts that are not what they say: each is refused, and the reason names the place and what was expected. */
+#include "partition/methods/reach.h"
 #include "partition/part/part_format.h"
-#include "partition/part/reach.h"
 #include "protocol/base/memory.h"
 #include "tests/support/graphs/part_encode.h"
 #include "tests/support/graphs/tiny_graph.h"

@@ -93,7 +93,7 @@ Test(row_build, rows_have_the_entries_that_were_added_in_any_order)
     agrees(700, 0, PLAIN);
 }
 
-/* Node v of the first ones has v² + 20 · v in-edges, of which some repeat. */
+/* Node v of the first ones has v² + 20 · v in-edges, some of them twice. */
 Test(row_build, rows_of_a_data_set_ascend_without_repeats_however_long_they_are)
 {
     enum { NODES = 70000, ROWS = 80 };

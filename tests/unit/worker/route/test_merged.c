@@ -2,7 +2,7 @@
 #include "worker/route/merged.h"
 #include "worker/state/trainer_state.h"
 
-#include "partition/part/reach.h"
+#include "partition/methods/reach.h"
 #include "tests/support/graphs/cut_graph.h"
 
 #include <criterion/criterion.h>

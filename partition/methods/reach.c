@@ -1,4 +1,4 @@
-#include "partition/part/reach.h"
+#include "partition/methods/reach.h"
 
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"

@@ -1,5 +1,5 @@
 /* Hops to the training nodes, counted on graphs small enough to count by hand, and the order made of them. */
-#include "partition/part/reach.h"
+#include "partition/methods/reach.h"
 #include "tests/support/graphs/tiny_graph.h"
 
 #include <criterion/criterion.h>
