@@ -155,8 +155,10 @@ def train_child(program: str, graph: Path, model: str, start: Path, n_epoch: int
         of = torch.from_numpy(value.copy())
         own.data = (of.t().contiguous() if program != "pyg" and model == "gcn" and of.dim() == 2 else of).reshape(own.shape)
     if program == "sar":
+        import dgl
         import sar
         sar.patch_dgl()
+        dgl.nn.pytorch.conv.gatconv.edge_softmax = sar.edge_softmax # sar's patch takes another class than its graphs have
         sar.initialize_comms(rank, n_worker, "127.0.0.1", "gloo")
         part = sar.load_dgl_partition_data(str(sar_parts / "speed.json"), rank, torch.device("cpu"))
         pick = lambda name: sar.suffix_key_lookup(part.node_features, name)

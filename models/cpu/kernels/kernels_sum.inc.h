@@ -117,69 +117,59 @@ INLINE const void *source_row(const struct cpu_sum *s, int64_t row, int64_t colu
     return bf16 ? (const void *)((const uint16_t *)s->x + at) : (const void *)((const float *)s->x + at);
 }
 
-/* acc += Σ weight · x over edges begin … end-1, edge by edge, each one fma (without weights: one addition). */
-INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
-                      const int n_vector, const struct sum_case is, const bool bordered, const bool whole,
-                      lane_mask mask, vector *acc)
+/* acc += weight · x of an edge, one fma (without weights: one addition). */
+INLINE void sum_edge(const struct cpu_sum *s, int64_t e, int64_t column, int64_t n_column, const int n_vector,
+                     const struct sum_case is, const bool bordered, const bool whole, lane_mask mask, vector *acc)
 {
     const enum cpu_weight kind = is.kind;
-    for (int64_t e = begin; e < end; e++) {
-        int64_t ahead = e + PREFETCH_EDGES(n_vector);
-        ahead = ahead < s->n_edge - 1 ? ahead : s->n_edge - 1;
-        const void *far = source_row(s, edge_column(s, bordered, ahead), column, is.bf16);
-        if (is.bf16) {
-            prefetch_bf16(far, n_vector, n_column);
-        } else {
-            prefetch_row(far, n_vector, n_column);
-        }
-        prefetch_weight(s, kind, bordered, ahead);
-        const void *row = source_row(s, edge_column(s, bordered, e), column, is.bf16);
-        vector weight = vector_set(edge_weight(s, kind, bordered, e));
-        for (int v = 0; v < n_vector; v++) {
-            vector value = is.bf16 ? last_load_bf16(row, v, n_vector, n_column, whole)
-                                   : last_load(row, v, n_vector, whole, mask);
-            acc[v] = kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
-        }
+    int64_t ahead = e + PREFETCH_EDGES(n_vector);
+    ahead = ahead < s->n_edge - 1 ? ahead : s->n_edge - 1;
+    const void *far = source_row(s, edge_column(s, bordered, ahead), column, is.bf16);
+    if (is.bf16) {
+        prefetch_bf16(far, n_vector, n_column);
+    } else {
+        prefetch_row(far, n_vector, n_column);
+    }
+    prefetch_weight(s, kind, bordered, ahead);
+    const void *row = source_row(s, edge_column(s, bordered, e), column, is.bf16);
+    vector weight = vector_set(edge_weight(s, kind, bordered, e));
+    for (int v = 0; v < n_vector; v++) {
+        vector value = is.bf16 ? last_load_bf16(row, v, n_vector, n_column, whole)
+                               : last_load(row, v, n_vector, whole, mask);
+        acc[v] = kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
     }
 }
 
-/* The first border from edge e on, or end. */
-INLINE int64_t border_from(const struct cpu_sum *s, int64_t e, int64_t end)
+/* Likewise of edges begin … end-1, one after another. */
+INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
+                      const int n_vector, const struct sum_case is, const bool whole, lane_mask mask, vector *acc)
 {
-    while (e < end && (s->cols[e] & DEVICE_BORDER) == 0) {
-        e++;
+    for (int64_t e = begin; e < end; e++) {
+        sum_edge(s, e, column, n_column, n_vector, is, false, whole, mask, acc);
     }
-    return e;
 }
 
-/* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. What is summed
- * lies in memory meanwhile, and leaves the registers to what is being added. */
+/* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. Without a branch,
+ * which would be mispredicted at each border of short runs: an edge adds the part so far, or does not. -0 + x is x,
+ * whatever x is. */
 INLINE void sum_bordered_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
                                const int n_vector, const struct sum_case is, const bool whole, lane_mask mask,
                                vector *acc)
 {
-    float sum[VECTORS_MAX * LANES];
-    int64_t stop = border_from(s, begin, end);
-    sum_edges(s, begin, stop, column, n_column, n_vector, is, true, whole, mask, acc);
-    if (stop == end) {
-        return;
+    vector sum[VECTORS_MAX];
+    for (int v = 0; v < n_vector; v++) {
+        sum[v] = vector_set(-0.0f);
+    }
+    for (int64_t e = begin; e < end; e++) {
+        lane_mask border = mask_first((s->cols[e] & DEVICE_BORDER) != 0 ? LANES : 0);
+        for (int v = 0; v < n_vector; v++) {
+            sum[v] = vector_add_where(border, sum[v], acc[v]);
+            acc[v] = vector_zero_where(border, acc[v]);
+        }
+        sum_edge(s, e, column, n_column, n_vector, is, true, whole, mask, acc);
     }
     for (int v = 0; v < n_vector; v++) {
-        vector_store(sum + v * LANES, acc[v]);
-    }
-    while (stop < end) {
-        int64_t first = stop;
-        stop = border_from(s, first + 1, end);
-        for (int v = 0; v < n_vector; v++) {
-            acc[v] = vector_set(0.0f);
-        }
-        sum_edges(s, first, stop, column, n_column, n_vector, is, true, whole, mask, acc);
-        for (int v = 0; v < n_vector; v++) {
-            vector_store(sum + v * LANES, vector_add(vector_load(sum + v * LANES), acc[v]));
-        }
-    }
-    for (int v = 0; v < n_vector; v++) {
-        acc[v] = vector_load(sum + v * LANES);
+        acc[v] = vector_add(sum[v], acc[v]);
     }
 }
 
@@ -212,7 +202,7 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
     if (bordered) {
         sum_bordered_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, whole, mask, acc);
     } else {
-        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, false, whole, mask, acc);
+        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, whole, mask, acc);
     }
     for (int v = 0; v < n_vector; v++) {
         if (s->apart) {
@@ -244,6 +234,9 @@ INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, in
     }
 }
 
+/* Bordered sums take two registers per vector of columns. */
+#define BORDERED_MAX (VECTORS_MAX / 2)
+
 /* The loops above for each number of vectors, kind of weight and type of x, unrolled by the compiler. */
 #define SUM_FUNCTIONS(n_vector, kind, bf16)                                                                          \
     TARGET static void sum_rows_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t first, int64_t end,    \
@@ -254,7 +247,9 @@ INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, in
     TARGET static void sum_bordered_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t first,             \
                                                                  int64_t end, int64_t column, int64_t n_column)      \
     {                                                                                                                \
-        sum_each_row(s, first, end, column, n_column, n_vector, (struct sum_case){kind, bf16}, true);                \
+        if (n_vector <= BORDERED_MAX) {                                                                              \
+            sum_each_row(s, first, end, column, n_column, n_vector, (struct sum_case){kind, bf16}, true);            \
+        }                                                                                                            \
     }                                                                                                                \
     TARGET static void sum_piece_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t begin, int64_t end,   \
                                                               int64_t column, int64_t n_column, float *partial)      \
@@ -266,9 +261,9 @@ INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, in
             acc[v] = vector_set(0.0f);                                                                               \
         }                                                                                                            \
         if (n_column == (n_vector)*LANES) {                                                                          \
-            sum_edges(s, begin, end, column, n_column, n_vector, is, false, true, mask, acc);                        \
+            sum_edges(s, begin, end, column, n_column, n_vector, is, true, mask, acc);                               \
         } else {                                                                                                     \
-            sum_edges(s, begin, end, column, n_column, n_vector, is, false, false, mask, acc);                       \
+            sum_edges(s, begin, end, column, n_column, n_vector, is, false, mask, acc);                              \
         }                                                                                                            \
         for (int v = 0; v < n_vector; v++) {                                                                         \
             last_store(partial, v, n_vector, false, mask, acc[v]);                                                   \
@@ -324,10 +319,11 @@ static int64_t smaller(int64_t a, int64_t b)
 TARGET static void sum_rows(const struct cpu_sum *s, int64_t first, int64_t end)
 {
     /* Several passes over the columns take turns on a few rows, whose edges and prefetched lines are still near. */
-    int64_t step = s->n_column <= VECTORS_MAX * LANES ? end - first : 8, end_column = s->column + s->n_column;
+    const int most = s->bordered ? BORDERED_MAX : VECTORS_MAX;
+    int64_t step = s->n_column <= most * LANES ? end - first : 8, end_column = s->column + s->n_column;
     for (int64_t r = first; r < end; r += step) {
         for (int64_t column = s->column, width; column < end_column; column += width) {
-            int n_vector = sum_vectors(end_column - column, VECTORS_MAX);
+            int n_vector = sum_vectors(end_column - column, most);
             const struct sum_functions *functions = &sum_functions[s->x_is_bf16][s->kind][n_vector];
             width = smaller(n_vector * LANES, end_column - column);
             (s->bordered ? functions->bordered : functions->rows)(s, r, smaller(r + step, end), column, width);

@@ -66,6 +66,17 @@ INLINE void vector_store_mask(float *to, lane_mask mask, vector value)
     _mm512_mask_storeu_ps(to, mask, value);
 }
 
+/* a + b in the lanes of a mask, else a; 0 in them, else a */
+INLINE vector vector_add_where(lane_mask mask, vector a, vector b)
+{
+    return _mm512_mask_add_ps(a, mask, a, b);
+}
+
+INLINE vector vector_zero_where(lane_mask mask, vector a)
+{
+    return _mm512_maskz_mov_ps((lane_mask)~mask, a);
+}
+
 /* a where x > 0, else b */
 INLINE vector vector_select_positive(vector x, vector a, vector b)
 {

@@ -97,6 +97,25 @@ INLINE vector select_bits(places bits, vector a, vector b)
     return (vector)(((places)a & bits) | ((places)b & ~bits));
 }
 
+/* a + b in the lanes of a mask, else a; 0 in them, else a */
+INLINE vector vector_add_where(lane_mask mask, vector a, vector b)
+{
+    EACH_LANE(i)
+    {
+        a[i] = i < mask ? a[i] + b[i] : a[i];
+    }
+    return a;
+}
+
+INLINE vector vector_zero_where(lane_mask mask, vector a)
+{
+    EACH_LANE(i)
+    {
+        a[i] = i < mask ? 0.0f : a[i];
+    }
+    return a;
+}
+
 /* a where x > 0, else b */
 INLINE vector vector_select_positive(vector x, vector a, vector b)
 {
