@@ -46,7 +46,7 @@ endif
 ifeq ($(VARIANT),release)
 $(TESTS_OBJECTS): CFLAGS += -g1 -O1
 $(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -g1
-$(BUILD)/obj/protocol/job/toml.cpp.o: CXXFLAGS += -g1 -O1
+$(BUILD)/obj/protocol/toml/toml.cpp.o: CXXFLAGS += -g1 -O1
 endif
 # No fuzzer spends time in models, and only fuzz_head in worker.
 ifeq ($(VARIANT),fuzz)

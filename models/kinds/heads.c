@@ -4,14 +4,14 @@
 
 #include <stdio.h>
 
-static bool is_last(const struct job *job, int layer)
+bool is_last_layer(const struct job *job, int layer)
 {
     return layer == job->model.layers - 1 && job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_NONE;
 }
 
 int64_t attention_heads(const struct job *job, int layer)
 {
-    return is_last(job, layer) ? job->model.out_heads : job->model.heads;
+    return is_last_layer(job, layer) ? job->model.out_heads : job->model.heads;
 }
 
 int head_param(struct program *program, int64_t n_head, int64_t n_column, const char *format, int layer)
@@ -29,7 +29,7 @@ int edge_param(struct program *program, int64_t f, double bound, int layer)
 
 int heads_join(const struct model *model, int layer, int y, int64_t n_head)
 {
-    return is_last(model->job, layer) && n_head > 1 ? program_head_mean(model->program, y, n_head) : y;
+    return is_last_layer(model->job, layer) && n_head > 1 ? program_head_mean(model->program, y, n_head) : y;
 }
 
 int heads_end(const struct model *model, int layer, int y, int64_t n_head)

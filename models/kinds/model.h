@@ -8,16 +8,25 @@
 
 #include "models/program/program.h"
 #include "protocol/job/job.h"
+#include "protocol/vertex/trace.h"
 
 #include <stdbool.h>
 #include <stdint.h>
+
+/* A vertex program that is being built. */
+struct vertex_build {
+    struct vertex_tree tree;
+    enum status status; /* of the first mistake */
+    bool needs_dense;   /* it reads the features otherwise than linear maps do */
+};
 
 struct model {
     const struct job *job;
     const struct program_input *input;
     struct program *program;
-    int n_first;      /* parameters before the second layer: those with weight decay for train.decay = "first" */
-    char layers[256]; /* names of the layers so far, "convs.0, convs.1"; cut where there are more */
+    int n_first; /* parameters before the second layer: those with weight decay for train.decay = "first" */
+    struct vertex_build *build; /* model.kind = "program" */
+    char layers[256];           /* names of the layers so far, "convs.0, convs.1"; cut where there are more */
 };
 
 /* The builders, <builder>_model of every row of model_kinds.def. A builder emits the whole program; the last op makes
@@ -93,6 +102,9 @@ int named_param(struct program *program, int64_t rows, int64_t columns, double b
  * √(6/(rows + columns)). */
 double linear_bound(int64_t fan_in);
 double glorot_bound(int64_t rows, int64_t columns);
+
+/* Does this layer make the logits? Not under jumping knowledge, whose own linear map does. */
+bool is_last_layer(const struct job *job, int layer);
 
 /* Heads of this layer: model.out_heads in the last one, else model.heads. An attention layer's f_out is per head. */
 int64_t attention_heads(const struct job *job, int layer);

@@ -1,5 +1,6 @@
 #include "protocol/base/mistakes.h"
 
+#include <ctype.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -31,4 +32,57 @@ enum status mistakes_end(struct mistakes *mistakes)
                  mistakes->n_left_out, mistakes->n_left_out == 1 ? "" : "s");
     }
     return status_fail_lines(mistakes->status, mistakes->text);
+}
+
+/* --- names --- */
+
+static int least_of(int a, int b)
+{
+    return a < b ? a : b;
+}
+
+int name_distance(const char *a, const char *b)
+{
+    enum { MOST = 40 };
+    int n_a = (int)strlen(a), n_b = (int)strlen(b);
+    if (n_a > MOST || n_b > MOST) {
+        return MOST;
+    }
+    int edits[MOST + 1][MOST + 1];
+    for (int i = 0; i <= n_a; i++) {
+        for (int j = 0; j <= n_b; j++) {
+            if (i == 0 || j == 0) {
+                edits[i][j] = i + j;
+                continue;
+            }
+            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
+            int best = least_of(edits[i - 1][j], edits[i][j - 1]) + 1;
+            best = least_of(best, edits[i - 1][j - 1] + (x != y));
+            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2])) {
+                best = least_of(best, edits[i - 2][j - 2] + 1);
+            }
+            edits[i][j] = best;
+        }
+    }
+    return edits[n_a][n_b];
+}
+
+int name_slip(const char *name)
+{
+    size_t n = strlen(name);
+    return n < 6 ? 1 : n < 9 ? 2 : 3;
+}
+
+void nearest_init(const char *name, struct nearest *out)
+{
+    *out = (struct nearest){.name = name, .distance = name_slip(name) + 1};
+}
+
+void nearest_offer(struct nearest *nearest, const char *offered)
+{
+    int distance = name_distance(nearest->name, offered);
+    if (distance < nearest->distance) {
+        nearest->distance = distance;
+        nearest->best = offered;
+    }
 }

@@ -1,12 +1,13 @@
 /* The job file: TOML text to a checked struct job, and back to canonical text.
  *
  * job_keys.def has everything about a key, and the struct below is made from it. TOML is read only through
- * protocol/job/toml.h. Rules that need the data belong to the data's reader.
+ * protocol/toml/toml.h. Rules that need the data belong to the data's reader.
  */
 #ifndef PROTOCOL_JOB_H
 #define PROTOCOL_JOB_H
 
 #include "protocol/base/status.h"
+#include "protocol/vertex/trace.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -44,6 +45,27 @@ JOB_LISTS(JOB_ENUM)
 /* The value of a JOB_INT_OR key that is a choice of its list. */
 #define JOB_WORD(choice) (-1 - (int64_t)(choice))
 
+/* Facts of a model kind (model_kinds.h). */
+struct model_kind {
+    bool weighs;      /* its definition has edge weights: dataset.edge_weights = "auto" uses existing ones */
+    bool needs_types; /* types of edges */
+    bool adds_loops;  /* its definition adds a self loop to every node: what dataset.self_loops = "auto" means */
+    /* independent layers: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
+    bool is_stack;
+    /* its aggregates are sums of neighbours' rows, each times a factor of its edge (sage: except the maximum) */
+    bool is_sum;
+    /* its attention reads features of edges where the graph has them (dataset.edge_features) */
+    bool takes_edge_features;
+    uint64_t keys; /* MODEL_KEY of each option that only kinds that name it take */
+};
+
+/* The vertex program of a job with model.kind = "program". */
+struct job_program {
+    char text[VERTEX_TEXT_MOST + 1]; /* "": it is still in the file that model.program names */
+    struct vertex_args args;         /* [model.args] */
+    struct model_kind kind;          /* what the text needs of the data */
+};
+
 /* The checked job. Text values end in NUL; choices hold a JOB_<LIST>_<NAME>. */
 struct job {
 #define JOB_SECTION_BEGIN(section, help) struct job_##section section;
@@ -57,6 +79,7 @@ struct job {
 #define JOB_CHOICE(section, key, list, default_, help)
 #define JOB_CHOICES(section, key, list, help)
 #include "protocol/job/job_keys.def"
+    struct job_program program;
 };
 
 /* Every key at its default. */
@@ -72,10 +95,27 @@ void job_defaults(struct job *out);
 enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out);
 
 /* The same from an open file, from its beginning, wherever its offset is / from memory; `origin` stands for the
- * file's name in messages. */
+ * file's name in messages. model.program is the program's text then, and no file's name. */
 enum status job_load_file(int file, const char *origin, const char *const *set, size_t n_set, struct job *out);
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out);
+
+/* As job_load_text, but for a job of this process's user: the file that model.program names is read into the job, as
+ * job_load does; a path is relative to the working directory. */
+enum status job_load_own(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
+                         struct job *out);
+
+/* The file that model.program of these texts names; "": it is no program, or the text itself. Mistakes are left to
+ * job_load_text. */
+void job_program_name(const char *text, size_t n_bytes, const char *const *set, size_t n_set,
+                      char out[JOB_TEXT_BYTES]);
+
+/* Read such a file.
+ * errors  STATUS_NO_INPUT no such file; STATUS_CONFIG a folder, more than VERTEX_TEXT_MOST bytes, a NUL, nothing */
+enum status job_program_file(const char *path, char text[VERTEX_TEXT_MOST + 1]);
+
+/* Check a program's text, as far as no data is needed, and fill in job->program.kind. Messages name `origin`. */
+enum status job_program_check(struct job *job, const char *origin);
 
 /* Replace "~" and "~/" at the beginning of paths by this process's home folder ($HOME): in all paths but output.dir,
  * which the daemon has to know, and workers.program, which is a path of another machine. job_home_path: in one path;

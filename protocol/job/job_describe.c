@@ -1,7 +1,7 @@
 /* The key reference, made from the list: plain for a terminal, markdown for configs/README.md. */
 #include "protocol/job/job.h"
 #include "protocol/job/job_keys.h"
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,7 +2,7 @@
 #include "protocol/base/memory.h"
 #include "protocol/job/job.h"
 #include "protocol/job/model_kinds.h"
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 
 #include <stdio.h>
 #include <stdlib.h>

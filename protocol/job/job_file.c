@@ -49,7 +49,11 @@ static enum status read_all(int fd, const char *path, char *text, size_t capacit
     return status_fail(STATUS_CONFIG, "'%s' has more than %zu bytes", path, capacity - 1);
 }
 
-enum status job_load_file(int file, const char *origin, const char *const *set, size_t n_set, struct job *out)
+typedef enum status load_function(const char *text, size_t n_bytes, const char *origin, const char *const *set,
+                                  size_t n_set, struct job *out);
+
+static enum status load_from(int file, const char *origin, const char *const *set, size_t n_set, load_function *load,
+                             struct job *out)
 {
     size_t capacity = JOB_FILE_MOST_BYTES + 1, n = 0;
     enum status status = check_file(file, origin);
@@ -59,20 +63,62 @@ enum status job_load_file(int file, const char *origin, const char *const *set, 
     char *text = memory_alloc(capacity, 1);
     status = read_all(file, origin, text, capacity, &n);
     if (status == STATUS_OK) {
-        status = job_load_text(text, n, origin, set, n_set, out);
+        status = load(text, n, origin, set, n_set, out);
     }
     free(text);
     return status;
 }
 
+enum status job_load_file(int file, const char *origin, const char *const *set, size_t n_set, struct job *out)
+{
+    return load_from(file, origin, set, n_set, job_load_text, out);
+}
+
+/* Without O_NONBLOCK opening a FIFO waits for its writer. */
+static int open_file(const char *path)
+{
+    return open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+}
+
 enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out)
 {
-    /* Without O_NONBLOCK opening a FIFO waits for its writer. */
-    int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+    int fd = open_file(path);
     if (fd < 0) {
         return status_fail(STATUS_NO_INPUT, "cannot open job file '%.512s': %s", path, strerror(errno));
     }
-    enum status status = job_load_file(fd, path, set, n_set, out);
+    enum status status = load_from(fd, path, set, n_set, job_load_own, out);
+    close(fd);
+    return status;
+}
+
+/* Its text, which is not empty and has no NUL. */
+static enum status read_program(int fd, const char *path, char text[VERTEX_TEXT_MOST + 1])
+{
+    size_t n = 0;
+    enum status status = check_file(fd, path);
+    if (status == STATUS_OK) {
+        status = read_all(fd, path, text, VERTEX_TEXT_MOST + 1, &n);
+    }
+    if (status == STATUS_OK && (n == 0 || strlen(text) < n)) {
+        return status_fail(STATUS_CONFIG, "'%.512s' is %s; expected a program", path, n == 0 ? "empty" : "no text");
+    }
+    return status;
+}
+
+enum status job_program_file(const char *path, char text[VERTEX_TEXT_MOST + 1])
+{
+    char whole[JOB_TEXT_BYTES];
+    snprintf(whole, sizeof whole, "%s", path);
+    enum status status = job_home_path("model.program", whole);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int fd = open_file(whole);
+    if (fd < 0) {
+        return status_fail(STATUS_NO_INPUT, "model.program: cannot open '%.512s': %s", whole, strerror(errno));
+    }
+    memset(text, 0, VERTEX_TEXT_MOST + 1);
+    status = read_program(fd, whole, text);
     close(fd);
     return status;
 }

@@ -1,5 +1,7 @@
 #include "protocol/job/job_hints.h"
 
+#include "protocol/base/mistakes.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -73,11 +75,11 @@ static bool key_of_alias(const char *name, char out[JOB_HINT_BYTES], const struc
 /* A key of the same section wins over one as near elsewhere. */
 static const struct job_key *key_nearest(const char *section, const char *name)
 {
-    int best = 2 * job_name_slip(name) + 2;
+    int best = 2 * name_slip(name) + 2;
     const struct job_key *nearest = NULL;
     for (int i = 0; i < JOB_KEY_N; i++) {
         bool here = strcmp(job_keys[i].section, section) == 0;
-        int distance = 2 * job_name_distance(name, job_keys[i].name) + (here ? 0 : 1);
+        int distance = 2 * name_distance(name, job_keys[i].name) + (here ? 0 : 1);
         if (distance < best) {
             best = distance;
             nearest = &job_keys[i];
@@ -118,24 +120,21 @@ static const char *section_of_alias(const char *name)
 
 const char *job_hint_section(const char *name, char out[JOB_HINT_BYTES])
 {
-    int best = job_name_slip(name) + 1;
-    const char *nearest = section_of_alias(name);
+    const char *alias = section_of_alias(name);
+    struct nearest nearest;
+    nearest_init(name, &nearest);
     size_t at = (size_t)snprintf(out, JOB_HINT_BYTES, "expected one of");
     for (int i = 0; i < job_n_section; i++) {
-        if (strcmp(job_sections[i].name, JOB_TOP_SECTION) == 0) {
-            continue;
-        }
-        at += (size_t)snprintf(out + at, JOB_HINT_BYTES - at, " [%s]", job_sections[i].name);
-        int distance = job_name_distance(name, job_sections[i].name);
-        if (distance < best && section_of_alias(name) == NULL) {
-            best = distance;
-            nearest = job_sections[i].name;
+        if (strcmp(job_sections[i].name, JOB_TOP_SECTION) != 0) {
+            at += (size_t)snprintf(out + at, JOB_HINT_BYTES - at, " [%s]", job_sections[i].name);
+            nearest_offer(&nearest, job_sections[i].name);
         }
     }
-    if (nearest != NULL) {
-        snprintf(out, JOB_HINT_BYTES, "did you mean [%s]?", nearest);
+    const char *meant = alias != NULL ? alias : nearest.best;
+    if (meant != NULL) {
+        snprintf(out, JOB_HINT_BYTES, "did you mean [%s]?", meant);
     }
-    return nearest;
+    return meant;
 }
 
 /* Are both equal except for case and the characters between words? */
@@ -154,8 +153,8 @@ static bool is_same_word(const char *word, const char *text)
 
 void job_hint_choice(const struct job_key *key, const char *text, char out[JOB_HINT_BYTES])
 {
-    int best = job_name_slip(text) + 1;
-    const char *nearest = NULL;
+    struct nearest nearest;
+    nearest_init(text, &nearest);
     out[0] = '\0';
     for (size_t i = 0; i < sizeof choice_aliases / sizeof *choice_aliases; i++) {
         if (choice_aliases[i].list != key->list || !is_same_word(choice_aliases[i].name, text)) {
@@ -165,17 +164,12 @@ void job_hint_choice(const struct job_key *key, const char *text, char out[JOB_H
             snprintf(out, JOB_HINT_BYTES, " (%s)", choice_aliases[i].words);
             return;
         }
-        nearest = key->choice[choice_aliases[i].choice];
-        best = 0;
+        nearest = (struct nearest){.name = text, .best = key->choice[choice_aliases[i].choice]};
     }
     for (int i = 0; i < key->n_choice; i++) {
-        int distance = job_name_distance(text, key->choice[i]);
-        if (distance < best) {
-            best = distance;
-            nearest = key->choice[i];
-        }
+        nearest_offer(&nearest, key->choice[i]);
     }
-    if (nearest != NULL) {
-        snprintf(out, JOB_HINT_BYTES, " (did you mean \"%s\"?)", nearest);
+    if (nearest.best != NULL) {
+        snprintf(out, JOB_HINT_BYTES, " (did you mean \"%s\"?)", nearest.best);
     }
 }

@@ -4,7 +4,6 @@
 
 #include "protocol/job/model_kinds.h"
 
-#include <ctype.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -195,43 +194,6 @@ void job_real_text(double value, char out[JOB_REAL_BYTES])
             break;
         }
     }
-}
-
-static int least_of(int a, int b)
-{
-    return a < b ? a : b;
-}
-
-int job_name_distance(const char *a, const char *b)
-{
-    enum { MOST = 40 };
-    int n_a = (int)strlen(a), n_b = (int)strlen(b);
-    if (n_a > MOST || n_b > MOST) {
-        return MOST;
-    }
-    int edits[MOST + 1][MOST + 1];
-    for (int i = 0; i <= n_a; i++) {
-        for (int j = 0; j <= n_b; j++) {
-            if (i == 0 || j == 0) {
-                edits[i][j] = i + j;
-                continue;
-            }
-            int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
-            int best = least_of(edits[i - 1][j], edits[i][j - 1]) + 1;
-            best = least_of(best, edits[i - 1][j - 1] + (x != y));
-            if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2])) {
-                best = least_of(best, edits[i - 2][j - 2] + 1);
-            }
-            edits[i][j] = best;
-        }
-    }
-    return edits[n_a][n_b];
-}
-
-int job_name_slip(const char *name)
-{
-    size_t n = strlen(name);
-    return n < 6 ? 1 : n < 9 ? 2 : 3;
 }
 
 const char *job_choice_text(const char *section, const char *key, int value)

@@ -112,13 +112,6 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
 /* "20GiB", "1.5 GB", "4096": bytes. false: it is none of these. */
 bool job_size_read(const char *text, int64_t *out);
 
-/* Edits (insert, delete, replace, swap neighbours; letter case ignored) that turn one name into the other.
- * source  Damerau 1964, in the optimal-string-alignment form */
-int job_name_distance(const char *a, const char *b);
-
-/* Largest edit distance of a name that counts as a typing error. */
-int job_name_slip(const char *name);
-
 /* Where a value came from, for messages of rules that see several keys. */
 struct job_place {
     uint32_t line, column; /* 0: not in the file */

@@ -7,7 +7,7 @@
 #include "protocol/job/job.h"
 #include "protocol/job/job_hints.h"
 #include "protocol/job/job_keys.h"
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 
 #include <ctype.h>
 #include <math.h>
@@ -19,14 +19,25 @@ struct reader {
     struct job job;
     struct job_places places;
     struct mistakes mistakes;
+    struct job_place arg[VERTEX_ARG_MOST]; /* of [model.args] */
 };
+
+#define ARGS "model.args"
+
+static uint32_t section_bit(const char *section)
+{
+    for (int i = 0; i < job_n_section; i++) {
+        if (strcmp(job_sections[i].name, section) == 0) {
+            return 1u << i;
+        }
+    }
+    return 0;
+}
 
 /* Record a mistake in this section, or of one of its keys, since it may be the only cause of a broken rule. */
 static void doubt(struct reader *reader, const char *section)
 {
-    for (int i = 0; i < job_n_section && section != NULL; i++) {
-        reader->places.doubted |= strcmp(job_sections[i].name, section) == 0 ? 1u << i : 0;
-    }
+    reader->places.doubted |= section != NULL ? section_bit(section) : 0;
 }
 
 static enum status wrong_value(const struct job_key *key, const char *where, const char *found)
@@ -100,6 +111,69 @@ bool job_size_read(const char *text, int64_t *out)
         }
     }
     return false;
+}
+
+/* The text itself, or a file's name, which is one line. */
+static enum status read_program(struct job *job, const char *where, const char *text)
+{
+    size_t n = strlen(text);
+    if (n > VERTEX_TEXT_MOST) {
+        return status_fail(STATUS_CONFIG, "%s: model.program has %zu bytes; expected at most %d", where, n,
+                           VERTEX_TEXT_MOST);
+    }
+    memset(job->model.program, 0, sizeof job->model.program);
+    memset(job->program.text, 0, sizeof job->program.text);
+    bool is_name = strchr(text, '\n') == NULL && n < JOB_TEXT_BYTES;
+    memcpy(is_name ? job->model.program : job->program.text, text, n);
+    return STATUS_OK;
+}
+
+/* An argument of the program; the last one of a name counts. */
+static enum status read_arg(struct reader *reader, const char *where, struct job_place place,
+                            const struct toml_entry *entry)
+{
+    struct vertex_args *args = &reader->job.program.args;
+    struct vertex_arg arg = {.kind = VERTEX_ARG_NUMBER};
+    if ((size_t)snprintf(arg.name, sizeof arg.name, "%s", entry->key) >= sizeof arg.name) {
+        return status_fail(STATUS_CONFIG, "%s: the key is longer than %zu bytes", where, sizeof arg.name - 1);
+    }
+    switch (entry->type) {
+    case TOML_TYPE_INT:
+        arg.number = (double)entry->integer;
+        break;
+    case TOML_TYPE_REAL:
+        arg.number = entry->real;
+        break;
+    case TOML_TYPE_BOOL:
+        arg.kind = VERTEX_ARG_BOOL;
+        arg.number = entry->boolean;
+        break;
+    case TOML_TYPE_TEXT:
+        arg.kind = VERTEX_ARG_TEXT;
+        break;
+    default:
+        return status_fail(STATUS_CONFIG, "%s: " ARGS ".%s is %s; expected a number, a text, true or false", where,
+                           arg.name, toml_type_text(entry->type));
+    }
+    if (arg.kind == VERTEX_ARG_TEXT && strlen(entry->text) >= sizeof arg.text) {
+        return status_fail(STATUS_CONFIG, "%s: " ARGS ".%s has %zu bytes; expected at most %zu", where, arg.name,
+                           strlen(entry->text), sizeof arg.text - 1);
+    }
+    if (!isfinite(arg.number)) {
+        return status_fail(STATUS_CONFIG, "%s: " ARGS ".%s is no finite number", where, arg.name);
+    }
+    strcpy(arg.text, arg.kind == VERTEX_ARG_TEXT ? entry->text : "");
+    int i = 0;
+    while (i < args->n && strcmp(args->of[i].name, arg.name) != 0) {
+        i++;
+    }
+    if (i == VERTEX_ARG_MOST) {
+        return status_fail(STATUS_CONFIG, "%s: more than %d arguments in [" ARGS "]", where, VERTEX_ARG_MOST);
+    }
+    args->n += i == args->n;
+    args->of[i] = arg;
+    reader->arg[i] = place;
+    return STATUS_OK;
 }
 
 static enum status read_text(const struct job_key *key, const char *where, const struct toml_entry *entry, char *out)
@@ -195,6 +269,9 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
     enum toml_type type = entry->type;
     switch (key->type) {
     case JOB_TYPE_TEXT:
+        if (type == TOML_TYPE_TEXT && key == &job_keys[JOB_KEY_model_program]) {
+            return read_program(job, where, entry->text);
+        }
         return type == TOML_TYPE_TEXT ? read_text(key, where, entry, at) : wrong_type(key, where, entry);
     case JOB_TYPE_CHOICE:
         if (type == TOML_TYPE_BOOL) {
@@ -340,6 +417,15 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
     bool top = entry->section[0] == '\0';
     snprintf(where, sizeof where, "%s:%u:%u", origin, entry->key_at.line, entry->key_at.column);
     const char *section = top ? JOB_TOP_SECTION : entry->section;
+    bool is_args = strcmp(section, "model") == 0 &&
+                   strcmp(entry->table != NULL ? entry->table : entry->key, "args") == 0;
+    if (entry->table != NULL) { /* the table's own entry is what is refused */
+        struct job_place at = {.line = entry->key_at.line, .column = entry->key_at.column};
+        return is_args ? read_arg(reader, where, at, entry) : STATUS_OK;
+    }
+    if (is_args && entry->type == TOML_TYPE_TABLE) {
+        return STATUS_OK;
+    }
     const struct job_key *key = job_key_find(section, entry->key);
     if (entry->type == TOML_TYPE_FAULT) {
         reader->places.doubted = UINT32_MAX; /* its key is not known */
@@ -368,12 +454,13 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
     return status;
 }
 
-/* A setting's value as TOML. A word that is not TOML, or not a text where a text is expected, is used as it is. */
-static enum status read_setting_value(struct job *job, const struct job_key *key, const char *where,
-                                      const char *value)
+/* A setting's value as TOML, of a key, or of an argument of the program. A word that is not TOML, or not a text where
+ * a text is expected, is used as it is. */
+static enum status read_setting_value(struct reader *reader, const struct job_key *key, const char *arg,
+                                      const char *where, const char *value)
 {
     bool quoted = value[0] == '"' || value[0] == '\'';
-    bool wants_text = key->type == JOB_TYPE_TEXT || key->type == JOB_TYPE_CHOICE;
+    bool wants_text = key != NULL && (key->type == JOB_TYPE_TEXT || key->type == JOB_TYPE_CHOICE);
     size_t room = strlen(value) + sizeof "x = ";
     char *line = memory_alloc(room, 1);
     struct toml_list list = {0};
@@ -391,8 +478,12 @@ static enum status read_setting_value(struct job *job, const struct job_key *key
         status = toml_read(line, strlen(line), where, &list);
         fits = status == STATUS_OK;
     }
-    if (fits) {
-        status = read_value(job, key, where, &list.entry[0]);
+    if (fits && key != NULL) {
+        status = read_value(&reader->job, key, where, &list.entry[0]);
+    } else if (fits) {
+        struct toml_entry entry = list.entry[0];
+        entry.key = arg;
+        status = read_arg(reader, where, (struct job_place){.set = true}, &entry);
     } else if (status == STATUS_OK) {
         status = status_fail(STATUS_CONFIG, "%s: expected one value", where);
     }
@@ -434,13 +525,16 @@ static enum status read_setting(struct reader *reader, const char *setting)
         }
     }
     const char *value = equals + 1 + strspn(equals + 1, " \t");
+    if (strcmp(section, "model") == 0 && strncmp(key_name, "args.", 5) == 0) {
+        return read_setting_value(reader, NULL, key_name + 5, where, value);
+    }
     const struct job_key *key = job_key_find(section, key_name);
     if (key == NULL) {
         const struct job_withdrawn *was = job_withdrawn_find(section, key_name);
         return was != NULL ? withdrawn_key(reader, where, was, value) : unknown_key(reader, where, section, key_name);
     }
     reader->places.of[key - job_keys] = (struct job_place){.set = true};
-    enum status status = read_setting_value(&reader->job, key, where, value);
+    enum status status = read_setting_value(reader, key, NULL, where, value);
     doubt(reader, status != STATUS_OK ? section : NULL);
     return status;
 }
@@ -448,6 +542,7 @@ static enum status read_setting(struct reader *reader, const char *setting)
 static void defaults_set(struct job *out)
 {
     memset(out, 0, sizeof *out);
+    out->program.kind = (struct model_kind){.is_sum = true, .is_stack = true, .takes_edge_features = true};
     for (int i = 0; i < JOB_KEY_N; i++) {
         const struct job_key *key = &job_keys[i];
         void *at = (char *)out + key->offset;
@@ -490,19 +585,65 @@ void job_defaults(struct job *out)
     defaults_settle(out);
 }
 
-enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
-                          struct job *out)
+/* Put the place of an argument before a message about it. */
+static enum status at_argument(const struct reader *reader, enum status status)
+{
+    char reason[STATUS_REASON_BYTES], name[VERTEX_NAME_BYTES] = "";
+    snprintf(reason, sizeof reason, "%s", status_reason());
+    sscanf(reason, ARGS ".%63[^:]", name);
+    for (int i = 0; i < reader->job.program.args.n; i++) {
+        const struct job_place *at = &reader->arg[i];
+        if (strcmp(reader->job.program.args.of[i].name, name) == 0) {
+            return at->set ? status_fail(status, "--set %s", reason)
+                           : status_fail(status, "%s:%u:%u: %s", reader->places.origin, at->line, at->column, reason);
+        }
+    }
+    return status;
+}
+
+/* The program's text, which the job has, or the file that it names. */
+static enum status check_program(struct reader *reader, bool reads_files)
+{
+    struct job *job = &reader->job;
+    const char *file = job->model.program;
+    char where[JOB_WHERE_BYTES];
+    enum status status = STATUS_OK;
+    if (job->model.kind != JOB_KIND_PROGRAM || (reader->places.doubted & section_bit("model")) != 0) {
+        return STATUS_OK;
+    }
+    if (job->program.text[0] == '\0' && file[0] == '\0') {
+        job_where(&reader->places, JOB_KEY_model_kind, where);
+        return status_fail(STATUS_CONFIG, "%s: model.kind = \"program\" needs model.program, a file or a text",
+                           where);
+    }
+    if (job->program.text[0] == '\0' && !reads_files) {
+        job_where(&reader->places, JOB_KEY_model_program, where);
+        return status_fail(
+            STATUS_CONFIG,
+            "%s: model.program names the file '%.200s'; expected its text, which trainctl and trainerd "
+            "put into a job that they are given as a file",
+            where, file);
+    }
+    if (job->program.text[0] == '\0') {
+        status = job_program_file(file, job->program.text);
+    }
+    if (status == STATUS_OK) {
+        status = job_program_check(job, file[0] != '\0' ? file : "model.program");
+    }
+    return status == STATUS_CONFIG ? at_argument(reader, status) : status;
+}
+
+static enum status read_all(const char *text, size_t n_bytes, const char *origin, const char *const *set,
+                            size_t n_set, struct reader *reader)
 {
     /* A message holds 1023 bytes, and its end is more useful than the beginning of a long path. */
     size_t n_origin = strlen(origin);
-    const char *shown = n_origin > 255 ? origin + n_origin - 255 : origin;
     struct toml_list list = {0};
-    enum status status = toml_read_all(text, n_bytes, shown, &list);
+    reader->places.origin = n_origin > 255 ? origin + n_origin - 255 : origin;
+    enum status status = toml_read_all(text, n_bytes, reader->places.origin, &list);
     if (status != STATUS_OK) {
         return status;
     }
-    struct reader *reader = memory_alloc(1, sizeof *reader);
-    reader->places.origin = shown;
     defaults_set(&reader->job);
     for (size_t i = 0; i < list.n_entry; i++) {
         mistakes_take(&reader->mistakes, read_entry(reader, &list.entry[i]));
@@ -511,12 +652,45 @@ enum status job_load_text(const char *text, size_t n_bytes, const char *origin, 
         mistakes_take(&reader->mistakes, read_setting(reader, set[i]));
     }
     defaults_settle(&reader->job);
-    job_check_rules(&reader->job, &reader->places, &reader->mistakes);
-    status = mistakes_end(&reader->mistakes);
+    toml_release(&list);
+    return STATUS_OK;
+}
+
+static enum status load(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
+                        bool reads_files, struct job *out)
+{
+    struct reader *reader = memory_alloc(1, sizeof *reader);
+    enum status status = read_all(text, n_bytes, origin, set, n_set, reader);
+    if (status == STATUS_OK) {
+        mistakes_take(&reader->mistakes, check_program(reader, reads_files));
+        job_check_rules(&reader->job, &reader->places, &reader->mistakes);
+        status = mistakes_end(&reader->mistakes);
+    }
     if (status == STATUS_OK) {
         *out = reader->job;
     }
     free(reader);
-    toml_release(&list);
     return status;
+}
+
+enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
+                          struct job *out)
+{
+    return load(text, n_bytes, origin, set, n_set, false, out);
+}
+
+enum status job_load_own(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
+                         struct job *out)
+{
+    return load(text, n_bytes, origin, set, n_set, true, out);
+}
+
+void job_program_name(const char *text, size_t n_bytes, const char *const *set, size_t n_set,
+                      char out[JOB_TEXT_BYTES])
+{
+    struct reader *reader = memory_alloc(1, sizeof *reader);
+    bool read = read_all(text, n_bytes, "", set, n_set, reader) == STATUS_OK;
+    bool names = read && reader->job.model.kind == JOB_KIND_PROGRAM;
+    snprintf(out, JOB_TEXT_BYTES, "%s", names ? reader->job.model.program : "");
+    free(reader);
 }

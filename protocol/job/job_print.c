@@ -2,7 +2,7 @@
 #include "protocol/base/log.h"
 #include "protocol/job/job.h"
 #include "protocol/job/job_keys.h"
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -55,6 +55,34 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
     }
 }
 
+static void print_text(FILE *file, const char *key, const char *text)
+{
+    char *quoted = toml_quote(text);
+    fprintf(file, "%s = %s\n", key, quoted);
+    free(quoted);
+}
+
+static void print_args(FILE *file, const struct vertex_args *args)
+{
+    fputs("\n[model.args]\n", file);
+    for (int i = 0; i < args->n; i++) {
+        const struct vertex_arg *arg = &args->of[i];
+        char number[JOB_REAL_BYTES];
+        job_real_text(arg->number, number);
+        switch (arg->kind) {
+        case VERTEX_ARG_NUMBER:
+            fprintf(file, "%s = %s\n", arg->name, number);
+            break;
+        case VERTEX_ARG_BOOL:
+            fprintf(file, "%s = %s\n", arg->name, arg->number != 0.0 ? "true" : "false");
+            break;
+        case VERTEX_ARG_TEXT:
+            print_text(file, arg->name, arg->text);
+            break;
+        }
+    }
+}
+
 char *job_print(const struct job *job)
 {
     char *out = NULL;
@@ -68,10 +96,16 @@ char *job_print(const struct job *job)
             section = key->section;
             fprintf(file, "\n[%s]\n", section);
         }
-        if (job_key_applies(job, (enum job_key_id)i)) {
+        if (i == JOB_KEY_model_program && job->program.text[0] != '\0') {
+            print_text(file, "program", job->program.text);
+        } else if (job_key_applies(job, (enum job_key_id)i)) {
             fprintf(file, "%s = ", key->name);
             job_print_value(file, job, key);
             fputc('\n', file);
+        }
+        bool is_last = i + 1 == JOB_KEY_N || strcmp(job_keys[i + 1].section, section) != 0;
+        if (is_last && strcmp(section, "model") == 0 && job->program.args.n > 0) {
+            print_args(file, &job->program.args);
         }
     }
     fclose(file);

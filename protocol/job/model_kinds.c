@@ -9,7 +9,7 @@ _Static_assert(JOB_KEY_train_epochs - JOB_KEY_model_kind <= 64, "a set of keys o
 
 const struct model_kind *model_kind_of(const struct job *job)
 {
-    return &model_kinds[job->model.kind];
+    return job->model.kind == JOB_KIND_PROGRAM ? &job->program.kind : &model_kinds[job->model.kind];
 }
 
 bool model_is_sum(const struct job *job)

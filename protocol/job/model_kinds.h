@@ -8,23 +8,10 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct model_kind {
-    bool weighs;      /* its definition has edge weights: dataset.edge_weights = "auto" uses existing ones */
-    bool needs_types; /* types of edges */
-    bool adds_loops;  /* its definition adds a self loop to every node: what dataset.self_loops = "auto" means */
-    /* independent layers: model.linear_layers may replace the last ones, model.jumping_knowledge read all */
-    bool is_stack;
-    /* its aggregates are sums of neighbours' rows, each times a factor of its edge (sage: except the maximum) */
-    bool is_sum;
-    /* its attention reads features of edges where the graph has them (dataset.edge_features) */
-    bool takes_edge_features;
-    uint64_t keys; /* MODEL_KEY of each option that only kinds that name it take */
-};
-
 /* The bit of a key of [model] in model_kind.keys. */
 #define MODEL_KEY(key) (UINT64_C(1) << (JOB_KEY_model_##key - JOB_KEY_model_kind))
 
-/* The row of the job's kind. */
+/* The row of the job's kind; of a vertex program what its text says. */
 const struct model_kind *model_kind_of(const struct job *job);
 
 /* Are the aggregates of the job's model sums? */

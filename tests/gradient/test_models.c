@@ -1,5 +1,6 @@
 /* Whole models with their options, against central differences in double. */
 #include "tests/support/model/gradient.h"
+#include "tests/support/program_text.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -240,6 +241,7 @@ Test(model, nodes_without_features_give_the_gradients_of_their_embeddings)
 Test(model, vectors_of_nodes_are_learned_in_front_of_every_kind)
 {
     const struct embedded_run all = {0, 8};
+    program_text_set(&job, "gcn");
     job.dataset.features = JOB_WORD(JOB_FEATURES_LEARNED);
     job.model.layers = 2;
     for (int kind = 0; kind < JOB_KIND_N; kind++) {

@@ -3,7 +3,7 @@
 #include "protocol/base/memory.h"
 #include "protocol/base/mistakes.h"
 #include "protocol/job/job_keys.h"
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -134,22 +134,18 @@ static enum status read_value(struct daemon_config *config, const struct key *ke
 
 static enum status find_key(const char *name, const char *where, const struct key **out)
 {
-    const struct key *nearest = NULL;
-    int best = job_name_slip(name) + 1;
+    struct nearest nearest;
+    nearest_init(name, &nearest);
     for (int i = 0; i < N_KEY; i++) {
-        int distance = job_name_distance(name, keys[i].name);
-        if (distance == 0) {
+        if (name_distance(name, keys[i].name) == 0) {
             *out = &keys[i];
             return STATUS_OK;
         }
-        if (distance < best) {
-            best = distance;
-            nearest = &keys[i];
-        }
+        nearest_offer(&nearest, keys[i].name);
     }
     return status_fail(STATUS_CONFIG, "%s: unknown key '%.64s' in [" SECTION "]; %s%s%s", where, name,
-                       nearest != NULL ? "did you mean '" : "see trainerd --describe-daemon",
-                       nearest != NULL ? nearest->name : "", nearest != NULL ? "'?" : "");
+                       nearest.best != NULL ? "did you mean '" : "see trainerd --describe-daemon",
+                       nearest.best != NULL ? nearest.best : "", nearest.best != NULL ? "'?" : "");
 }
 
 /* --- the file --- */
@@ -163,7 +159,7 @@ static enum status read_entry(struct daemon_config *config, const char *origin, 
         return status_fail(STATUS_CONFIG, "%s: %s", where, entry->text);
     }
     bool is_section = entry->section[0] == '\0' && entry->type == TOML_TYPE_TABLE && strcmp(entry->key, SECTION) == 0;
-    if (is_section) {
+    if (is_section || entry->table != NULL) { /* a table in the section is refused as a whole */
         return STATUS_OK;
     }
     if (strcmp(entry->section, SECTION) != 0) {

@@ -149,9 +149,9 @@ INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64
     }
 }
 
-/* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. Without a branch,
- * which would be mispredicted at each border of short runs: an edge adds the part so far, or does not. -0 + x is x,
- * whatever x is. */
+/* Likewise of joined blocks: what comes behind a border is summed alone, from 0, up to the next one. There is no
+ * branch, which would be mispredicted at each border of short runs: an edge adds the part so far, or does not. -0 + x
+ * is x, whatever x is. */
 INLINE void sum_bordered_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
                                const int n_vector, const struct sum_case is, const bool whole, lane_mask mask,
                                vector *acc)

@@ -2,7 +2,7 @@
 
 #include "protocol/base/memory.h"
 #include "protocol/files/file.h"
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 
 #include <ctype.h>
 #include <errno.h>

@@ -5,7 +5,7 @@
 #include "protocol/base/program.h"
 #include "protocol/files/capture.h"
 #include "protocol/job/job.h"
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 #include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/experiments/sweep.h"
 

@@ -1,7 +1,7 @@
 /* The request submit: one job, or several, all or none. */
 #include "protocol/base/memory.h"
 #include "protocol/job/job.h"
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 #include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/jobs/submission.h"
 #include "trainerd/daemon/server/answer.h"

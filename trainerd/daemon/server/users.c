@@ -1,7 +1,7 @@
 #include "trainerd/daemon/server/users.h"
 
 #include "protocol/base/memory.h"
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 
 #include <pwd.h>
 #include <stdbool.h>

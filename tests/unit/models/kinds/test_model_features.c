@@ -1,6 +1,7 @@
 /* What models make of graphs without features (dataset.features): nothing is as wide as the nodes, but what has one
  * number for each. */
 #include "models/program/program.h"
+#include "tests/support/program_text.h"
 
 #include <criterion/criterion.h>
 #include <string.h>
@@ -14,6 +15,8 @@ static const struct embedded_run all = {0, N_NODE};
 static void begin(void)
 {
     job_defaults(&job);
+    program_text_set(&job, "gcn");
+    job.model.kind = JOB_KIND_GCN;
     job.model.hidden = 16;
     job.model.steps = 2;
 }

@@ -3,6 +3,7 @@
 
 #include "protocol/base/log.h"
 #include "protocol/job/model_kinds.h"
+#include "tests/support/program_text.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -153,6 +154,7 @@ Test(edge_features, rows_follow_their_edges_in_long_rows_too)
 Test(edge_features, kinds_without_a_meaning_for_them_do_not_get_them_nor_those_told_not_to)
 {
     struct job job = fixture_job();
+    program_text_set(&job, "gat");
     for (int kind = 0; kind < JOB_KIND_N; kind++) {
         if (kind == JOB_KIND_RGCN) { /* the fixture's edges have no types */
             continue;

@@ -3,6 +3,7 @@
 
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "tests/support/program_text.h"
 
 #include <criterion/criterion.h>
 #include <float.h>
@@ -140,13 +141,15 @@ Test(weights, rows_of_in_edges_take_them_by_entry_and_doubles_are_rounded)
 Test(weights, layers_without_a_meaning_for_them_do_not_get_them_nor_those_told_not_to)
 {
     struct job job = fixture_job();
+    program_text_set(&job, "gcn");
     for (int kind = 0; kind < JOB_KIND_N; kind++) {
         if (kind == JOB_KIND_RGCN) { /* the fixture's edges have no types */
             continue;
         }
         job.model.kind = kind;
         struct dataset d = fixture_loaded(&job);
-        bool takes = kind == JOB_KIND_GCN || kind == JOB_KIND_APPNP || kind == JOB_KIND_SGC || kind == JOB_KIND_GCNII;
+        bool takes = kind == JOB_KIND_GCN || kind == JOB_KIND_APPNP || kind == JOB_KIND_SGC ||
+                     kind == JOB_KIND_GCNII || kind == JOB_KIND_PROGRAM;
         cr_assert_eq(d.weighted, takes, "%s", job_choice_text("model", "kind", kind));
         cr_assert((d.edge_weight != NULL) == takes && (d.strength != NULL) == takes);
         dataset_release(&d);

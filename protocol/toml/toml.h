@@ -2,7 +2,8 @@
  *
  * Independent of jobs: the reader decides which sections and keys are valid. Two levels are listed, top-level keys
  * and the keys of top-level tables ("sections"); what is nested deeper stays one entry of type TABLE or ARRAY, for
- * the reader to refuse. An array of texts has them as its items.
+ * the reader to refuse. toml_read_all lists the keys of a section's tables, too. An array of texts has them as its
+ * items.
  */
 #ifndef PROTOCOL_TOML_H
 #define PROTOCOL_TOML_H
@@ -41,6 +42,7 @@ struct toml_position {
 
 struct toml_entry {
     const char *section; /* "" at the top level */
+    const char *table;   /* of the section, that has the key; NULL: the section itself */
     const char *key;
     enum toml_type type;
     struct toml_position key_at, value_at;

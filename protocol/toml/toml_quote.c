@@ -1,6 +1,6 @@
 /* A text as a TOML basic string, quotes included. */
 #include "protocol/base/memory.h"
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 
 #include <stdio.h>
 #include <string.h>

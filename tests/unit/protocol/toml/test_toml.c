@@ -1,4 +1,4 @@
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

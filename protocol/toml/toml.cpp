@@ -46,7 +46,7 @@ constexpr bool is_refused_later(std::string_view condition)
 #include <vector>
 
 extern "C" {
-#include "protocol/job/toml.h"
+#include "protocol/toml/toml.h"
 }
 
 static_assert(TOML_MAX_NESTED_VALUES == TOML_DEPTH_MOST, "one depth for values and keys");
@@ -203,11 +203,12 @@ void collect_items(store &store, const toml::array &array, toml_entry &entry)
     entry.n_item = items.size();
 }
 
-void collect(store &store, const char *section, const toml::table &table)
+void collect(store &store, const char *section, const toml::table &table, const char *inner = nullptr)
 {
     for (auto &&[key, node] : table) {
         toml_entry entry{};
         entry.section = section;
+        entry.table = inner;
         entry.key_at = position(key.source());
         entry.value_at = position(node.source());
         entry.key = store.keep(key.str(), entry.key_at);
@@ -243,6 +244,8 @@ void collect(store &store, const char *section, const toml::table &table)
         store.entries.push_back(entry);
         if (entry.type == TOML_TYPE_TABLE && section[0] == '\0') {
             collect(store, entry.key, *node.as_table());
+        } else if (entry.type == TOML_TYPE_TABLE && inner == nullptr) {
+            collect(store, section, *node.as_table(), entry.key);
         }
     }
 }
@@ -465,6 +468,9 @@ extern "C" enum status toml_read(const char *text, size_t n_bytes, const char *o
         toml_release(&list);
         return status;
     }
+    auto end = std::remove_if(list.entry, list.entry + list.n_entry,
+                              [](const toml_entry &entry) { return entry.table != nullptr; });
+    list.n_entry = static_cast<size_t>(end - list.entry);
     *out = list;
     return STATUS_OK;
 }

@@ -1,0 +1,141 @@
+/* A user's vertex program: layers in a stack as those of every kind, or the whole model from features to logits.
+ * docs/programs.md
+ */
+#include "models/kinds/model.h"
+
+#include "models/vertex/emit.h"
+#include "protocol/job/model_kinds.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+static struct vertex_facts facts_of(const struct model *model, int x, int64_t f_out)
+{
+    const struct program_input *input = model->input;
+    return (struct vertex_facts){.n_in = model->program->value[x].width,
+                                 .n_out = f_out,
+                                 .index = -1,
+                                 .is_last = true,
+                                 .n_node = VERTEX_UNKNOWN,
+                                 .n_edge = VERTEX_UNKNOWN,
+                                 .n_relation = input->n_relation,
+                                 .n_type = VERTEX_UNKNOWN,
+                                 .n_class = input->n_class,
+                                 .n_edge_feature = input->n_edge_feature,
+                                 .mean_degree = NAN,
+                                 .mean_log_degree = NAN};
+}
+
+/* Trace the text for these facts and append its ops over x. The model keeps the first mistake; its program is thrown
+ * away then. */
+static enum status append(const struct model *model, const struct vertex_facts *facts, int x, const char *prefix,
+                          int *out)
+{
+    struct vertex_build *build = model->build;
+    struct vertex_trace trace;
+    enum status status = vertex_trace_build(&build->tree, &model->job->program.args, facts, &trace);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct vertex_emission emission = {.program = model->program,
+                                       .source = &build->tree.source,
+                                       .trace = &trace,
+                                       .x = x,
+                                       .prefix = prefix,
+                                       .is_one_hot = model_is_one_hot(model),
+                                       .transform_first = transform_first};
+    status = trace.complete
+                 ? vertex_emit(&emission, out)
+                 : status_fail(STATUS_CONFIG, "%s: reads a number of the graph that is not known to programs yet",
+                               build->tree.source.origin);
+    build->needs_dense = build->needs_dense || emission.needs_dense;
+    vertex_trace_release(&trace);
+    return status;
+}
+
+/* A layer's value; where the text has a mistake, one of its width that lets the stack go on. */
+static int append_layer(const struct model *model, const struct vertex_facts *facts, int x, const char *prefix)
+{
+    int out = x;
+    if (model->build->status == STATUS_OK) {
+        model->build->status = append(model, facts, x, prefix, &out);
+    }
+    if (model->build->status == STATUS_OK) {
+        return out;
+    }
+    int64_t f_in = model->program->value[x].width;
+    return program_linear(model->program, x, named_param(model->program, facts->n_out, f_in, 0.0, "failed"), -1);
+}
+
+static int vertex_layer(const struct model *model, int layer, int x, int64_t f_out)
+{
+    char prefix[32];
+    struct vertex_facts facts = facts_of(model, x, f_out);
+    facts.index = layer;
+    facts.is_last = is_last_layer(model->job, layer);
+    snprintf(prefix, sizeof prefix, "convs.%d.", layer);
+    return append_layer(model, &facts, x, prefix);
+}
+
+/* Weights of the first layer: those whose names begin like the first one's, up to what stands behind its number. */
+static int n_first_of(const struct program *program)
+{
+    const char *name = program->n_param > 0 ? program->param[0].name : "";
+    size_t n = strcspn(name, "0123456789");
+    n += strspn(name + n, "0123456789");
+    int n_first = 0;
+    while (n_first < program->n_param && strncmp(program->param[n_first].name, name, n) == 0) {
+        n_first++;
+    }
+    return n_first;
+}
+
+static void build_all(struct model *model)
+{
+    if (model_kind_of(model->job)->is_stack) {
+        (void)model_stack(model, vertex_layer);
+        return;
+    }
+    int x = model_features(model);
+    struct vertex_facts facts = facts_of(model, x, model->input->n_class);
+    append_layer(model, &facts, x, "");
+    model->n_first = n_first_of(model->program);
+}
+
+/* Do sparse features have to be made dense? Building over sparse ones tells. */
+static bool wants_dense(const struct model *model)
+{
+    struct program trial;
+    struct model scratch = *model;
+    program_init(model->input, &trial);
+    trial.forward_only = model->program->forward_only;
+    trial.plain_width = model->program->plain_width;
+    trial.precision = model->program->precision;
+    scratch.program = &trial;
+    build_all(&scratch);
+    program_release(&trial);
+    bool wants = model->build->needs_dense;
+    model->build->status = STATUS_OK;
+    model->build->needs_dense = false;
+    return wants;
+}
+
+enum status program_model(struct model *model)
+{
+    const struct job *job = model->job;
+    struct vertex_build build = {.status = STATUS_OK};
+    const char *origin = job->model.program[0] != '\0' ? job->model.program : "model.program";
+    enum status status = vertex_tree_parse(job->program.text, strlen(job->program.text), origin, &build.tree);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    model->build = &build;
+    if (model->program->value[0].is_sparse && wants_dense(model)) {
+        model_features_dense(model);
+    }
+    build_all(model);
+    model->build = NULL;
+    vertex_tree_release(&build.tree);
+    return build.status;
+}

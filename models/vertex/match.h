@@ -1,0 +1,41 @@
+/* Patterns of operations that one op computes. Shared by the files of this folder. */
+#ifndef MODELS_VERTEX_MATCH_H
+#define MODELS_VERTEX_MATCH_H
+
+#include "models/vertex/emit.h"
+
+/* What an edge counts in a linear aggregate. */
+enum match_factor { MATCH_FACTOR_NONE, MATCH_FACTOR_WEIGHT, MATCH_FACTOR_NORM };
+
+struct match_sum {
+    int32_t source; /* the operation of nodes whose rows are summed */
+    enum match_factor factor;
+    enum aggregate_kind kind;
+};
+
+/* sum(e.norm * e.src.a), sum([e.weight *] e.src.a), mean(…): linear aggregates. false: another reduction */
+bool match_sum(const struct vertex_trace *trace, int32_t op, struct match_sum *out);
+
+/* Operations; -1: the kind has no such. */
+struct match_attention {
+    enum aggregate_kind kind;
+    int32_t value, key, query; /* GAT: key and query are what their heads' numbers are made by, one for each head */
+    int32_t att, edge, att_edge, beta; /* weights: PARAMETER */
+    int64_t n_head;
+    double slope, scale, dropout;
+};
+
+/* sum(dropout(softmax(…)) * e.src.a) of one of the attentions. */
+bool match_attention(const struct vertex_trace *trace, int32_t op, struct match_attention *out);
+
+struct match_relation {
+    int32_t source, weight, comp; /* comp: -1 without bases */
+};
+
+/* One term of Σ_r mean_r(e.src.a) @ w[r]: its relation; -1: it is no such term. */
+int32_t match_relation(const struct vertex_trace *trace, int32_t op, struct match_relation *out);
+
+/* The operation below changes of shape alone: heads, flat. */
+int32_t match_below(const struct vertex_trace *trace, int32_t op);
+
+#endif

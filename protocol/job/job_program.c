@@ -1,0 +1,112 @@
+/* A job's vertex program before there is data: the check of its text, and what it needs of the data. */
+#include "protocol/job/job.h"
+#include "protocol/job/model_kinds.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Does the text read e.NAME, or the relation of an edge? */
+static bool reads_edge(const struct vertex_tree *tree, const char *field)
+{
+    for (int32_t i = 0; i < tree->n_node; i++) {
+        const struct vertex_node *node = &tree->node[i];
+        if (node->kind == VERTEX_NODE_FIELD && vertex_name_is(tree, node->name, field) &&
+            tree->node[node->a].kind == VERTEX_NODE_NAME && vertex_name_is(tree, tree->node[node->a].name, "e")) {
+            return true;
+        }
+    }
+    return false;
+}
+
+/* Is every reduction a sum or mean of sources' rows, each times a number of its edge? */
+static bool sums_only(const struct vertex_trace *trace)
+{
+    for (int32_t i = 0; i < trace->n_op; i++) {
+        const struct vertex_op *op = &trace->op[i];
+        if (op->kind < VERTEX_OP_SUM) {
+            continue;
+        }
+        const struct vertex_op *row = &trace->op[op->in[0]];
+        bool times = row->kind == VERTEX_OP_MULTIPLY;
+        const struct vertex_op *a = times ? &trace->op[row->in[0]] : row, *b = times ? &trace->op[row->in[1]] : row;
+        bool is_source = a->kind == VERTEX_OP_SOURCE || b->kind == VERTEX_OP_SOURCE;
+        const struct vertex_op *factor = a->kind == VERTEX_OP_SOURCE ? b : a;
+        bool scales = !times || factor->kind == VERTEX_OP_EDGE_WEIGHT || factor->kind == VERTEX_OP_EDGE_NORM;
+        if (op->kind > VERTEX_OP_MEAN || op->relation >= 0 || !is_source || !scales) {
+            return false;
+        }
+    }
+    return true;
+}
+
+/* What is known of the graph before it is read. */
+static struct vertex_facts facts_unknown(void)
+{
+    return (struct vertex_facts){.n_in = VERTEX_UNKNOWN,
+                                 .n_out = VERTEX_UNKNOWN,
+                                 .index = -1,
+                                 .is_last = true,
+                                 .n_node = VERTEX_UNKNOWN,
+                                 .n_edge = VERTEX_UNKNOWN,
+                                 .n_relation = VERTEX_UNKNOWN,
+                                 .n_type = VERTEX_UNKNOWN,
+                                 .n_class = VERTEX_UNKNOWN,
+                                 .n_edge_feature = VERTEX_UNKNOWN,
+                                 .mean_degree = NAN,
+                                 .mean_log_degree = NAN};
+}
+
+/* Each layer of the stack, or the model. */
+static enum status check_layers(const struct job *job, const struct vertex_tree *tree, bool is_model, bool *sums_out)
+{
+    struct vertex_facts facts = facts_unknown();
+    const int64_t n_conv = is_model ? 1 : job->model.layers - job->model.linear_layers;
+    bool jumps = job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE;
+    enum status status = STATUS_OK;
+    *sums_out = true;
+    for (int64_t layer = 0; layer < n_conv && status == STATUS_OK; layer++) {
+        struct vertex_trace trace;
+        if (!is_model) {
+            facts.index = (int)layer;
+            facts.is_last = layer == job->model.layers - 1 && !jumps;
+            facts.n_out = facts.is_last ? VERTEX_UNKNOWN : job->model.hidden;
+        }
+        status = vertex_trace_build(tree, &job->program.args, &facts, &trace);
+        if (status == STATUS_OK) {
+            const struct vertex_op *out = trace.out >= 0 ? &trace.op[trace.out] : NULL;
+            facts.n_in = out != NULL ? out->shape.dim[out->shape.n_dim - 1] : VERTEX_UNKNOWN;
+            *sums_out = *sums_out && trace.complete && sums_only(&trace);
+            vertex_trace_release(&trace);
+        }
+    }
+    return status;
+}
+
+enum status job_program_check(struct job *job, const char *origin)
+{
+    struct vertex_tree tree;
+    bool is_model = false, loops = false, weighs = true, sums = false;
+    enum status status = vertex_tree_parse(job->program.text, strlen(job->program.text), origin, &tree);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = vertex_entry(&tree, &is_model);
+    if (status == STATUS_OK) {
+        status = vertex_setting(&tree, "self_loops", false, &loops);
+    }
+    if (status == STATUS_OK) {
+        status = vertex_setting(&tree, "edge_weights", true, &weighs);
+    }
+    if (status == STATUS_OK) {
+        status = check_layers(job, &tree, is_model, &sums);
+    }
+    bool reads_weights = reads_edge(&tree, "weight") || reads_edge(&tree, "norm");
+    job->program.kind = (struct model_kind){.weighs = weighs && reads_weights,
+                                            .needs_types = reads_edge(&tree, "relation"),
+                                            .adds_loops = loops,
+                                            .is_stack = !is_model,
+                                            .is_sum = sums,
+                                            .takes_edge_features = reads_edge(&tree, "feature")};
+    vertex_tree_release(&tree);
+    return status;
+}

@@ -1,0 +1,548 @@
+/* Statements and calls, and the trace as a whole. */
+#include "protocol/vertex/trace.h"
+
+#include "protocol/base/memory.h"
+#include "protocol/vertex/trace_state.h"
+
+#include <math.h>
+#include <search.h>
+#include <stdlib.h>
+#include <string.h>
+
+static const struct vertex_node *node_of(const struct trace *trace, int32_t node)
+{
+    return &trace->tree->node[node];
+}
+
+const char *trace_keep(struct trace *trace, char *text)
+{
+    if ((trace->n_text & (trace->n_text - 1)) == 0) {
+        char **grown = memory_alloc(trace->n_text > 0 ? 2 * (size_t)trace->n_text : 1, sizeof *grown);
+        if (trace->n_text > 0) {
+            memcpy(grown, trace->text, (size_t)trace->n_text * sizeof *grown);
+        }
+        free(trace->text);
+        trace->text = grown;
+    }
+    trace->text[trace->n_text++] = text;
+    return text != NULL ? text : "";
+}
+
+const char *trace_keep_text(struct trace *trace, struct vertex_span at)
+{
+    return trace_keep(trace, strndup(trace->tree->source.text + at.begin, (size_t)(at.end - at.begin)));
+}
+
+/* --- statements --- */
+
+static enum status trace_block(struct trace *trace, int32_t first);
+
+static bool has_returned(const struct trace *trace)
+{
+    return trace->frame->result.kind != VALUE_NONE;
+}
+
+/* v.NAME = a value of nodes */
+static enum status assign_field(struct trace *trace, int32_t target, const struct value *value)
+{
+    const struct vertex_node *of = node_of(trace, target);
+    const struct value *owner = node_of(trace, of->a)->slot >= 0 ? &trace->frame->slot[node_of(trace, of->a)->slot]
+                                                                 : NULL;
+    char name[VERTEX_NAME_BYTES];
+    trace_name(trace, of->name, name);
+    if (owner == NULL || owner->kind != VALUE_NODE) {
+        return TRACE_FAIL(trace, target, "there is no node v here; expected a function of v");
+    }
+    static const char *const own[] = {"x", "degree", "type", "in_edges"};
+    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
+        if (strcmp(own[i], name) == 0) {
+            return TRACE_FAIL(trace, target, "v.%s is there already; expected another name", name);
+        }
+    }
+    if (value->kind != VALUE_OP || trace->out.op[value->op].place != VERTEX_PLACE_NODE) {
+        return trace_refuse(trace, target, value, "a value of nodes");
+    }
+    trace->field[of->name] = value->op;
+    return STATUS_OK;
+}
+
+/* All values are traced before the first name is assigned, as in Python. */
+static enum status assign(struct trace *trace, int32_t node)
+{
+    enum { MOST = 64 };
+    const struct vertex_node *of = node_of(trace, node);
+    struct value values[MOST];
+    int n = 0;
+    enum status status = STATUS_OK;
+    for (int32_t v = of->b; v >= 0 && status == STATUS_OK; v = node_of(trace, v)->next) {
+        status = n < MOST ? trace_value(trace, v, &values[n++])
+                          : TRACE_FAIL(trace, node, "more than %d names in one statement", MOST);
+    }
+    n = 0;
+    for (int32_t t = of->a; t >= 0 && status == STATUS_OK; t = node_of(trace, t)->next, n++) {
+        if (node_of(trace, t)->kind == VERTEX_NODE_FIELD) {
+            status = assign_field(trace, t, &values[n]);
+        } else {
+            trace->frame->slot[node_of(trace, t)->slot] = values[n];
+        }
+    }
+    return status;
+}
+
+/* Where the data decides which branch is taken, both are checked, and nothing behind them. */
+static enum status branch(struct trace *trace, int32_t node)
+{
+    const struct vertex_node *of = node_of(trace, node);
+    double which = 0.0;
+    enum status status = trace_truth(trace, of->a, &which);
+    if (status != STATUS_OK || !isnan(which)) {
+        if (status != STATUS_OK) {
+            return status;
+        }
+        return trace_block(trace, which != 0.0 ? of->b : of->c);
+    }
+    size_t n_slot = (size_t)trace->frame->function->n_slot, n_name = (size_t)trace->tree->n_name;
+    struct value *slots = memory_alloc(n_slot, sizeof *slots), result = trace->frame->result;
+    int32_t *fields = memory_alloc(n_name, sizeof *fields), n_weight = trace->out.n_weight;
+    memcpy(slots, trace->frame->slot, n_slot * sizeof *slots);
+    memcpy(fields, trace->field, n_name * sizeof *fields);
+    const int depth = trace->depth;
+    status = trace_block(trace, of->b);
+    trace->depth = depth;
+    memcpy(trace->frame->slot, slots, n_slot * sizeof *slots);
+    memcpy(trace->field, fields, n_name * sizeof *fields);
+    trace->frame->result = result;
+    trace->out.n_weight = n_weight; /* a name may be another weight in the other branch */
+    status = status == STATUS_OK || status == TRACE_STOPPED ? trace_block(trace, of->c) : status;
+    free(slots);
+    free(fields);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return TRACE_STOPPED;
+}
+
+static enum status loop(struct trace *trace, int32_t node)
+{
+    const struct vertex_node *of = node_of(trace, node);
+    int64_t from = 0, to = 0;
+    enum status status = STATUS_OK;
+    if (of->a >= 0) {
+        status = trace_whole(trace, of->a, "the loop's first number", 0, INT32_MAX, &from);
+    }
+    if (status == STATUS_OK) {
+        status = trace_whole(trace, of->b, "the number behind the loop's last", 0, INT32_MAX, &to);
+    }
+    bool known = to != VERTEX_UNKNOWN && from != VERTEX_UNKNOWN;
+    if (status == STATUS_OK && known && to - from > VERTEX_STEP_MOST) {
+        return TRACE_FAIL(trace, node, "the loop has %lld steps; expected at most %d", (long long)(to - from),
+                          VERTEX_STEP_MOST);
+    }
+    for (int64_t i = from; status == STATUS_OK && (known ? i < to : i == from) && !has_returned(trace); i++) {
+        trace->frame->slot[of->slot] = (struct value){.kind = VALUE_NUMBER, .number = known ? (double)i : NAN};
+        status = trace_block(trace, of->body);
+    }
+    return status == STATUS_OK && !known ? TRACE_STOPPED : status;
+}
+
+static enum status statement(struct trace *trace, int32_t node)
+{
+    switch (node_of(trace, node)->kind) {
+    case VERTEX_NODE_ASSIGN:
+        return assign(trace, node);
+    case VERTEX_NODE_RETURN:
+        return trace_value(trace, node_of(trace, node)->a, &trace->frame->result);
+    case VERTEX_NODE_IF:
+        return branch(trace, node);
+    default:
+        return loop(trace, node);
+    }
+}
+
+static enum status trace_block(struct trace *trace, int32_t first)
+{
+    enum status status = STATUS_OK;
+    if (++trace->depth > TRACE_DEPTH_MOST) {
+        return TRACE_FAIL(trace, first, "blocks and calls are nested more than %d deep", TRACE_DEPTH_MOST);
+    }
+    for (int32_t s = first; s >= 0 && status == STATUS_OK && !has_returned(trace); s = node_of(trace, s)->next) {
+        status = statement(trace, s);
+    }
+    trace->depth--;
+    return status;
+}
+
+/* --- calls --- */
+
+static enum status unknown_parameter(struct trace *trace, int32_t node, const struct vertex_function *function)
+{
+    char name[VERTEX_NAME_BYTES], known[VERTEX_NAME_BYTES], best[VERTEX_NAME_BYTES], what[2 * VERTEX_NAME_BYTES];
+    struct nearest nearest;
+    trace_name(trace, node_of(trace, node)->name, name);
+    nearest_init(name, &nearest);
+    for (int32_t p = function->parameters; p >= 0; p = node_of(trace, p)->next) {
+        trace_name(trace, node_of(trace, p)->name, known);
+        nearest_offer(&nearest, known);
+        nearest.best = nearest.best == known ? strcpy(best, known) : nearest.best;
+    }
+    trace_name(trace, function->name, known);
+    snprintf(what, sizeof what, "parameter of %s is called", known);
+    return trace_unknown(trace, node, what, name, &nearest);
+}
+
+/* Run a function whose parameters are in their slots already, but for those that have a default. */
+static enum status run(struct trace *trace, int32_t node, const struct vertex_function *function, struct frame *frame)
+{
+    struct frame *caller = trace->frame;
+    enum status status = STATUS_OK;
+    char name[VERTEX_NAME_BYTES], callee[VERTEX_NAME_BYTES];
+    trace_name(trace, function->name, callee);
+    trace->frame = NULL; /* defaults see no variables */
+    for (int32_t p = function->parameters; p >= 0 && status == STATUS_OK; p = node_of(trace, p)->next) {
+        struct value *slot = &frame->slot[node_of(trace, p)->slot];
+        if (slot->kind != VALUE_NONE) {
+            continue;
+        }
+        trace_name(trace, node_of(trace, p)->name, name);
+        status = node_of(trace, p)->a >= 0 ? trace_value(trace, node_of(trace, p)->a, slot)
+                                           : TRACE_FAIL(trace, node, "%s has no argument %s", callee, name);
+    }
+    trace->frame = frame;
+    if (status == STATUS_OK) {
+        status = trace_block(trace, function->body);
+    }
+    trace->frame = caller;
+    if (status == STATUS_OK && frame->result.kind == VALUE_NONE) {
+        return vertex_fail(&trace->tree->source, function->at, "%s returns nothing; expected return and a value",
+                           callee);
+    }
+    return status;
+}
+
+enum status trace_call(struct trace *trace, int32_t node, int32_t number, struct value *out)
+{
+    const struct vertex_function *function = &trace->tree->function[number];
+    char name[VERTEX_NAME_BYTES];
+    trace_name(trace, function->name, name);
+    if (trace->active[number]) {
+        return TRACE_FAIL(trace, node, "%s calls itself; expected a loop over range(…)", name);
+    }
+    struct frame frame = {.function = function,
+                          .slot = memory_alloc((size_t)function->n_slot + 1, sizeof *frame.slot)};
+    enum status status = STATUS_OK;
+    int32_t parameter = function->parameters;
+    for (int32_t a = node_of(trace, node)->b; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
+        bool by_name = node_of(trace, a)->kind == VERTEX_NODE_KEYWORD;
+        int32_t to = by_name ? function->parameters : parameter;
+        while (by_name && to >= 0 && node_of(trace, to)->name != node_of(trace, a)->name) {
+            to = node_of(trace, to)->next;
+        }
+        if (to < 0) {
+            status = by_name ? unknown_parameter(trace, a, function)
+                             : TRACE_FAIL(trace, a, "%s takes fewer arguments", name);
+            break;
+        }
+        if (frame.slot[node_of(trace, to)->slot].kind != VALUE_NONE) {
+            status = TRACE_FAIL(trace, a, "%s has this argument already", name);
+            break;
+        }
+        status = trace_value(trace, by_name ? node_of(trace, a)->a : a, &frame.slot[node_of(trace, to)->slot]);
+        parameter = by_name ? parameter : node_of(trace, parameter)->next;
+    }
+    trace->active[number] = true;
+    if (status == STATUS_OK) {
+        status = run(trace, node, function, &frame);
+    }
+    trace->active[number] = false;
+    *out = frame.result;
+    free(frame.slot);
+    return status;
+}
+
+/* --- the text as a whole --- */
+
+static const struct vertex_function *function_named(const struct vertex_tree *tree, const char *name)
+{
+    for (int32_t f = 0; f < tree->n_function; f++) {
+        if (vertex_name_is(tree, tree->function[f].name, name)) {
+            return &tree->function[f];
+        }
+    }
+    return NULL;
+}
+
+enum status vertex_entry(const struct vertex_tree *tree, bool *is_model_out)
+{
+    const struct vertex_function *layer = function_named(tree, "layer"), *model = function_named(tree, "model");
+    const struct vertex_function *entry = model != NULL ? model : layer;
+    const struct vertex_span begin = {0, 0};
+    if (entry == NULL) {
+        return vertex_fail(&tree->source, begin, "no function layer(v, out, …) or model(v, classes, …)");
+    }
+    if (layer != NULL && model != NULL) {
+        return vertex_fail(&tree->source, model->at, "a text has layer or model, not both; layer is on line %d",
+                           vertex_line(&tree->source, layer->at.begin));
+    }
+    int32_t first = entry->parameters, second = first >= 0 ? tree->node[first].next : -1;
+    const char *wanted = model != NULL ? "classes" : "out";
+    if (second < 0 || !vertex_name_is(tree, tree->node[first].name, "v") ||
+        !vertex_name_is(tree, tree->node[second].name, wanted)) {
+        return vertex_fail(&tree->source, entry->at, "expected %s(v, %s, …)", model != NULL ? "model" : "layer",
+                           wanted);
+    }
+    *is_model_out = model != NULL;
+    return STATUS_OK;
+}
+
+static void trace_open(const struct vertex_tree *tree, const struct vertex_args *args,
+                       const struct vertex_facts *facts, struct trace *out)
+{
+    size_t n_name = (size_t)tree->n_name + 1;
+    *out = (struct trace){.tree = tree,
+                          .args = args,
+                          .facts = facts,
+                          .out = {.op = memory_alloc(VERTEX_OP_MOST, sizeof *out->out.op),
+                                  .weight = memory_alloc(VERTEX_OP_MOST, sizeof *out->out.weight),
+                                  .out = -1},
+                          .field = memory_alloc(n_name, sizeof *out->field),
+                          .global = memory_alloc(n_name, sizeof *out->global),
+                          .function_of = memory_alloc(n_name, sizeof *out->function_of),
+                          .active = memory_alloc((size_t)tree->n_function + 1, sizeof *out->active)};
+    for (size_t i = 0; i < n_name; i++) {
+        out->field[i] = out->function_of[i] = -1;
+    }
+    for (int32_t f = 0; f < tree->n_function; f++) {
+        out->function_of[tree->function[f].name] = f;
+    }
+}
+
+static void keep(void *op)
+{
+    (void)op;
+}
+
+static void trace_close(struct trace *trace)
+{
+    tdestroy(trace->same, keep);
+    free(trace->field);
+    free(trace->global);
+    free(trace->function_of);
+    free(trace->active);
+    for (int32_t i = 0; i < trace->n_text; i++) {
+        free(trace->text[i]);
+    }
+    free(trace->text);
+}
+
+/* Settings, one after another: each sees those above it. */
+static enum status settings(struct trace *trace)
+{
+    enum status status = STATUS_OK;
+    for (int32_t s = trace->tree->settings; s >= 0 && status == STATUS_OK; s = node_of(trace, s)->next) {
+        struct value value;
+        status = trace_value(trace, node_of(trace, s)->b, &value);
+        if (status == STATUS_OK && value.kind != VALUE_NUMBER && value.kind != VALUE_BOOL &&
+            value.kind != VALUE_TEXT) {
+            return trace_refuse(trace, node_of(trace, s)->b, &value, "a value that is known before training");
+        }
+        trace->global[node_of(trace, node_of(trace, s)->a)->name] = value;
+    }
+    return status;
+}
+
+enum status vertex_setting(const struct vertex_tree *tree, const char *name, bool otherwise, bool *out)
+{
+    struct trace trace;
+    const struct vertex_args args = {0};
+    const struct vertex_facts facts = {0};
+    trace_open(tree, &args, &facts, &trace);
+    int32_t number = vertex_tree_name(tree, name);
+    enum status status = settings(&trace);
+    *out = otherwise;
+    if (status == STATUS_OK && number >= 0 && trace.global[number].kind != VALUE_NONE) {
+        *out = trace.global[number].number != 0.0;
+        if (trace.global[number].kind != VALUE_BOOL) {
+            status = vertex_fail(&tree->source, tree->name[number],
+                                 "%s is no setting of this value; expected True or False", name);
+        }
+    }
+    vertex_trace_release(&trace.out);
+    trace_close(&trace);
+    return status;
+}
+
+/* A job's argument for a parameter, or what the stack fills in; NONE: the parameter's default. */
+static struct value given(const struct trace *trace, const char *name)
+{
+    for (int i = 0; i < trace->args->n; i++) {
+        const struct vertex_arg *arg = &trace->args->of[i];
+        if (strcmp(arg->name, name) == 0) {
+            static const enum value_kind kinds[] = {VALUE_NUMBER, VALUE_BOOL, VALUE_TEXT};
+            return (struct value){.kind = kinds[arg->kind], .number = arg->number, .text = arg->text};
+        }
+    }
+    bool layer = trace->facts->index >= 0;
+    if (layer && strcmp(name, "index") == 0) {
+        return (struct value){.kind = VALUE_NUMBER, .number = trace->facts->index};
+    }
+    if (layer && strcmp(name, "last") == 0) {
+        return (struct value){.kind = VALUE_BOOL, .number = trace->facts->is_last};
+    }
+    return (struct value){.kind = VALUE_NONE};
+}
+
+/* Every argument of the job is a parameter of the entry. */
+static enum status check_args(const struct trace *trace, const struct vertex_function *entry, const char *entry_name)
+{
+    const struct vertex_tree *tree = trace->tree;
+    for (int i = 0; i < trace->args->n; i++) {
+        struct nearest nearest;
+        char known[VERTEX_NAME_BYTES], best[VERTEX_NAME_BYTES], list[256] = "";
+        bool found = false;
+        nearest_init(trace->args->of[i].name, &nearest);
+        int k = 0;
+        for (int32_t p = entry->parameters; p >= 0; p = tree->node[p].next, k++) {
+            trace_name(trace, tree->node[p].name, known);
+            bool own = k < 2 || strcmp(known, "index") == 0 || strcmp(known, "last") == 0;
+            if (own) {
+                continue;
+            }
+            found = found || strcmp(known, trace->args->of[i].name) == 0;
+            nearest_offer(&nearest, known);
+            nearest.best = nearest.best == known ? strcpy(best, known) : nearest.best;
+            size_t n = strlen(list);
+            snprintf(list + n, sizeof list - n, "%s%s", n > 0 ? ", " : "", known);
+        }
+        if (!found) {
+            return status_fail(STATUS_CONFIG,
+                               "model.args.%s: the program has no parameter of that name%s%s%s (%s: %s)",
+                               trace->args->of[i].name, nearest.best != NULL ? "; did you mean " : "",
+                               nearest.best != NULL ? nearest.best : "", nearest.best != NULL ? "?" : "", entry_name,
+                               list[0] != '\0' ? list : "it has only those that the stack fills in");
+        }
+    }
+    return STATUS_OK;
+}
+
+/* The returned value is one of nodes, without heads; of the last layer, as wide as the classes. */
+static enum status check_result(struct trace *trace, const struct vertex_function *entry, const struct value *result)
+{
+    const struct vertex_source *source = &trace->tree->source;
+    if (result->kind != VALUE_OP) {
+        return vertex_fail(source, entry->at, "returns %s; expected a value of nodes",
+                           trace_value_text(trace, result));
+    }
+    const struct vertex_op *op = &trace->out.op[result->op];
+    int64_t columns = shape_columns(&op->shape), n_out = trace->facts->n_out;
+    if (op->place == VERTEX_PLACE_WEIGHT) {
+        return vertex_fail(source, op->at, "a weight is returned; expected a value of nodes");
+    }
+    if (op->shape.n_dim > 1) {
+        return vertex_fail(source, op->at, "a value with heads is returned; .flat() or .mean_heads() joins them");
+    }
+    if (trace->facts->is_last && columns != n_out && columns != VERTEX_UNKNOWN && n_out != VERTEX_UNKNOWN) {
+        return vertex_fail(source, op->at, "%lld columns are returned; expected the %lld classes", (long long)columns,
+                           (long long)n_out);
+    }
+    trace->out.out = result->op;
+    return STATUS_OK;
+}
+
+static enum status build(struct trace *trace)
+{
+    const struct vertex_tree *tree = trace->tree;
+    bool is_model;
+    enum status status = vertex_entry(tree, &is_model);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const char *name_of_entry = is_model ? "model" : "layer";
+    const struct vertex_function *entry = function_named(tree, name_of_entry);
+    if ((status = check_args(trace, entry, name_of_entry)) != STATUS_OK || (status = settings(trace)) != STATUS_OK) {
+        return status;
+    }
+    struct frame frame = {.function = entry, .slot = memory_alloc((size_t)entry->n_slot + 1, sizeof *frame.slot)};
+    int64_t n_out = trace->facts->n_out;
+    int k = 0;
+    for (int32_t p = entry->parameters; p >= 0; p = tree->node[p].next, k++) {
+        char name[VERTEX_NAME_BYTES];
+        trace_name(trace, tree->node[p].name, name);
+        frame.slot[tree->node[p].slot] = k == 0 ? (struct value){.kind = VALUE_NODE}
+                                         : k == 1
+                                             ? (struct value){.kind = VALUE_NUMBER,
+                                                              .number = n_out == VERTEX_UNKNOWN ? NAN : (double)n_out}
+                                             : given(trace, name);
+    }
+    trace->active[entry - tree->function] = true;
+    status = run(trace, tree->function[0].body, entry, &frame);
+    trace->out.complete = status != TRACE_STOPPED;
+    if (status == STATUS_OK) {
+        status = check_result(trace, entry, &frame.result);
+    }
+    free(frame.slot);
+    return status == TRACE_STOPPED ? STATUS_OK : status;
+}
+
+enum status vertex_trace_build(const struct vertex_tree *tree, const struct vertex_args *args,
+                               const struct vertex_facts *facts, struct vertex_trace *out)
+{
+    struct trace trace;
+    trace_open(tree, args, facts, &trace);
+    enum status status = build(&trace);
+    if (status == STATUS_OK) {
+        *out = trace.out;
+    } else {
+        vertex_trace_release(&trace.out);
+    }
+    trace_close(&trace);
+    return status;
+}
+
+void vertex_trace_release(struct vertex_trace *trace)
+{
+    free(trace->op);
+    free(trace->weight);
+    *trace = (struct vertex_trace){0};
+}
+
+/* --- print --- */
+
+static const char *const op_names[] = {
+#define X(name, text) text,
+    VERTEX_OP_LIST(X)
+#undef X
+};
+
+void vertex_trace_print(const struct vertex_trace *trace, FILE *file)
+{
+    static const char *const places[] = {"weight", "node", "edge"};
+    for (int32_t i = 0; i < trace->n_op; i++) {
+        const struct vertex_op *op = &trace->op[i];
+        fprintf(file, "%%%d = %s %s ", i, op_names[op->kind], places[op->place]);
+        for (int d = 0; d < op->shape.n_dim; d++) {
+            fprintf(file, "%s%lld", d > 0 ? "x" : "", (long long)op->shape.dim[d]);
+        }
+        for (int k = 0; k < VERTEX_N_IN; k++) {
+            if (op->in[k] >= 0) {
+                fprintf(file, " %%%d", op->in[k]);
+            }
+        }
+        if (op->kind == VERTEX_OP_PARAMETER) {
+            fprintf(file, " \"%s\"", trace->weight[op->weight].name);
+        }
+        bool two = op->kind == VERTEX_OP_CLAMP || op->kind == VERTEX_OP_COLUMNS;
+        if (op->kind == VERTEX_OP_NUMBER || op->number[0] != 0.0 || two) {
+            fprintf(file, " %.9g", op->number[0]);
+        }
+        if (two) {
+            fprintf(file, " %.9g", op->number[1]);
+        }
+        if (op->relation >= 0) {
+            fprintf(file, " relation %d", op->relation);
+        }
+        fputc('\n', file);
+    }
+    if (trace->out >= 0) {
+        fprintf(file, "return %%%d\n", trace->out);
+    }
+}

@@ -1,0 +1,131 @@
+/* What a vertex program does in one layer: the list of its operations after functions are inlined, loops unrolled and
+ * statics folded, each operation once.
+ *
+ * Independent of devices and of the ops of models. An operation is of weights, of nodes (a row for every node) or of
+ * edges (a row for every in-edge, which is never stored). The list depends on the text, arguments and facts alone.
+ */
+#ifndef PROTOCOL_VERTEX_TRACE_H
+#define PROTOCOL_VERTEX_TRACE_H
+
+#include "protocol/vertex/tree.h"
+
+#include <stdio.h>
+
+#define VERTEX_OP_MOST 4096     /* operations of a layer */
+#define VERTEX_STEP_MOST 1024   /* of a loop */
+#define VERTEX_WIDTH_MOST 65536 /* columns, heads × columns */
+#define VERTEX_N_DIM 4
+#define VERTEX_N_IN 3
+#define VERTEX_NAME_BYTES 64
+#define VERTEX_UNKNOWN (-1) /* a number that only the data knows, in a check without data */
+
+enum vertex_place { VERTEX_PLACE_WEIGHT, VERTEX_PLACE_NODE, VERTEX_PLACE_EDGE };
+
+/* Operations. The functions and methods that users call are words.def. */
+/* clang-format off */
+#define VERTEX_OP_LIST(X)                                                                                            \
+    X(INPUT, "input") X(DEGREE, "degree") X(EDGE_WEIGHT, "edge_weight") X(EDGE_NORM, "edge_norm")                    \
+    X(EDGE_FEATURE, "edge_feature") X(SOURCE, "source") X(TARGET, "target") X(PARAMETER, "parameter")                \
+    X(NUMBER, "number")                                                                                              \
+    X(RELU, "relu") X(LEAKY_RELU, "leaky_relu") X(ELU, "elu") X(GELU, "gelu") X(SILU, "silu") X(SIGMOID, "sigmoid")  \
+    X(TANH, "tanh") X(SOFTPLUS, "softplus") X(EXP, "exp") X(LOG, "log") X(SQRT, "sqrt") X(ABS, "abs")                \
+    X(CLAMP, "clamp") X(ADD, "add") X(SUBTRACT, "subtract") X(MULTIPLY, "multiply") X(DIVIDE, "divide")              \
+    X(POWER, "power") X(MINIMUM, "minimum") X(MAXIMUM, "maximum")                                                    \
+    X(PRODUCT, "product") X(LINEAR, "linear") X(DOT, "dot") X(SUM_COLUMNS, "sum_columns") X(NORM, "norm")            \
+    X(NORMALIZE, "normalize") X(LAYER_NORM, "layer_norm") X(BATCH_NORM, "batch_norm") X(CONCAT, "concat")            \
+    X(SOFTMAX, "softmax") X(DROPOUT, "dropout") X(HEADS, "heads") X(FLAT, "flat") X(MEAN_HEADS, "mean_heads")        \
+    X(SUM_HEADS, "sum_heads") X(COLUMNS, "columns") X(SLICE, "slice") X(SLICE_RELATION, "slice_relation")            \
+    X(SLICE_TYPE, "slice_type")                                                                                      \
+    X(SUM, "sum") X(MEAN, "mean") X(MAX, "max") X(MIN, "min") X(VAR, "var") X(STD, "std")
+/* clang-format on */
+
+enum vertex_op_kind {
+#define X(name, text) VERTEX_OP_##name,
+    VERTEX_OP_LIST(X)
+#undef X
+        VERTEX_OP_N
+};
+
+/* Of a row: columns, or heads × columns. Of a weight: all its dimensions. */
+struct vertex_shape {
+    int n_dim;
+    int64_t dim[VERTEX_N_DIM];
+};
+
+struct vertex_op {
+    enum vertex_op_kind kind;
+    enum vertex_place place;
+    struct vertex_shape shape;
+    int32_t in[VERTEX_N_IN]; /* operations; -1 nothing */
+    double number[2];        /* NUMBER; slope, limits, exponent, probability; COLUMNS: from, to; SLICE: index */
+    int32_t weight;          /* PARAMETER */
+    int32_t relation;        /* reductions: of this relation's edges; -1: of all */
+    struct vertex_span at;
+};
+
+enum vertex_init { VERTEX_INIT_GLOROT, VERTEX_INIT_KAIMING, VERTEX_INIT_UNIFORM, VERTEX_INIT_CONSTANT };
+
+struct vertex_weight {
+    char name[VERTEX_NAME_BYTES]; /* as in the text: a layer's number is not in it */
+    struct vertex_shape shape;
+    enum vertex_init init;
+    double number;           /* UNIFORM: the bound; CONSTANT: the value */
+    int64_t fan_in, fan_out; /* GLOROT, KAIMING */
+    bool trains;
+    struct vertex_span at; /* of its first use */
+};
+
+struct vertex_trace {
+    int32_t n_op, n_weight;
+    struct vertex_op *op;
+    struct vertex_weight *weight; /* in the order of the text */
+    int32_t out;                  /* the operation that is returned; -1: the data decides what that is */
+    bool complete;                /* false: a check without data that ends where the data decides */
+};
+
+/* A value of [model.args]. */
+#define VERTEX_ARG_BYTES 64
+#define VERTEX_ARG_MOST 64
+enum vertex_arg_kind { VERTEX_ARG_NUMBER, VERTEX_ARG_BOOL, VERTEX_ARG_TEXT };
+struct vertex_arg {
+    char name[VERTEX_NAME_BYTES];
+    enum vertex_arg_kind kind;
+    double number; /* NUMBER, BOOL */
+    char text[VERTEX_ARG_BYTES];
+};
+
+struct vertex_args {
+    int n;
+    struct vertex_arg of[VERTEX_ARG_MOST];
+};
+
+/* graph.NAME, and what a layer is traced for. Numbers may be VERTEX_UNKNOWN, means NAN. */
+struct vertex_facts {
+    int64_t n_in, n_out; /* columns of v.x, of `out` or `classes` */
+    int index;           /* of the layer; -1: the text is a whole model */
+    bool is_last;
+    int64_t n_node, n_edge, n_relation, n_type, n_class, n_edge_feature;
+    double mean_degree, mean_log_degree;
+};
+
+/* Is the text a whole model (`model`), or layers for a stack (`layer`)?
+ * errors  STATUS_CONFIG it has neither, or both, or its first parameters are others */
+enum status vertex_entry(const struct vertex_tree *tree, bool *is_model_out);
+
+/* Settings before the functions, such as self_loops = True: a bool by name; `otherwise`: not in the text.
+ * errors  STATUS_CONFIG it is no bool */
+enum status vertex_setting(const struct vertex_tree *tree, const char *name, bool otherwise, bool *out);
+
+/* Trace the text for these arguments and facts.
+ *
+ *   owns    the caller owns *out: vertex_trace_release
+ *   errors  STATUS_CONFIG "ORIGIN:LINE:COLUMN: …": a name, place or shape that does not fit, a limit; *out untouched
+ *   cost    linear in the operations, at most VERTEX_OP_MOST */
+enum status vertex_trace_build(const struct vertex_tree *tree, const struct vertex_args *args,
+                               const struct vertex_facts *facts, struct vertex_trace *out);
+void vertex_trace_release(struct vertex_trace *trace);
+
+/* One line for each operation: "%3 = add node 8×16 %1 %2". */
+void vertex_trace_print(const struct vertex_trace *trace, FILE *file);
+
+#endif

@@ -1,0 +1,481 @@
+/* The functions and methods of vertex programs: arguments are bound to the parameters of a word's form, and become an
+ * operation. */
+#include "protocol/base/memory.h"
+#include "protocol/vertex/trace_state.h"
+
+#include <inttypes.h>
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum form {
+    ELEMENT,
+    SLOPE,
+    CLAMP,
+    PAIR,
+    DOT,
+    COLUMN,
+    SAME,
+    NORM,
+    CONCAT,
+    SOFTMAX,
+    DROPOUT,
+    LINEAR,
+    PARAM,
+    NAMES,
+    N_FORM
+};
+
+/* The parameters of each form; those from n_required on have a default. A form without names takes any number. */
+static const struct {
+    int n_required;
+    const char *name[TRACE_N_ARGUMENT];
+} forms[N_FORM] = {
+    [ELEMENT] = {1, {"x"}},
+    [SLOPE] = {1, {"x", "slope"}},
+    [CLAMP] = {3, {"x", "least", "most"}},
+    [PAIR] = {2, {"x", "y"}},
+    [DOT] = {2, {"x", "y"}},
+    [COLUMN] = {1, {"x"}},
+    [SAME] = {1, {"x"}},
+    [NORM] = {2, {"name", "x"}},
+    [SOFTMAX] = {1, {"x"}},
+    [DROPOUT] = {2, {"x", "p"}},
+    [LINEAR] = {3, {"name", "x", "out", "bias", "init"}},
+};
+
+static const struct word {
+    const char *name;
+    enum vertex_op_kind op;
+    enum form form;
+} words[] = {
+#define WORD(name, op, form) {#name, VERTEX_OP_##op, form},
+#include "protocol/vertex/words.def"
+#undef WORD
+};
+
+static const struct vertex_node *node_of(const struct trace *trace, int32_t node)
+{
+    return &trace->tree->node[node];
+}
+
+/* --- binding --- */
+
+static enum status unknown_argument(struct trace *trace, int32_t node, const struct word *word, const char *name)
+{
+    struct nearest nearest;
+    nearest_init(name, &nearest);
+    for (int i = 0; i < TRACE_N_ARGUMENT && forms[word->form].name[i] != NULL; i++) {
+        nearest_offer(&nearest, forms[word->form].name[i]);
+    }
+    char what[64];
+    snprintf(what, sizeof what, "argument of %s is called", word->name);
+    return trace_unknown(trace, node, what, name, &nearest);
+}
+
+/* The call's arguments by parameter; -1: left out. */
+static enum status bind(struct trace *trace, int32_t node, const struct word *word,
+                        int32_t argument[TRACE_N_ARGUMENT])
+{
+    int at = 0, n = 0;
+    while (n < TRACE_N_ARGUMENT && forms[word->form].name[n] != NULL) {
+        argument[n++] = -1;
+    }
+    for (int32_t a = node_of(trace, node)->b; a >= 0; a = node_of(trace, a)->next) {
+        int to = at++;
+        int32_t value = a;
+        if (node_of(trace, a)->kind == VERTEX_NODE_KEYWORD) {
+            char name[VERTEX_NAME_BYTES];
+            trace_name(trace, node_of(trace, a)->name, name);
+            for (to = 0; to < n && strcmp(forms[word->form].name[to], name) != 0; to++) {
+            }
+            value = node_of(trace, a)->a;
+            if (to == n) {
+                return unknown_argument(trace, a, word, name);
+            }
+        }
+        if (to >= n) {
+            return TRACE_FAIL(trace, a, "%s takes %d argument%s", word->name, n, n == 1 ? "" : "s");
+        }
+        if (argument[to] >= 0) {
+            return TRACE_FAIL(trace, a, "%s has its argument %s already", word->name, forms[word->form].name[to]);
+        }
+        argument[to] = value;
+    }
+    for (int i = 0; i < forms[word->form].n_required; i++) {
+        if (argument[i] < 0) {
+            return TRACE_FAIL(trace, node, "%s has no argument %s", word->name, forms[word->form].name[i]);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* --- rows --- */
+
+/* A function of statics, or -1 × NAN where there is no such. */
+static double compute(enum vertex_op_kind kind, double x, double y)
+{
+    switch (kind) {
+    case VERTEX_OP_EXP:
+        return exp(x);
+    case VERTEX_OP_LOG:
+        return log(x);
+    case VERTEX_OP_SQRT:
+        return sqrt(x);
+    case VERTEX_OP_ABS:
+        return fabs(x);
+    case VERTEX_OP_MINIMUM:
+        return x < y || isnan(x) ? x : y;
+    case VERTEX_OP_MAXIMUM:
+        return x > y || isnan(x) ? x : y;
+    default:
+        return INFINITY;
+    }
+}
+
+/* f(x), f(x, slope), f(x, least, most), f(x, y): of numbers a number */
+static enum status word_element(struct trace *trace, int32_t node, const struct word *word,
+                                const int32_t argument[TRACE_N_ARGUMENT], struct value *out)
+{
+    struct value x, y = {.kind = VALUE_NUMBER};
+    bool pair = word->form == PAIR;
+    enum status status = trace_value(trace, argument[0], &x);
+    status = status == STATUS_OK && pair ? trace_value(trace, argument[1], &y) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (x.kind == VALUE_NUMBER && y.kind == VALUE_NUMBER) {
+        double result = isnan(x.number) || isnan(y.number) ? NAN : compute(word->op, x.number, y.number);
+        *out = (struct value){.kind = VALUE_NUMBER, .number = result};
+        char quoted[VERTEX_QUOTE_BYTES];
+        trace_quote(trace, node, quoted);
+        return isfinite(result) || isnan(x.number) || isnan(y.number)
+                   ? STATUS_OK
+                   : TRACE_FAIL(trace, node, "%s is no number that is known before training", quoted);
+    }
+    struct vertex_op op = {.kind = word->op, .in = {-1, -1, -1}, .number = {0.01}, .relation = -1};
+    int32_t right = -1;
+    *out = (struct value){.kind = VALUE_OP};
+    status = trace_row_of(trace, argument[0], &x, &op.in[0]);
+    if (status == STATUS_OK && pair) {
+        status = trace_row_of(trace, argument[1], &y, &right);
+        if (status != STATUS_OK) {
+            return status;
+        }
+        return trace_binary(trace, node, word->op, op.in[0], right, &out->op);
+    }
+    if (status == STATUS_OK && word->form == SLOPE && argument[1] >= 0) {
+        status = trace_number(trace, argument[1], "a slope that is known before training", &op.number[0]);
+    }
+    for (int k = 0; k < 2 && word->form == CLAMP && status == STATUS_OK; k++) {
+        status = trace_number(trace, argument[k + 1], "a limit that is known before training", &op.number[k]);
+    }
+    op.number[0] = word->form == ELEMENT ? 0.0 : op.number[0];
+    if (status == STATUS_OK) {
+        op.shape = trace->out.op[op.in[0]].shape;
+        status = trace_op(trace, node, op, &out->op);
+    }
+    return status;
+}
+
+/* Columns side by side. */
+static enum status word_concat(struct trace *trace, int32_t node, int32_t *out)
+{
+    int32_t first = node_of(trace, node)->b;
+    enum status status = first >= 0 ? STATUS_OK : TRACE_FAIL(trace, node, "concat has no argument");
+    for (int32_t a = first; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
+        int32_t row = -1;
+        status = trace_row(trace, a, &row);
+        const struct vertex_op *left = &trace->out.op[*out], *right = &trace->out.op[row];
+        if (status != STATUS_OK || a == first) {
+            *out = row;
+            continue;
+        }
+        bool heads = left->shape.n_dim == right->shape.n_dim &&
+                     shape_heads(&left->shape) == shape_heads(&right->shape);
+        if (!heads || left->shape.n_dim > 2 || left->place == VERTEX_PLACE_WEIGHT ||
+            right->place == VERTEX_PLACE_WEIGHT) {
+            return TRACE_FAIL(trace, a, "concat joins columns of rows with equally many heads");
+        }
+        if (left->place != right->place) {
+            int32_t none = -1; /* for its message */
+            return trace_binary(trace, node, VERTEX_OP_ADD, *out, row, &none);
+        }
+        int64_t x = shape_columns(&left->shape), y = shape_columns(&right->shape);
+        bool known = x != VERTEX_UNKNOWN && y != VERTEX_UNKNOWN;
+        struct vertex_op op = {.kind = VERTEX_OP_CONCAT,
+                               .shape = shape_of(shape_heads(&left->shape), known ? x + y : VERTEX_UNKNOWN),
+                               .in = {*out, row, -1},
+                               .relation = -1};
+        status = trace_op(trace, node, op, out);
+    }
+    return status;
+}
+
+/* f(x) of one row each: what it has to be, and the shape of the result */
+static enum status word_row(struct trace *trace, int32_t node, const struct word *word,
+                            const int32_t argument[TRACE_N_ARGUMENT], int32_t *out)
+{
+    struct vertex_op op = {.kind = word->op, .in = {-1, -1, -1}, .relation = -1};
+    enum status status = trace_row(trace, argument[0], &op.in[0]);
+    if (status == STATUS_OK && word->form == DROPOUT) {
+        status = trace_number(trace, argument[1], "a probability that is known before training", &op.number[0]);
+        if (status == STATUS_OK && !isnan(op.number[0]) && !(op.number[0] >= 0.0 && op.number[0] < 1.0)) {
+            return TRACE_FAIL(trace, argument[1], "%g is no probability; expected 0 or more, less than 1",
+                              op.number[0]);
+        }
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const struct vertex_op *x = &trace->out.op[op.in[0]];
+    if (word->form == SOFTMAX && x->place != VERTEX_PLACE_EDGE) {
+        return TRACE_FAIL(trace, node, "softmax(…) is over the in-edges of a node: expected a value of edges");
+    }
+    if (word->form == DROPOUT && (x->place == VERTEX_PLACE_WEIGHT || op.number[0] == 0.0)) {
+        *out = op.in[0];
+        return x->place != VERTEX_PLACE_WEIGHT ? STATUS_OK
+                                               : TRACE_FAIL(trace, node, "dropout of a weight; expected rows");
+    }
+    op.shape = word->form == COLUMN ? shape_of(x->shape.n_dim == 2 ? x->shape.dim[0] : 0, 1) : x->shape;
+    return trace_op(trace, node, op, out);
+}
+
+/* names("convs", 0, "weight") is "convs.0.weight" */
+static enum status word_names(struct trace *trace, int32_t node, struct value *out)
+{
+    char *text = NULL;
+    size_t n = 0;
+    FILE *file = open_memstream(&text, &n);
+    enum status status = file != NULL ? STATUS_OK : status_fail(STATUS_NOMEM, "no memory for a name");
+    for (int32_t a = node_of(trace, node)->b; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
+        struct value value;
+        status = trace_value(trace, a, &value);
+        if (status == STATUS_OK && value.kind != VALUE_TEXT && value.kind != VALUE_NUMBER) {
+            status = trace_refuse(trace, a, &value, "a text or a number");
+        } else if (status == STATUS_OK) {
+            fputs(a == node_of(trace, node)->b ? "" : ".", file);
+            if (value.kind == VALUE_TEXT) {
+                fputs(value.text, file);
+            } else {
+                fprintf(file, "%.10g", isnan(value.number) ? 0.0 : value.number);
+            }
+        }
+    }
+    if (file != NULL) {
+        fclose(file);
+    }
+    *out = (struct value){.kind = VALUE_TEXT, .text = trace_keep(trace, text)};
+    return status;
+}
+
+static enum status unknown_function(struct trace *trace, int32_t node, const char *name)
+{
+    const struct vertex_tree *tree = trace->tree;
+    char known[VERTEX_NAME_BYTES], best[VERTEX_NAME_BYTES];
+    struct nearest nearest;
+    nearest_init(name, &nearest);
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        nearest_offer(&nearest, words[i].name);
+    }
+    for (int32_t f = 0; f < tree->n_function; f++) {
+        trace_name(trace, tree->function[f].name, known);
+        nearest_offer(&nearest, known);
+        nearest.best = nearest.best == known ? strcpy(best, known) : nearest.best;
+    }
+    bool reduces = strcmp(name, "sum") == 0 || strcmp(name, "mean") == 0 || strcmp(name, "max") == 0 ||
+                   strcmp(name, "min") == 0 || strcmp(name, "var") == 0 || strcmp(name, "std") == 0;
+    if (reduces) {
+        char quoted[VERTEX_QUOTE_BYTES] = "v.x";
+        int32_t argument = node_of(trace, node)->b;
+        if (argument >= 0) {
+            trace_quote(trace, argument, quoted);
+        }
+        return TRACE_FAIL(trace, node,
+                          "%s(…) is over v.in_edges: %s(… for e in v.in_edges); columns of one row: sum_columns(%s)",
+                          name, name, quoted);
+    }
+    return trace_unknown(trace, node_of(trace, node)->a, "function", name, &nearest);
+}
+
+static const struct word *word_find(const char *name)
+{
+    for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
+        if (strcmp(words[i].name, name) == 0) {
+            return &words[i];
+        }
+    }
+    return NULL;
+}
+
+bool trace_word_known(const char *name)
+{
+    return word_find(name) != NULL;
+}
+
+enum status trace_word(struct trace *trace, int32_t node, struct value *out)
+{
+    char name[VERTEX_NAME_BYTES];
+    int32_t argument[TRACE_N_ARGUMENT], left = -1, right = -1;
+    trace_name(trace, node_of(trace, node_of(trace, node)->a)->name, name);
+    const struct word *word = word_find(name);
+    if (word == NULL) {
+        bool draws = strcmp(name, "uniform") == 0 || strcmp(name, "constant") == 0;
+        return draws ? trace_drawn(trace, node, name, out) : unknown_function(trace, node, name);
+    }
+    if (word->form == NAMES) {
+        return word_names(trace, node, out);
+    }
+    *out = (struct value){.kind = VALUE_OP, .op = -1};
+    if (word->form == PARAM || word->form == CONCAT) {
+        out->op = 0;
+        return word->form == PARAM ? trace_param(trace, node, &out->op) : word_concat(trace, node, &out->op);
+    }
+    enum status status = bind(trace, node, word, argument);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    switch (word->form) {
+    case LINEAR:
+        return trace_linear(trace, node, argument, &out->op);
+    case NORM:
+        return trace_norm(trace, node, word->op, argument, &out->op);
+    case DOT:
+        status = trace_row(trace, argument[0], &left);
+        if (status == STATUS_OK) {
+            status = trace_row(trace, argument[1], &right);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+        return trace_binary(trace, node, VERTEX_OP_DOT, left, right, &out->op);
+    case ELEMENT:
+    case SLOPE:
+    case CLAMP:
+    case PAIR:
+        return word_element(trace, node, word, argument, out);
+    default:
+        return word_row(trace, node, word, argument, &out->op);
+    }
+}
+
+/* --- methods --- */
+
+/* x.heads(h): columns become h heads of as many columns each */
+static enum status method_heads(struct trace *trace, int32_t node, int32_t row, int32_t argument, int32_t *out)
+{
+    const struct vertex_op *x = &trace->out.op[row];
+    int64_t heads = 0, columns = shape_columns(&x->shape);
+    enum status status = trace_whole(trace, argument, "the number of heads", 1, VERTEX_WIDTH_MOST, &heads);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    bool known = heads != VERTEX_UNKNOWN && columns != VERTEX_UNKNOWN;
+    if (x->shape.n_dim > 1 || (known && columns % heads != 0)) {
+        char shape[SHAPE_TEXT_BYTES];
+        shape_text(&x->shape, true, shape);
+        return TRACE_FAIL(trace, node, "%s do not become %lld heads", shape, (long long)heads);
+    }
+    return trace_unary(trace, node, VERTEX_OP_HEADS, row, shape_of(heads, known ? columns / heads : VERTEX_UNKNOWN),
+                       out);
+}
+
+enum status trace_method(struct trace *trace, int32_t node, struct value *out)
+{
+    static const char *const names[] = {"heads", "flat", "mean_heads", "sum_heads"};
+    const struct vertex_node *callee = node_of(trace, node_of(trace, node)->a);
+    char name[VERTEX_NAME_BYTES];
+    int method = 0;
+    int32_t row = -1, argument = node_of(trace, node)->b;
+    trace_name(trace, callee->name, name);
+    while (method < 4 && strcmp(names[method], name) != 0) {
+        method++;
+    }
+    if (method == 4) {
+        return TRACE_FAIL(trace, node_of(trace, node)->a,
+                          "%s is not part of programs; expected .heads(n), .flat(), .mean_heads() or .sum_heads()",
+                          name);
+    }
+    enum status status = trace_row(trace, callee->a, &row);
+    bool wants = method == 0, has = argument >= 0;
+    if (status == STATUS_OK && (wants != has || (has && node_of(trace, argument)->next >= 0))) {
+        return TRACE_FAIL(trace, node, "%s takes %d argument%s", name, wants, wants ? "" : "s");
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const struct vertex_op *x = &trace->out.op[row];
+    *out = (struct value){.kind = VALUE_OP};
+    if (x->place == VERTEX_PLACE_WEIGHT || (method > 0 && x->shape.n_dim != 2)) {
+        char quoted[VERTEX_QUOTE_BYTES];
+        trace_quote(trace, callee->a, quoted);
+        return TRACE_FAIL(trace, node, "%s has no heads; .heads(n) gives a row some", quoted);
+    }
+    int64_t size = shape_size(&x->shape), columns = shape_columns(&x->shape);
+    switch (method) {
+    case 0:
+        return method_heads(trace, node, row, argument, &out->op);
+    case 1:
+        return trace_unary(trace, node, VERTEX_OP_FLAT, row, shape_of(0, size), &out->op);
+    case 2:
+        return trace_unary(trace, node, VERTEX_OP_MEAN_HEADS, row, shape_of(0, columns), &out->op);
+    default:
+        return trace_unary(trace, node, VERTEX_OP_SUM_HEADS, row, shape_of(0, columns), &out->op);
+    }
+}
+
+/* --- reductions --- */
+
+enum status trace_reduce(struct trace *trace, int32_t node, struct value *out)
+{
+    static const struct {
+        const char *name;
+        enum vertex_op_kind kind;
+    } kinds[] = {{"sum", VERTEX_OP_SUM}, {"mean", VERTEX_OP_MEAN}, {"max", VERTEX_OP_MAX},
+                 {"min", VERTEX_OP_MIN}, {"var", VERTEX_OP_VAR},   {"std", VERTEX_OP_STD}};
+    const struct vertex_node *of = node_of(trace, node);
+    struct value owner;
+    char name[VERTEX_NAME_BYTES];
+    size_t kind = 0;
+    trace_name(trace, of->name, name);
+    while (kind < sizeof kinds / sizeof *kinds && strcmp(kinds[kind].name, name) != 0) {
+        kind++;
+    }
+    if (kind == sizeof kinds / sizeof *kinds) {
+        return TRACE_FAIL(trace, node, "%s is over edges; expected sum, mean, max, min, var or std", name);
+    }
+    enum status status = trace_value(trace, of->b, &owner);
+    if (status == STATUS_OK && (owner.kind != VALUE_NODE || trace->over_edges)) {
+        return trace->over_edges ? TRACE_FAIL(trace, node, "a layer sees one hop; use two layers")
+                                 : trace_refuse(trace, of->b, &owner, "v, whose edges are v.in_edges");
+    }
+    struct vertex_op op = {.kind = kinds[kind].kind, .place = VERTEX_PLACE_NODE, .in = {-1, -1, -1}, .relation = -1};
+    int64_t relation = -1;
+    if (status == STATUS_OK && of->c >= 0) {
+        int64_t n = trace->facts->n_relation;
+        status = trace_whole(trace, of->c, "a relation", 0, n > 0 ? n - 1 : n == 0 ? 0 : INT32_MAX, &relation);
+        op.relation = (int32_t)relation;
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    struct value *edge = &trace->frame->slot[of->slot], before = *edge;
+    *edge = (struct value){.kind = VALUE_EDGE};
+    trace->over_edges = true;
+    status = trace_row(trace, of->a, &op.in[0]);
+    trace->over_edges = false;
+    *edge = before;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    const struct vertex_op *x = &trace->out.op[op.in[0]];
+    if (x->place == VERTEX_PLACE_NODE) {
+        char quoted[VERTEX_QUOTE_BYTES];
+        trace_quote(trace, of->a, quoted);
+        return TRACE_FAIL(trace, of->a, "%s belongs to nodes; expected a value of edges, such as one of e.src",
+                          quoted);
+    }
+    op.shape = x->shape;
+    *out = (struct value){.kind = VALUE_OP};
+    return trace_op(trace, node, op, &out->op);
+}

@@ -1,0 +1,106 @@
+/* Any bytes as a vertex program: refused with a place, or traced, with and without data. */
+#include "protocol/base/log.h"
+#include "protocol/vertex/trace.h"
+
+#include <dirent.h>
+#include <math.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+
+int LLVMFuzzerInitialize(int *argc, char ***argv);
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n);
+
+static const char *const seeds[] = {
+    "self_loops = True\ndef layer(v, out, heads=2, last=False):\n    v.z = linear('lin', v.x, heads * out, "
+    "bias=False).heads(heads)\n"
+    "    v.s = dot(v.z, param('a', 1, heads, out, init=glorot))\n"
+    "    y = sum(dropout(softmax(leaky_relu(e.src.s + e.dst.s, 0.2)), 0.5) * e.src.z for e in v.in_edges)\n"
+    "    return y.mean_heads() if last else y.flat()[:, 1:3]\n",
+    "def model(v, classes, steps=3):\n    y = 0\n    for r in range(graph.relations):\n"
+    "        y = y + mean(e.src.x for e in v.in_edges if e.relation == r) @ param('w', 3, v.x.width, classes)[r]\n"
+    "    if graph.edge_features > 0 and not steps <= 2:\n        y, z = clamp(y, -1, 1), concat(y, v.x)\n"
+    "    elif steps ** 2 == 1e1:\n        y = layer_norm('n', y)\n    else:\n        y = f(y, w=constant(3))\n    "
+    "return y\n"
+    "def f(x, w=ones):\n    # twice\n    return max(minimum(e.dst.x, -e.src.x / 2) for e in v.in_edges)\n",
+};
+
+int LLVMFuzzerInitialize(int *argc, char ***argv)
+{
+    const char *folder = (*argv)[*argc - 1];
+    DIR *there = *argc > 1 ? opendir(folder) : NULL;
+    if (there == NULL) {
+        return 0;
+    }
+    closedir(there);
+    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
+        char path[4096];
+        snprintf(path, sizeof path, "%s/seed-%zu", folder, i);
+        FILE *file = fopen(path, "w");
+        if (file != NULL) {
+            fputs(seeds[i], file);
+            fclose(file);
+        }
+    }
+    return 0;
+}
+
+/* Operations read those before them, and shapes are within the limits. */
+static void check(const struct vertex_trace *trace)
+{
+    ASSERT(trace->n_op <= VERTEX_OP_MOST && trace->out < trace->n_op && (trace->out >= 0 || !trace->complete));
+    for (int32_t i = 0; i < trace->n_op; i++) {
+        const struct vertex_op *op = &trace->op[i];
+        ASSERT(op->shape.n_dim >= 1 && op->shape.n_dim <= VERTEX_N_DIM);
+        for (int k = 0; k < VERTEX_N_IN; k++) {
+            ASSERT(op->in[k] >= -1 && op->in[k] < i);
+        }
+        ASSERT(op->kind != VERTEX_OP_PARAMETER || (op->weight >= 0 && op->weight < trace->n_weight));
+    }
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
+{
+    struct vertex_tree tree;
+    struct vertex_trace trace;
+    bool is_model = false;
+    const struct vertex_args args = {0};
+    if (vertex_tree_parse((const char *)bytes, n, "fuzz.gnn", &tree) != STATUS_OK) {
+        return 0;
+    }
+    if (vertex_entry(&tree, &is_model) == STATUS_OK) {
+        int index = is_model ? -1 : 0;
+        const struct vertex_facts facts = {.n_in = 8,
+                                           .n_out = 4,
+                                           .index = index,
+                                           .n_node = 10,
+                                           .n_edge = 20,
+                                           .n_relation = 3,
+                                           .n_type = 1,
+                                           .n_class = 4,
+                                           .n_edge_feature = 2,
+                                           .mean_degree = 2.0,
+                                           .mean_log_degree = 1.0};
+        const struct vertex_facts unknown = {.n_in = VERTEX_UNKNOWN,
+                                             .n_out = VERTEX_UNKNOWN,
+                                             .index = index,
+                                             .n_node = VERTEX_UNKNOWN,
+                                             .n_edge = VERTEX_UNKNOWN,
+                                             .n_relation = VERTEX_UNKNOWN,
+                                             .n_type = VERTEX_UNKNOWN,
+                                             .n_class = VERTEX_UNKNOWN,
+                                             .n_edge_feature = VERTEX_UNKNOWN,
+                                             .mean_degree = NAN,
+                                             .mean_log_degree = NAN};
+        if (vertex_trace_build(&tree, &args, &facts, &trace) == STATUS_OK) {
+            check(&trace);
+            vertex_trace_release(&trace);
+        }
+        if (vertex_trace_build(&tree, &args, &unknown, &trace) == STATUS_OK) {
+            check(&trace);
+            vertex_trace_release(&trace);
+        }
+    }
+    vertex_tree_release(&tree);
+    return 0;
+}
