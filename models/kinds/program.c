@@ -131,10 +131,19 @@ enum status program_model(struct model *model)
         return status;
     }
     model->build = &build;
-    if (model->program->value[0].is_sparse && wants_dense(model)) {
-        model_features_dense(model);
+    bool dense = model->program->value[0].is_sparse && wants_dense(model);
+    if (dense && model_is_one_hot(model)) {
+        build.status = status_fail(
+            STATUS_CONFIG,
+            "dataset.features = \"one_hot\" does not go with %s, which does more with a node's own "
+            "row than to multiply it: expected dataset.features = \"learned\"",
+            origin);
+    } else {
+        if (dense) {
+            model_features_dense(model);
+        }
+        build_all(model);
     }
-    build_all(model);
     model->build = NULL;
     vertex_tree_release(&build.tree);
     return build.status;

@@ -5,6 +5,7 @@
 
 #include "protocol/base/memory.h"
 #include "protocol/job/job_keys.h"
+#include "protocol/job/model_kinds.h"
 
 #include <math.h>
 #include <stdarg.h>
@@ -91,7 +92,7 @@ void model_features_dense(const struct model *model)
 bool model_embeds(const struct model *model)
 {
     const struct job *job = model->job;
-    bool asked = job_key_applies(job, JOB_KEY_model_embedding) && job->model.embedding &&
+    bool asked = model_kind_of(job)->needs_types && job->model.embedding &&
                  job->dataset.features != JOB_WORD(JOB_FEATURES_ONE_HOT);
     return model->input->is_typed && (asked || job->dataset.features == JOB_WORD(JOB_FEATURES_LEARNED));
 }

@@ -84,10 +84,24 @@ static bool multiplies_first(struct walk *w, int x, int64_t f_out)
     return w->status == STATUS_OK && w->to->transform_first(w->program, x, f_out);
 }
 
+/* A linear aggregate. Of one-hot rows a maximum is one, too: each column has one row with an entry, so that maximum and
+ * sum are equal. */
+static bool is_sum(const struct walk *w, int32_t op, struct match_sum *out)
+{
+    const struct vertex_op *of = at(w, op);
+    bool of_input = of->kind == VERTEX_OP_MAX && of->relation < 0 && is(w, of->in[0], VERTEX_OP_SOURCE) &&
+                    is(w, at(w, of->in[0])->in[0], VERTEX_OP_INPUT);
+    if (of_input && w->to->is_one_hot && w->program->value[w->to->x].is_sparse) {
+        *out = (struct match_sum){at(w, of->in[0])->in[0], MATCH_FACTOR_NONE, AGGREGATE_KIND_SUM};
+        return true;
+    }
+    return match_sum(w->trace, op, out);
+}
+
 /* A linear aggregate that nothing else reads, which may swap with a linear map. */
 static bool match_single_sum(const struct walk *w, int32_t op, struct match_sum *out)
 {
-    return w->n_use[op] == 1 && match_sum(w->trace, op, out);
+    return w->n_use[op] == 1 && is_sum(w, op, out);
 }
 
 /* The sums below an operation, the outermost first, each over the rows of the next. */
@@ -107,7 +121,7 @@ static void sums_below(const struct walk *w, int32_t op, struct sums *out)
     }
     out->kind = memory_alloc((size_t)out->n + 1, sizeof *out->kind);
     for (int k = 0; k < out->n; k++) {
-        match_sum(w->trace, out->below, &sum);
+        is_sum(w, out->below, &sum);
         out->kind[k] = sum.kind;
         out->below = sum.source;
     }
@@ -131,7 +145,7 @@ static bool match_gin(const struct walk *w, int32_t op, int32_t *eps_out, int32_
     }
     int32_t a = at(w, op)->in[0], b = at(w, op)->in[1];
     int32_t product = is(w, a, VERTEX_OP_MULTIPLY) ? a : b, other = product == a ? b : a;
-    if (!is(w, product, VERTEX_OP_MULTIPLY) || !match_sum(w->trace, other, &sum)) {
+    if (!is(w, product, VERTEX_OP_MULTIPLY) || !is_sum(w, other, &sum)) {
         return false;
     }
     int32_t factor = at(w, product)->in[0], x = at(w, product)->in[1];
@@ -206,7 +220,7 @@ static struct open_value emit_linear(struct walk *w, int32_t op, int bias)
 static int32_t map_below(const struct walk *w, int32_t op)
 {
     struct match_sum sum;
-    for (bool first = true; first ? match_sum(w->trace, op, &sum) : match_single_sum(w, op, &sum); first = false) {
+    for (bool first = true; first ? is_sum(w, op, &sum) : match_single_sum(w, op, &sum); first = false) {
         op = sum.source;
     }
     bool maps = is(w, op, VERTEX_OP_LINEAR) && at(w, op)->in[2] < 0 && w->n_use[op] == 1;
@@ -218,7 +232,7 @@ static struct open_value emit_sum(struct walk *w, int32_t op, int bias)
     struct match_sum outer;
     struct sums sums, deeper;
     int32_t map = map_below(w, op);
-    match_sum(w->trace, op, &outer);
+    is_sum(w, op, &outer);
     if (map < 0) {
         int x = emit(w, outer.source);
         return (struct open_value){aggregate(w, dense(w, x), outer.kind), bias};
@@ -245,7 +259,7 @@ static bool takes_bias(const struct walk *w, int32_t op)
 {
     struct match_sum sum;
     return ((is(w, op, VERTEX_OP_LINEAR) && at(w, op)->in[2] < 0) || is(w, op, VERTEX_OP_PRODUCT) ||
-            (match_sum(w->trace, op, &sum) && map_below(w, op) >= 0)) &&
+            (is_sum(w, op, &sum) && map_below(w, op) >= 0)) &&
            w->n_use[op] == 1;
 }
 
@@ -297,10 +311,6 @@ static int emit_reduction(struct walk *w, int32_t op)
     }
     if (of->kind == VERTEX_OP_MAX && of->relation < 0 && is(w, of->in[0], VERTEX_OP_SOURCE)) {
         int x = emit(w, at(w, of->in[0])->in[0]);
-        bool one_hot = w->program->value[x].is_sparse && w->to->is_one_hot;
-        if (one_hot) { /* each column has one row with an entry, so that maximum and sum are equal */
-            return aggregate(w, x, AGGREGATE_KIND_SUM);
-        }
         return aggregate(w, dense(w, x), AGGREGATE_KIND_MAX);
     }
     return refuse(w, op,
@@ -570,7 +580,7 @@ static struct open_value emit_open(struct walk *w, int32_t op, int bias)
     if (of->kind < VERTEX_OP_SUM) {
         return emit_other(w, op);
     }
-    return match_sum(w->trace, op, &sum) ? emit_sum(w, op, bias) : (struct open_value){emit_reduction(w, op), -1};
+    return is_sum(w, op, &sum) ? emit_sum(w, op, bias) : (struct open_value){emit_reduction(w, op), -1};
 }
 
 /* The value of an operation of nodes, appended once. */
