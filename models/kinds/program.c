@@ -44,6 +44,7 @@ static enum status append(const struct model *model, const struct vertex_facts *
                                        .x = x,
                                        .prefix = prefix,
                                        .is_one_hot = model_is_one_hot(model),
+                                       .is_weighted = model->input->is_weighted,
                                        .transform_first = transform_first};
     status = trace.complete
                  ? vertex_emit(&emission, out)

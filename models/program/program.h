@@ -137,6 +137,7 @@ struct program_input {
     bool is_typed;            /* features are those of several node types side by side, or one column per node */
     int32_t n_relation;       /* of typed edges; 0: untyped */
     int64_t n_edge_feature;   /* columns of edges' features, which attention reads; 0: edges without features */
+    bool is_weighted;         /* edges have weights */
     struct embedded embedded; /* columns of sparse features that are one node's own */
     bool stores;              /* parts also have the features of halo rows (program_store) */
 };

@@ -74,8 +74,34 @@ static int linear(struct walk *w, int x, int weight, int bias)
     return goes_on(w) ? program_linear(w->program, x, weight, bias) : 0;
 }
 
+/* A reduction of edges that have weights is a sum or mean of their products: ops multiply by them wherever there are
+ * weights. And all aggregates with scales share one set of them. */
+static void check_reduction(struct walk *w, int32_t op)
+{
+    struct match_sum sum;
+    bool weighs = match_sum(w->trace, op, &sum) && sum.factor != MATCH_FACTOR_NONE;
+    if (w->to->is_weighted && !weighs) {
+        refuse(w, op,
+               "the edges have weights, and this reduction has no e.weight or e.norm: expected all to have one, or "
+               "dataset.edge_weights = \"no\"");
+    }
+}
+
 static int aggregate(struct walk *w, int x, enum aggregate_kind kind)
 {
+    const struct aggregate_def *def = aggregate_defs[kind];
+    for (int i = 0; i < w->program->n_op && def->scale != NULL; i++) {
+        const struct op *op = &w->program->op[i];
+        if (op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->scale != NULL && op->aggregate != kind &&
+            w->status == STATUS_OK) {
+            w->status = status_fail(
+                STATUS_CONFIG,
+                "%s: sums of e.norm and means stand in one program, whose aggregates share one set of "
+                "scales: expected one of both",
+                w->to->source->origin);
+        }
+    }
+
     return goes_on(w) ? program_aggregate(w->program, x, kind) : 0;
 }
 
@@ -643,6 +669,11 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
     }
     emission->needs_dense = false;
     count_uses(&w);
+    for (int32_t i = 0; i < emission->trace->n_op; i++) {
+        if (w.n_use[i] > 0 && emission->trace->op[i].kind >= VERTEX_OP_SUM) {
+            check_reduction(&w, i);
+        }
+    }
     append_weights(&w);
     *out = emit(&w, emission->trace->out);
     free(w.n_use);

@@ -20,6 +20,8 @@ struct vertex_emission {
     bool is_one_hot;    /* v.x is a column for each node */
     /* Should a layer from value x to f_out columns multiply before a linear aggregate? (model.h) */
     bool (*transform_first)(const struct program *program, int x, int64_t f_out);
+    bool
+        is_weighted; /* edges have weights: every reduction is a sum or mean of their products then, as ops know it */
     bool needs_dense; /* out: STATUS_CONFIG for v.x is sparse, and is more than multiplied and dropped out */
 };
 

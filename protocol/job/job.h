@@ -64,6 +64,7 @@ struct job_program {
     char text[VERTEX_TEXT_MOST + 1]; /* "": it is still in the file that model.program names */
     struct vertex_args args;         /* [model.args] */
     struct model_kind kind;          /* what the text needs of the data */
+    bool reads_weights;              /* of edges: e.weight or e.norm */
 };
 
 /* The checked job. Text values end in NUL; choices hold a JOB_<LIST>_<NAME>. */

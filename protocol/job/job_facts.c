@@ -42,7 +42,7 @@ bool job_regresses(const struct job *job)
 
 bool job_takes_edge_weights(const struct job *job)
 {
-    return model_is_sum(job);
+    return job->model.kind == JOB_KIND_PROGRAM ? job->program.reads_weights : model_is_sum(job);
 }
 
 bool job_makes_features(const struct job *job)

@@ -543,6 +543,7 @@ static void defaults_set(struct job *out)
 {
     memset(out, 0, sizeof *out);
     out->program.kind = (struct model_kind){.is_sum = true, .is_stack = true, .takes_edge_features = true};
+    out->program.reads_weights = true;
     for (int i = 0; i < JOB_KEY_N; i++) {
         const struct job_key *key = &job_keys[i];
         void *at = (char *)out + key->offset;

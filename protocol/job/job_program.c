@@ -101,6 +101,7 @@ enum status job_program_check(struct job *job, const char *origin)
         status = check_layers(job, &tree, is_model, &sums);
     }
     bool reads_weights = reads_edge(&tree, "weight") || reads_edge(&tree, "norm");
+    job->program.reads_weights = reads_weights;
     job->program.kind = (struct model_kind){.weighs = weighs && reads_weights,
                                             .needs_types = reads_edge(&tree, "relation"),
                                             .adds_loops = loops,

@@ -86,6 +86,7 @@ static enum status program_make(const struct coordinator *c, bool stores, struct
                                         .n_class = dataset->n_class,
                                         .is_sparse = c->sparse_features,
                                         .is_typed = dataset->features_typed,
+                                        .is_weighted = dataset->weighted,
                                         .n_relation = dataset->n_relation,
                                         .n_edge_feature = dataset->n_edge_feature,
                                         .embedded = dataset->embedded,

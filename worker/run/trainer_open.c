@@ -24,6 +24,7 @@ static enum status program_open(struct trainer *t)
                                   .n_class = part->n_class,
                                   .is_sparse = part->feature_indptr != NULL,
                                   .is_typed = part->features_typed,
+                                  .is_weighted = part->weighted,
                                   .n_relation = part->n_relation,
                                   .n_edge_feature = part->n_edge_feature,
                                   .embedded = part->embedded,
