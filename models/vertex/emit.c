@@ -110,8 +110,8 @@ static bool multiplies_first(struct walk *w, int x, int64_t f_out)
     return w->status == STATUS_OK && w->to->transform_first(w->program, x, f_out);
 }
 
-/* A linear aggregate. Of one-hot rows a maximum is one, too: each column has one row with an entry, so that maximum and
- * sum are equal. */
+/* A linear aggregate. Of one-hot rows a maximum is one, too: each column has one row with an entry, so that maximum
+ * and sum are equal. */
 static bool is_sum(const struct walk *w, int32_t op, struct match_sum *out)
 {
     const struct vertex_op *of = at(w, op);
