@@ -23,9 +23,11 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
     const void *at = (const char *)job + key->offset;
     char real[JOB_REAL_BYTES];
     char *text;
+    bool is_program;
     switch (key->type) {
     case JOB_TYPE_TEXT:
-        text = toml_quote(at);
+        is_program = key == &job_keys[JOB_KEY_model_program] && job->program.text[0] != '\0';
+        text = toml_quote(is_program ? job->program.text : at);
         fputs(text, file);
         free(text);
         break;
@@ -55,29 +57,23 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
     }
 }
 
-static void print_text(FILE *file, const char *key, const char *text)
+void job_print_args(FILE *file, const struct job *job)
 {
-    char *quoted = toml_quote(text);
-    fprintf(file, "%s = %s\n", key, quoted);
-    free(quoted);
-}
-
-static void print_args(FILE *file, const struct vertex_args *args)
-{
-    fputs("\n[model.args]\n", file);
-    for (int i = 0; i < args->n; i++) {
-        const struct vertex_arg *arg = &args->of[i];
-        char number[JOB_REAL_BYTES];
-        job_real_text(arg->number, number);
+    for (int i = 0; i < job->program.args.n; i++) {
+        const struct vertex_arg *arg = &job->program.args.of[i];
+        char number[JOB_REAL_BYTES], *text;
         switch (arg->kind) {
         case VERTEX_ARG_NUMBER:
+            job_real_text(arg->number, number);
             fprintf(file, "%s = %s\n", arg->name, number);
             break;
         case VERTEX_ARG_BOOL:
             fprintf(file, "%s = %s\n", arg->name, arg->number != 0.0 ? "true" : "false");
             break;
         case VERTEX_ARG_TEXT:
-            print_text(file, arg->name, arg->text);
+            text = toml_quote(arg->text);
+            fprintf(file, "%s = %s\n", arg->name, text);
+            free(text);
             break;
         }
     }
@@ -96,16 +92,15 @@ char *job_print(const struct job *job)
             section = key->section;
             fprintf(file, "\n[%s]\n", section);
         }
-        if (i == JOB_KEY_model_program && job->program.text[0] != '\0') {
-            print_text(file, "program", job->program.text);
-        } else if (job_key_applies(job, (enum job_key_id)i)) {
+        if (job_key_applies(job, (enum job_key_id)i)) {
             fprintf(file, "%s = ", key->name);
             job_print_value(file, job, key);
             fputc('\n', file);
         }
         bool is_last = i + 1 == JOB_KEY_N || strcmp(job_keys[i + 1].section, section) != 0;
         if (is_last && strcmp(section, "model") == 0 && job->program.args.n > 0) {
-            print_args(file, &job->program.args);
+            fputs("\n[model.args]\n", file);
+            job_print_args(file, job);
         }
     }
     fclose(file);

@@ -2,6 +2,7 @@
 #include "protocol/vertex/parser.h"
 
 #include "protocol/base/memory.h"
+#include "protocol/base/printable.h"
 
 #include <search.h>
 #include <stdarg.h>
@@ -263,6 +264,21 @@ void parser_deeper(struct parser *parser)
     }
 }
 
+/* Comments and texts may have any character, but those that are none. */
+static enum status check_bytes(const struct vertex_source *source)
+{
+    for (int32_t i = 0, n; i < source->n; i += n) {
+        unsigned char byte = (unsigned char)source->text[i];
+        bool is_ascii = byte < 0x80, is_line = byte == '\n' || byte == '\r' || byte == '\t';
+        n = is_ascii ? 1 : (int32_t)printable_character(source->text + i);
+        if (n == 0 || (is_ascii && (byte < 0x20 || byte == 0x7F) && !is_line)) {
+            return vertex_fail(source, (struct vertex_span){i, i + 1},
+                               "byte 0x%02x is no character of a text in UTF-8", byte);
+        }
+    }
+    return STATUS_OK;
+}
+
 enum status vertex_tree_parse(const char *text, size_t n_bytes, const char *origin, struct vertex_tree *out)
 {
     if (n_bytes > VERTEX_TEXT_MOST) {
@@ -275,6 +291,7 @@ enum status vertex_tree_parse(const char *text, size_t n_bytes, const char *orig
         .tree = {.source = {.origin = strdup(origin), .text = copy, .n = (int32_t)n_bytes}, .settings = -1},
         .function = -1};
     vertex_lexer_init(&parser.tree.source, &parser.lexer);
+    stop(&parser, check_bytes(&parser.tree.source));
     parser_text(&parser);
     free(parser.slot_of);
     free(parser.slot_in);

@@ -225,6 +225,7 @@ void model_source_apply(const struct model_source *source, struct job *job)
     int kernel = job->model.kernel; /* of the device that predicts */
     job->model = source->job.model;
     job->model.kernel = kernel;
+    job->program = source->job.program;
     memset(job->model.init, 0, sizeof job->model.init);
     job->train = source->job.train;
     job->train.epochs = 0;

@@ -93,6 +93,47 @@ static enum status set_predict(const struct ctl_arguments *arguments, json_t *se
     return failed ? status_fail(STATUS_USAGE, "--predict is not UTF-8") : STATUS_OK;
 }
 
+/* The text as a setting. Between three quotes it needs no escapes. */
+static enum status add_program(const char *name, json_t *set)
+{
+    size_t n_room = VERTEX_TEXT_MOST + sizeof "model.program='''\n'''";
+    char *text = memory_alloc(VERTEX_TEXT_MOST + 1, 1), *setting = memory_alloc(n_room, 1);
+    enum status status = job_program_file(name, text);
+    snprintf(setting, n_room, "model.program='''\n%s'''", text);
+    if (status == STATUS_OK && strstr(text, "'''") != NULL) {
+        status = status_fail(STATUS_CONFIG, "'%.200s' has three quotes in a row, which programs do not", name);
+    } else if (status == STATUS_OK && json_array_append_new(set, json_string(setting)) != 0) {
+        status = status_fail(STATUS_CONFIG, "'%.200s' is not UTF-8", name);
+    }
+    free(setting);
+    free(text);
+    return status;
+}
+
+/* The text of the program that the job names goes along as one more setting: the daemon opens no file of its users, and
+ * what is queued runs as it was submitted. The job is checked here, since the daemon does not know the file's name. */
+static enum status set_program(const char *config, const char *file, json_t *set)
+{
+    size_t n_set = json_array_size(set);
+    const char **settings = memory_alloc(n_set + 1, sizeof *settings);
+    char name[JOB_TEXT_BYTES];
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < n_set; i++) {
+        settings[i] = json_string_value(json_array_get(set, i));
+    }
+    job_program_name(config, strlen(config), settings, n_set, name);
+    if (name[0] != '\0') {
+        struct job *job = memory_alloc(1, sizeof *job);
+        status = job_load_own(config, strlen(config), file, settings, n_set, job);
+        free(job);
+    }
+    if (status == STATUS_OK && name[0] != '\0') {
+        status = add_program(name, set);
+    }
+    free(settings);
+    return status;
+}
+
 static enum status set_tags(const struct ctl_arguments *arguments, json_t *request)
 {
     json_t *tags = json_array();
@@ -132,7 +173,8 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
     for (size_t i = 0; i < sizeof texts / sizeof *texts && status == STATUS_OK; i++) {
         status = set_text(request, texts[i].key, texts[i].text, texts[i].what);
     }
-    if (status != STATUS_OK || (status = set_tags(arguments, request)) != STATUS_OK ||
+    if (status != STATUS_OK || (status = set_program(config, file, set)) != STATUS_OK ||
+        (status = set_tags(arguments, request)) != STATUS_OK ||
         (status = set_numbers(arguments, request)) != STATUS_OK) {
         return status;
     }

@@ -440,7 +440,7 @@ void cluster_run(const char *job_text, struct cluster_result *out)
     static struct rank r;
     memset(out, 0, sizeof *out);
     r = (struct rank){0};
-    if (job_load_text(job_text, strlen(job_text), "test", NULL, 0, &r.job) != STATUS_OK) {
+    if (job_load_own(job_text, strlen(job_text), "test", NULL, 0, &r.job) != STATUS_OK) {
         log_error("%s", status_reason());
         out->exit_code = 78;
         return;

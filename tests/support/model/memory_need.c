@@ -158,7 +158,7 @@ struct memory_need memory_need(const struct memory_parts *parts, const char *mod
         input.is_sparse = input.is_typed = true;
         input.embedded = (struct embedded){1, &all};
     }
-    enum status status = job_load_text(text, strlen(text), "need", NULL, 0, &job);
+    enum status status = job_load_own(text, strlen(text), "need", NULL, 0, &job);
     status = status == STATUS_OK ? program_build(&job, &input, &program) : status;
     if (status != STATUS_OK) {
         fprintf(stderr, "%s\n", status_reason());

@@ -71,6 +71,28 @@ Test(trainctl, a_job_that_is_waited_for_gives_its_progress_and_its_exit_code)
     EXPECT(78, "trainctl: other.toml:2:1: unknown key 'epoch'", "submit", "other.toml");
 }
 
+/* The queued job waits behind a long one until its files are gone. */
+Test(trainctl, a_program_runs_as_it_was_submitted)
+{
+    folder_write("own.gnn", "def layer(v, out, slope=0.01):\n"
+                            "    v.z = leaky_relu(linear(\"lin\", v.x, out), slope)\n"
+                            "    return max(e.src.z for e in v.in_edges) + linear(\"root\", v.x, out) # it's mine\n");
+    folder_write("own.toml", JOB "3\n[model]\nkind = \"program\"\nprogram = \"own.gnn\"\nargs.slope = 0.01\n");
+    EXPECT(0, "SUCCEEDED", "submit", "own.toml", "--wait", "--name", "first");
+    EXPECT(0, "2", "submit", "long.toml", "--name", "long");
+    await_state("2", "RUNNING");
+    EXPECT(0, "3", "submit", "own.toml", "--name", "second");
+    folder_write("own.gnn", "def layer(v, out, slope=1):\n    return 3\n");
+    EXPECT(78, "own.gnn:1:5: returns a number", "submit", "own.toml");
+    cr_assert_eq(unlink(folder_path("own.gnn")), 0);
+    EXPECT(66, "cannot open 'own.gnn'", "submit", "own.toml");
+    EXPECT(0, "", "cancel", "2");
+    await_state("3", "SUCCEEDED");
+    results_expect_same_model(folder_path("runs/first"), folder_path("runs/second"));
+    EXPECT(0, "def layer(v, out, slope=0.01)", "show", "3");
+    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/first");
+}
+
 Test(trainctl, a_prediction_is_submitted_like_a_training_and_leaves_that_alone)
 {
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");

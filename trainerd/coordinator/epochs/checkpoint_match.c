@@ -48,14 +48,18 @@ static bool is_file(const struct job *job, enum job_key_id key)
     }
 }
 
-/* The caller frees the text. */
+/* A key's value; NULL: those of [model.args]. The caller frees the text. */
 static char *value_text(const struct job *job, const struct job_key *key)
 {
     char *text = NULL;
     size_t n = 0;
     FILE *file = open_memstream(&text, &n);
     ASSERT(file != NULL);
-    job_print_value(file, job, key);
+    if (key != NULL) {
+        job_print_value(file, job, key);
+    } else {
+        job_print_args(file, job);
+    }
     fclose(file);
     return text;
 }
@@ -66,8 +70,10 @@ static enum status compare_key(const struct job *now, const struct job *then, co
     char *here = value_text(now, key), *there = value_text(then, key);
     enum status status = STATUS_OK;
     if (strcmp(here, there) != 0) {
-        char label[JOB_LABEL_BYTES];
-        job_key_label(key, label);
+        char label[JOB_LABEL_BYTES] = "[model.args]";
+        if (key != NULL) {
+            job_key_label(key, label);
+        }
         status = status_fail(STATUS_CONFIG,
                              "cannot resume: %s is %.160s, in checkpoint '%s' it is %.160s: expected the same", label,
                              here, path, there);
@@ -93,7 +99,7 @@ static enum status compare(const struct job *now, const struct job *then, const 
             return status;
         }
     }
-    return STATUS_OK;
+    return compare_key(now, then, NULL, checkpoint->path);
 }
 
 /* Parts that the job leaves out are the checkpoint's. */

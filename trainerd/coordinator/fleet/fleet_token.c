@@ -1,9 +1,13 @@
 /* The job's secret, which a worker needs to join. It is passed through pipes and files, never through arguments. */
 #include "trainerd/coordinator/fleet/fleet_state.h"
 
+#include "protocol/files/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 #include <sys/stat.h>
@@ -23,24 +27,30 @@ enum status fleet_token_make(char token[FLEET_TOKEN_BYTES])
     return STATUS_OK;
 }
 
+/* Written under another name first: who waits for the file finds the token in it. */
 static enum status token_create(const char *path, char token[FLEET_TOKEN_BYTES])
 {
     enum status status = fleet_token_make(token);
     if (status != STATUS_OK) {
         return status;
     }
-    int file = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+    char line[FLEET_TOKEN_BYTES + 1], whole[PATH_MAX];
+    int n = snprintf(line, sizeof line, "%s\n", token);
+    if ((size_t)snprintf(whole, sizeof whole, "%s.XXXXXX", path) >= sizeof whole) {
+        return status_fail(STATUS_CREATE, "cannot make the token file '%s': %s", path, strerror(ENAMETOOLONG));
+    }
+    int file = mkostemp(whole, O_CLOEXEC); /* mode 0600 */
     if (file < 0) {
         return status_fail(STATUS_CREATE, "cannot make the token file '%s': %s", path, strerror(errno));
     }
-    char line[FLEET_TOKEN_BYTES + 1];
-    int n = snprintf(line, sizeof line, "%s\n", token);
-    bool written = write(file, line, (size_t)n) == n;
-    if (close(file) != 0 || !written) {
-        unlink(path);
-        return status_fail(STATUS_CREATE, "cannot write the token file '%s': %s", path, strerror(errno));
+    int failed = file_write(file, line, (size_t)n);
+    failed = close(file) != 0 && failed == 0 ? errno : failed;
+    if (failed == 0 && link(whole, path) != 0) {
+        failed = errno;
     }
-    return STATUS_OK;
+    unlink(whole);
+    return failed == 0 ? STATUS_OK
+                       : status_fail(STATUS_CREATE, "cannot write the token file '%s': %s", path, strerror(failed));
 }
 
 static enum status token_read(const char *path, int file, char token[FLEET_TOKEN_BYTES])

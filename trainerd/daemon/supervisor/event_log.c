@@ -223,15 +223,27 @@ int64_t event_log_bytes(const char *path)
     return n_file;
 }
 
+/* Does a line show a place in a text, below the message about it? */
+static bool is_shown(const char *line, size_t n)
+{
+    static const char before[] = "trainerd:     ";
+    return n >= strlen(before) && memcmp(line, before, strlen(before)) == 0;
+}
+
 void event_log_last_line(const char *text, size_t n, char *out, size_t capacity)
 {
     static const char before[] = "trainerd: ";
-    while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r' || text[n - 1] == ' ')) {
-        n--;
-    }
-    const char *newline = n == 0 ? NULL : memrchr(text, '\n', n);
-    const char *line = newline == NULL ? text : newline + 1;
-    size_t n_line = n - (size_t)(line - text);
+    const char *line = text;
+    size_t n_line = 0;
+    do {
+        while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r' || text[n - 1] == ' ')) {
+            n--;
+        }
+        const char *newline = n == 0 ? NULL : memrchr(text, '\n', n);
+        line = newline == NULL ? text : newline + 1;
+        n_line = n - (size_t)(line - text);
+        n = (size_t)(line - text);
+    } while (n > 0 && is_shown(line, n_line));
     if (n_line >= strlen(before) && memcmp(line, before, strlen(before)) == 0) {
         line += strlen(before);
         n_line -= strlen(before);

@@ -1,0 +1,142 @@
+/* The texts of configs/programs give the bits of the kinds of their names, in whatever way a job runs. */
+#include "tests/equivalence/compare.h"
+#include "tests/equivalence/data.h"
+#include "tests/support/process/folder.h"
+
+#include <criterion/criterion.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+TestSuite(programs, .init = folder_make, .fini = folder_remove, .timeout = 600);
+
+/* A kind's lines of [model], those of its text, and what both have. A text that is a whole model has all of it as arguments. */
+struct pair {
+    const char *kind, *program, *both;
+};
+
+static const struct pair sums[] = {
+    {"kind = 'gcn'", "program = 'configs/programs/gcn.gnn'",
+     "hidden = 16\nlayers = 3\ndropout = 0.5\nresidual = true"},
+    {"kind = 'sage'", "program = 'configs/programs/sage.gnn'", "hidden = 16\nnorm = 'batch'\ninput_dropout = 0.3"},
+    {"kind = 'sage'\naggregator = 'sum'", "program = 'configs/programs/sage.gnn'\nargs.aggregator = 'sum'",
+     "hidden = 9\njumping_knowledge = 'concat'"},
+    {"kind = 'gin'\neps = 0.5\nlearn_eps = true",
+     "program = 'configs/programs/gin.gnn'\nargs.eps = 0.5\nargs.learn_eps = true\nargs.hidden = 16",
+     "hidden = 16\nlayers = 3"},
+    {"kind = 'sgc'\nsteps = 2", "program = 'configs/programs/sgc.gnn'\nargs.steps = 2", "layers = 1"},
+    {"kind = 'appnp'\nsteps = 3\nalpha = 0.2\ndropout = 0.3",
+     "program = 'configs/programs/appnp.gnn'\nargs.steps = 3\nargs.alpha = 0.2\nargs.p = 0.3\nargs.hidden = 16",
+     "hidden = 16"},
+    {"kind = 'gcnii'\nlayers = 3\ndropout = 0.3",
+     "program = 'configs/programs/gcnii.gnn'\nargs.layers = 3\nargs.p = 0.3\nargs.hidden = 16", "hidden = 16"},
+};
+static const struct pair others[] = {
+    {"kind = 'sage'\naggregator = 'max'", "program = 'configs/programs/sage.gnn'\nargs.aggregator = 'max'",
+     "hidden = 16\ndropout = 0.2"},
+    {"kind = 'gat'\nheads = 3\nout_heads = 2\nattention_dropout = 0.4",
+     "program = 'configs/programs/gat.gnn'\nargs.heads = 3\nargs.out_heads = 2\nargs.attention_dropout = 0.4",
+     "hidden = 8\ndropout = 0.3"},
+    {"kind = 'gatv2'\nheads = 2", "program = 'configs/programs/gatv2.gnn'\nargs.heads = 2",
+     "hidden = 7\nlinear_layers = 1\nlayers = 3"},
+    {"kind = 'transformer'\nheads = 2", "program = 'configs/programs/transformer.gnn'\nargs.heads = 2",
+     "hidden = 8\nnorm = 'layer'"},
+    {"kind = 'agnn'\nsteps = 2\ndropout = 0.3",
+     "program = 'configs/programs/agnn.gnn'\nargs.steps = 2\nargs.p = 0.3\nargs.hidden = 16", "hidden = 16"},
+};
+static const struct pair typed[] = {
+    {"kind = 'rgcn'", "program = 'configs/programs/rgcn.gnn'", "hidden = 16\ndropout = 0.3"},
+    {"kind = 'rgcn'\nbases = 2", "program = 'configs/programs/rgcn.gnn'\nargs.bases = 2",
+     "hidden = 9\nlayers = 3\nresidual = true"},
+    {"kind = 'rgcn'\nblocks = 3", "program = 'configs/programs/rgcn.gnn'\nargs.blocks = 3",
+     "hidden = 9\nlinear_layers = 1"},
+};
+
+/* The kind in the plain way, its text in each of these. */
+static const struct way ways[] = {
+    {.workers = 1},
+    {.workers = 2, .prefetch = 1, .recompute = "always"},
+    {.workers = 4, .threads = 2, .is_halo = true},
+    {.workers = 2, .is_halo = true, .spills = true, .recompute = "always"},
+    {.workers = 2, .prefetch = 2, .offload = "always"},
+};
+static const char *const exchange[] = {NULL, "sampling = 0.5", "codec = 'int8'", NULL,
+                                       "sampling = 0.4\ncodec = 'int4'"};
+static const char *const train[] = {NULL, "lr = 0.02\nprune = 'always'", "lr = 0.01\nprecision = 'bf16'",
+                                    "lr = 0.01\nclip_norm = 0.5"};
+#define FIRST "lr = 0.01\ndecay = 'first'\nweight_decay = 0.01"
+#define LENGTH(list) (sizeof(list) / sizeof *(list))
+
+static void expect_same(const struct pair *pair, const char *data, size_t turn, const char *with)
+{
+    char kind[1024], program[1024];
+    struct cluster_result want, got;
+    snprintf(kind, sizeof kind, "%s\n%s", pair->kind, pair->both);
+    snprintf(program, sizeof program, "kind = 'program'\n%s\n%s", pair->program, pair->both);
+    struct task task = {.data = data,
+                        .model = kind,
+                        .exchange = exchange[turn % LENGTH(exchange)],
+                        .train = with != NULL ? with : train[turn % LENGTH(train)]};
+    compare_run(&task, &compare_plain, &want);
+    task.model = program;
+    compare_run(&task, &ways[turn % LENGTH(ways)], &got);
+    compare_same(&task, &ways[turn % LENGTH(ways)], &want, &got);
+    cluster_release(&want);
+    cluster_release(&got);
+}
+
+static size_t turn;
+
+/* Each pair over the graph, by the next of the ways and settings; with TEST_THOROUGH by several. */
+static void expect_all(const struct pair *pairs, size_t n, const char *data)
+{
+    const int n_round = getenv("TEST_THOROUGH") != NULL ? 4 : 1;
+    for (int round = 0; round < n_round; round++) {
+        for (size_t i = 0; i < n; i++) {
+            expect_same(&pairs[i], data, turn++, NULL);
+        }
+    }
+}
+
+Test(programs, texts_of_sums_give_their_kinds_bits)
+{
+    expect_all(sums, LENGTH(sums), data_graphs[1]);
+    expect_all(sums, LENGTH(sums), data_few[0]);
+}
+
+Test(programs, texts_of_attention_and_maxima_give_their_kinds_bits)
+{
+    expect_all(others, LENGTH(others), data_graphs[1]);
+    expect_all(others, LENGTH(others), data_few[1]);
+}
+
+Test(programs, features_and_weights_of_edges_count_as_in_their_kinds)
+{
+    const char *features = data_write(&(struct data_folder){.has_edge_features = true}, true);
+    expect_all(others + 1, 3, features);
+    const char *weights = data_write(&(struct data_folder){.has_weights = true}, true);
+    expect_all(sums, 1, weights);
+    expect_all(sums + 4, 3, weights);
+}
+
+Test(programs, sparse_features_are_multiplied_as_in_their_kinds)
+{
+    const char *sparse = data_write(&(struct data_folder){.is_sparse = true}, true);
+    expect_all(sums, LENGTH(sums), sparse);
+    expect_all(others, LENGTH(others), sparse);
+}
+
+Test(programs, texts_of_relations_give_their_kinds_bits)
+{
+    expect_all(typed, LENGTH(typed), data_typed("typed", 0, 4, false, false));
+    expect_all(typed, LENGTH(typed), data_typed("bare", 50, 4, true, false));
+}
+
+/* AGNN's kind counts its betas as of the first layer, its text does not. */
+Test(programs, the_first_layer_is_that_of_the_kind)
+{
+    expect_same(&sums[0], data_graphs[0], 0, FIRST);
+    for (size_t i = 5; i < LENGTH(sums); i++) {
+        expect_same(&sums[i], data_graphs[0], i, FIRST);
+    }
+}
