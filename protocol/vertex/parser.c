@@ -264,7 +264,7 @@ void parser_deeper(struct parser *parser)
     }
 }
 
-/* Comments and texts may have any character, but those that are none. */
+/* Comments and texts may have any character of UTF-8 but control characters. */
 static enum status check_bytes(const struct vertex_source *source)
 {
     for (int32_t i = 0, n; i < source->n; i += n) {

@@ -110,8 +110,9 @@ static enum status add_program(const char *name, json_t *set)
     return status;
 }
 
-/* The text of the program that the job names goes along as one more setting: the daemon opens no file of its users, and
- * what is queued runs as it was submitted. The job is checked here, since the daemon does not know the file's name. */
+/* The text of the program that the job names goes along as one more setting: the daemon opens no file of its users,
+ * and what is queued runs as it was submitted. The job is checked here, since the daemon does not know the file's
+ * name. */
 static enum status set_program(const char *config, const char *file, json_t *set)
 {
     size_t n_set = json_array_size(set);
