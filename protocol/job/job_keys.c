@@ -122,6 +122,12 @@ void job_key_help(enum job_key_id key, char out[JOB_HELP_BYTES])
     snprintf(out + at, JOB_HELP_BYTES - at, "%s%s", at > 0 ? ": " : "", job_keys[key].help);
 }
 
+const char *job_key_text(const struct job *job, const struct job_key *key)
+{
+    bool is_program = key == &job_keys[JOB_KEY_model_program] && job->program.text[0] != '\0';
+    return is_program ? job->program.text : (const char *)job + key->offset;
+}
+
 const char *job_word(const struct job_key *key, int64_t value)
 {
     return key->type == JOB_TYPE_INT_OR && value < 0 ? key->choice[-1 - value] : NULL;

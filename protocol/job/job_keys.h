@@ -109,6 +109,9 @@ void job_real_text(double value, char out[JOB_REAL_BYTES]);
 /* The value of a key as canonical TOML. */
 void job_print_value(FILE *file, const struct job *job, const struct job_key *key);
 
+/* The value of a TEXT key; of model.program the text, wherever it was read from. */
+const char *job_key_text(const struct job *job, const struct job_key *key);
+
 /* The arguments of the job's program as lines of [model.args]. */
 void job_print_args(FILE *file, const struct job *job);
 

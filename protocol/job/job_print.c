@@ -23,11 +23,9 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
     const void *at = (const char *)job + key->offset;
     char real[JOB_REAL_BYTES];
     char *text;
-    bool is_program;
     switch (key->type) {
     case JOB_TYPE_TEXT:
-        is_program = key == &job_keys[JOB_KEY_model_program] && job->program.text[0] != '\0';
-        text = toml_quote(is_program ? job->program.text : at);
+        text = toml_quote(job_key_text(job, key));
         fputs(text, file);
         free(text);
         break;

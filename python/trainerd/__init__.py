@@ -15,6 +15,7 @@ from .errors import (CannotCreate, DataError, InternalError, Interrupted, IOFail
                      TrainingFailed, Unavailable, UsageError)
 from .job import Job
 from .prediction import predict
+from .program import Program, program
 from .results import Result
 from .toml_text import job_text
 from .version import VERSION as __version__
@@ -30,9 +31,9 @@ _LATER = {"from_arrays": "data", "from_csv": "tables", "from_dgl": "data", "from
 
 __all__ = [
     "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "Lost",
-    "MissingInput", "OutOfMemory", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__",
+    "MissingInput", "OutOfMemory", "Program", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__",
     "from_arrays", "from_csv", "from_dgl", "from_networkx", "from_ogb", "from_pandas", "from_pyg", "from_yandex", "job_text",
-    "load_into_pyg", "predict", "pyg_inputs", "pyg_model",
+    "load_into_pyg", "predict", "program", "pyg_inputs", "pyg_model",
 ]
 
 

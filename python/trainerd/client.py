@@ -9,6 +9,7 @@ from __future__ import annotations
 import os
 import secrets
 import time
+import tomllib
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack, cast
 
@@ -16,6 +17,7 @@ from .connection import Connection, Login, Lost
 from .errors import JobFileError, MissingInput, Unavailable, UsageError
 from .fields import ENDED, AuditRow, Event, Gpu, JobFields, Shown, User, Version, Workers
 from .job import Job
+from .program import Program
 from .toml_text import job_text, settings_of
 
 JOB_BYTES_MOST = 1 << 20
@@ -127,6 +129,7 @@ class Client:
         if unknown:
             raise UsageError(f"'{unknown[0]}' is not an option of submit, expected one of {', '.join(SubmitOptions.__annotations__)}")
         file, text = _job_of(job)
+        settings = settings + _program_of(text, settings)
         given: dict[str, Any] = dict(options)
         given["time_limit_s"] = given.pop("time_limit", None)
         given["submission_id"] = given.get("submission_id") or secrets.token_hex(16)
@@ -278,3 +281,21 @@ def _job_of(job: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
     if len(text.encode(errors="surrogatepass")) > JOB_BYTES_MOST or "\0" in text:
         raise JobFileError(f"'{file}' is not a job file: it is longer than {JOB_BYTES_MOST} bytes, or contains a NUL")
     return file, text
+
+
+def _program_of(text: str, settings: list[str]) -> list[str]:
+    """The text of the file that model.program names, as a setting: the daemon opens no file of its users. Mistakes of the
+    job file are left to the daemon."""
+    try:
+        model = tomllib.loads(text).get("model", {})
+    except tomllib.TOMLDecodeError:
+        return []
+    named = {"kind": model.get("kind"), "program": model.get("program")} if isinstance(model, dict) else {}
+    for setting in settings:
+        key, _, value = setting.partition("=")
+        if key.strip() in ("model.kind", "model.program"):
+            named[key.strip().partition(".")[2]] = value.strip().strip("'\"")
+    path = named.get("program")
+    if named.get("kind") != "program" or not isinstance(path, str) or not path or "\n" in path or "\\n" in path:
+        return []
+    return settings_of({"model.program": Program.from_file(path)})

@@ -12,6 +12,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import JobFileError, UsageError
+from .program import Program
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
 ESCAPES = {"\b": "\\b", "\t": "\\t", "\n": "\\n", "\f": "\\f", "\r": "\\r", '"': '\\"', "\\": "\\\\"}
@@ -27,6 +28,8 @@ def toml_value(value: object, where: str) -> str:
     """A text, path, boolean, number or list of texts as TOML; `where` names it in errors."""
     if isinstance(value, bool):
         return "true" if value else "false"
+    if isinstance(value, Program):
+        return toml_string(value.text)
     if isinstance(value, (str, os.PathLike)):
         text = os.fspath(value)
         if not isinstance(text, str):
@@ -69,7 +72,12 @@ def job_text(job: Mapping[str, Any]) -> str:
     for key, value in job.items():
         name = _key(key, "job")
         if isinstance(value, Mapping):
-            lines = [f"{_key(k, name)} = {toml_value(v, f'{name}.{k}')}" for k, v in value.items()]
+            args = value.get("args") if name == "model" else None  # the only table of a section
+            lines = [f"{_key(k, name)} = {toml_value(v, f'{name}.{k}')}" for k, v in value.items() if v is not args or args is None]
+            if isinstance(args, Mapping):
+                lines += ["[model.args]", *(f"{_key(k, 'model.args')} = {toml_value(v, f'model.args.{k}')}" for k, v in args.items())]
+            elif args is not None:
+                raise JobFileError(f"model.args: {args!r} is a {type(args).__name__}, expected a dict")
             sections.append("\n".join([f"[{name}]", *lines]))
         else:
             top.append(f"{name} = {toml_value(value, name)}")

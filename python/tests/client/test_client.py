@@ -32,6 +32,19 @@ class AClient(DaemonCase):
         job.wait(PATIENCE_S)
         self.assertEqual(job.show()["config"], text)
 
+    def test_with_a_program_has_its_text(self) -> None:
+        path = self.folder / "own.gnn"
+        text = 'def layer(v, out, a=1):\n    return linear("lin", v.x, out) + linear("b", max(e.src.x for e in v.in_edges), out)\n'
+        path.write_text(text, encoding="utf-8")
+        model = {"kind": "program", "program": str(path), "args": {"a": 2}}
+        for job, settings in (({**SHORT, "model": model}, None), (SHORT, {"model.kind": "program", "model.program": str(path), "model.args.a": 2}),
+                              ({**SHORT, "model": {**model, "program": trainerd.Program(text)}}, None)):
+            submitted = self.client.submit(job, set=settings)
+            path.unlink()
+            done = submitted.wait(PATIENCE_S).json["job"]["model"]
+            path.write_text(text, encoding="utf-8")
+            self.assertEqual((done["kind"], done["program"], done["args"]), ("program", text, {"a": 2}))
+
     def test_starts_relative_paths_of_a_job_in_the_folder_that_it_names(self) -> None:
         (self.folder / "elsewhere").mkdir()
         result = self.client.submit(SHORT, folder="elsewhere").wait(PATIENCE_S)

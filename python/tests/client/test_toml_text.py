@@ -17,6 +17,8 @@ class AJobOfDicts(unittest.TestCase):
         job = {"name": 'quotes " and \\ and \n\t\x01\x7f é', "model": {"kind": "gcn", "residual": True, "layers": 3},
                "train": {"lr": 0.1, "weight_decay": 5e-324, "beta2": 1e300, "seed": -2**63, "epochs": 2**63 - 1}, "empty": {}}
         self.assertEqual(tomllib.loads(trainerd.job_text(job)), job)
+        program = {"model": {"kind": "program", "program": "a\n'\"b", "args": {"heads": 4, "slope": 0.5, "last": True, "how": "max"}, "layers": 2}}
+        self.assertEqual(tomllib.loads(trainerd.job_text(program)), program)
         self.assertEqual(tomllib.loads(trainerd.job_text({"dataset": {"path": pathlib.Path("a/b")}})), {"dataset": {"path": "a/b"}})
 
     def test_keeps_keys_at_the_top_before_sections(self) -> None:
@@ -41,6 +43,8 @@ class AJobOfDicts(unittest.TestCase):
             ({"train": {"a b": 3}}, "train: 'a b' is not a key"),
             ({1: 2}, "job: 1 is not a key"),
             ({"train": {"deep": {"er": 1}}}, "train.deep: {'er': 1} is a dict"),
+            ({"model": {"args": 3}}, "model.args: 3 is a int, expected a dict"),
+            ({"model": {"args": {"deep": {}}}}, "model.args.deep: {} is a dict"),
             ({"name": "\udcff"}, "is not UTF-8"),
             ({"name": b"bytes"}, "name: b'bytes' is a bytes"),
             ({"train": {"metrics": ["accuracy", 3]}}, "train.metrics: 3 in a list is a int, expected texts"),

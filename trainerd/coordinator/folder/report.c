@@ -34,7 +34,7 @@ static json_t *key_value(const struct job *job, const struct job_key *key)
     const void *at = (const char *)job + key->offset;
     switch (key->type) {
     case JOB_TYPE_TEXT:
-        return json_string(at);
+        return json_string(job_key_text(job, key));
     case JOB_TYPE_INT_OR:
         if (job_word(key, *(const int64_t *)at) != NULL) {
             return json_string(job_word(key, *(const int64_t *)at));
@@ -55,6 +55,20 @@ static json_t *key_value(const struct job *job, const struct job_key *key)
     return NULL;
 }
 
+/* Arguments of the job's program. */
+static json_t *args_value(const struct vertex_args *args)
+{
+    json_t *all = json_object();
+    for (int i = 0; i < args->n; i++) {
+        const struct vertex_arg *arg = &args->of[i];
+        json_object_set_new(all, arg->name,
+                            arg->kind == VERTEX_ARG_TEXT   ? json_string(arg->text)
+                            : arg->kind == VERTEX_ARG_BOOL ? json_boolean(arg->number != 0.0)
+                                                           : json_real(arg->number));
+    }
+    return all;
+}
+
 json_t *report_job(const struct job *job)
 {
     json_t *all = json_object();
@@ -72,6 +86,9 @@ json_t *report_job(const struct job *job)
             json_object_set_new(all, key->section, json_object());
         }
         json_object_set_new(json_object_get(all, key->section), key->name, value);
+    }
+    if (job->model.kind == JOB_KIND_PROGRAM) {
+        json_object_set_new(json_object_get(all, "model"), "args", args_value(&job->program.args));
     }
     return all;
 }

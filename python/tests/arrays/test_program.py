@@ -1,0 +1,117 @@
+"""Vertex programs: the same text in trainerd and in PyTorch, which share no code."""
+import os
+import pathlib
+import random
+from typing import Any
+
+import numpy as np
+import torch
+from torch_geometric.utils import add_remaining_self_loops, coalesce
+
+import trainerd
+from daemon import ROOT
+from folders import C, F, N, FolderCase, random_data
+from trainerd import Program
+
+LIBRARY = ROOT / "configs/programs"
+N_RANDOM = int(os.environ.get("TEST_PROGRAMS", "40"))
+
+
+@trainerd.program
+def layer(v, out, slope=0.1):
+    v.z = leaky_relu(linear("lin", v.x, out), 0.01)
+    return slope * sum(e.norm * e.src.z for e in v.in_edges) + max(e.src.z for e in v.in_edges) * 2.0
+
+
+def text_at_random(rng: random.Random) -> str:
+    """A layer of patterns that are compiled: rows made of rows, sums over edges, linear maps on either side."""
+    lines, rows, n_name = [], ["v.x"], 0
+    mean = rng.random() < 0.5  # sums of e.norm and means do not stand in one program
+
+    def row(depth: int) -> str:
+        nonlocal n_name
+        kind = rng.randrange(7 if depth > 0 else 2)
+        n_name = n = n_name + 1
+        if kind == 0:
+            return f'linear("w{n}", {rng.choice(rows)}, out, bias={rng.random() < 0.5})'
+        if kind == 1 and rng.random() < 0.2:
+            return f'(v.x @ param("w{n}", v.x.width, out))'
+        if kind == 1:
+            return rng.choice(["relu", "elu", "gelu"]) + f"({row(0)})"
+        if kind in (2, 3):
+            lines.append(f"    v.a{n} = {row(depth - 1)}")
+            if rng.random() < 0.3:
+                rows.append(f"v.a{n}")
+            if rng.random() < 0.3 and not mean:
+                return f"sum(e.src.a{n} * e.norm for e in v.in_edges)"
+            how, factor = rng.choice([("mean" if mean else "sum", "e.weight * "), ("mean" if mean else "sum", ""), ("max", "")])
+            return f"{how}({factor}e.src.a{n} for e in v.in_edges)"
+        if kind == 4:
+            return f"({row(depth - 1)} + {row(depth - 1)})"
+        if kind == 5:
+            return f"({rng.choice([0.5, 2, 0.25])} * {row(depth - 1)} - {row(depth - 1)} * {rng.choice([0.75, 3])})"
+        return f'linear("w{n}", {row(depth - 1)}, out)'
+
+    terms = [row(2) for _ in range(rng.randint(1, 3))] + [f'linear("root", {rng.choice(rows)}, out)']
+    rng.shuffle(terms)
+    if rng.random() < 0.5:
+        terms.append('param("bias", out, init=uniform(1.0))')
+    loops = "self_loops = True\n" if rng.random() < 0.5 else ""
+    return f"{loops}def layer(v, out):\n" + "\n".join([*lines, f"    return {' + '.join(terms)}"]) + "\n"
+
+
+class AProgram(FolderCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.data = random_data()
+        self.path = trainerd.from_pyg(self.data, self.folder / "data")
+
+    def compare(self, program: Program, args: dict[str, Any] | None = None, n_layer: int = 2) -> None:
+        """The logits of a job, and those of the text in PyTorch with the job's weights."""
+        model = {"program": program, "args": args or {}, "layers": n_layer}
+        run = self.train(self.path, "program", model=model, train={"epochs": 2, "lr": 0.02})
+        weights, expected = run.weights(), run.logits()
+        edges = coalesce(self.data.edge_index)
+        if "self_loops = True" in program.text:
+            edges = add_remaining_self_loops(edges, num_nodes=N)[0]
+        whole, x = "def model(" in program.text, self.data.x.double()
+        for i in range(1 if whole else n_layer):
+            last = i == n_layer - 1
+            module = program.torch(x.shape[1], C if last or whole else 8, args={**(args or {}), "index": i, "last": last}, classes=C).double()
+            prefix = "" if whole else f"convs.{i}."
+            self.assertEqual({prefix + name for name in module.state_dict()}, {name for name in weights if name.startswith(prefix)})
+            module.load_state_dict({name: torch.from_numpy(weights[prefix + name]).double() for name in module.state_dict()})
+            with torch.no_grad():
+                x = module.eval()(x, edges)
+            x = x if last or whole else torch.relu(x)
+        np.testing.assert_allclose(expected, x.numpy(), rtol=0, atol=2e-5 * max(1e-3, float(x.abs().max())), err_msg=program.text)
+
+    def test_of_the_library_gives_the_logits_of_its_text(self) -> None:
+        cases: list[tuple[str, dict[str, Any], int]] = [
+            ("gcn", {}, 2), ("sage", {}, 2), ("sage", {"aggregator": "max"}, 3), ("sage", {"aggregator": "sum"}, 2), ("gin", {"hidden": 8}, 2),
+            ("gat", {"heads": 2}, 2), ("gatv2", {"heads": 2, "out_heads": 3}, 2), ("transformer", {"heads": 3}, 2), ("sgc", {"steps": 2}, 1),
+            ("appnp", {"hidden": 8, "steps": 3}, 2), ("agnn", {"hidden": 8, "steps": 2}, 2), ("gcnii", {"hidden": 8, "layers": 3}, 2)]
+        for name, args, n_layer in cases:
+            with self.subTest(name, **args):
+                self.compare(Program.from_file(LIBRARY / f"{name}.gnn"), args, n_layer)
+
+    def test_at_random_gives_the_logits_of_its_text(self) -> None:
+        seed = int(os.environ.get("TEST_SEED", "1"))
+        for number in range(seed * 1000, seed * 1000 + N_RANDOM):
+            with self.subTest(number=number):
+                self.compare(Program(text_at_random(random.Random(number))))
+
+    def test_is_a_function_of_one_s_own(self) -> None:
+        self.assertTrue(layer.text.startswith("def layer(v, out, slope=0.1):"))
+        run = self.train(self.path, "program", model={"program": layer, "args": {"slope": 0.5}})
+        self.assertEqual(run.json["job"]["model"]["program"], layer.text)
+        self.assertEqual(run.json["job"]["model"]["args"], {"slope": 0.5})
+
+    def test_that_cannot_be_read_is_refused(self) -> None:
+        self.refused(trainerd.MissingInput, "cannot open the program", Program.from_file, self.folder / "none.gnn")
+        self.refused(trainerd.JobFileError, "expected at most 65536", Program, "#" * 65537)
+        self.refused(trainerd.JobFileError, "has no source that can be read", trainerd.program, len)
+        pathlib.Path(self.folder / "bytes.gnn").write_bytes(b"\xff\xfe")
+        self.refused(trainerd.JobFileError, "is not UTF-8", Program.from_file, self.folder / "bytes.gnn")
+        self.refused(trainerd.DataError, "reads graph.mean_degree, which is not given",
+                     Program("def layer(v, out):\n    return graph.mean_degree * v.x\n").torch, F, C)
