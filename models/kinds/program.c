@@ -4,6 +4,7 @@
 #include "models/kinds/model.h"
 
 #include "models/vertex/emit.h"
+#include "models/vertex/move.h"
 #include "protocol/job/model_kinds.h"
 
 #include <math.h>
@@ -33,11 +34,18 @@ static enum status append(const struct model *model, const struct vertex_facts *
                           int *out)
 {
     struct vertex_build *build = model->build;
-    struct vertex_trace trace;
-    enum status status = vertex_trace_build(&build->tree, &model->job->program.args, facts, &trace);
+    struct vertex_trace text, trace;
+    enum status status = vertex_trace_build(&build->tree, &model->job->program.args, facts, &text);
     if (status != STATUS_OK) {
         return status;
     }
+    if (!text.complete) {
+        vertex_trace_release(&text);
+        return status_fail(STATUS_CONFIG, "%s: reads a number of the graph that is not known to programs yet",
+                           build->tree.source.origin);
+    }
+    vertex_move(&text, &trace);
+    vertex_trace_release(&text);
     struct vertex_emission emission = {.program = model->program,
                                        .source = &build->tree.source,
                                        .trace = &trace,
@@ -46,10 +54,7 @@ static enum status append(const struct model *model, const struct vertex_facts *
                                        .is_one_hot = model_is_one_hot(model),
                                        .is_weighted = model->input->is_weighted,
                                        .transform_first = transform_first};
-    status = trace.complete
-                 ? vertex_emit(&emission, out)
-                 : status_fail(STATUS_CONFIG, "%s: reads a number of the graph that is not known to programs yet",
-                               build->tree.source.origin);
+    status = vertex_emit(&emission, out);
     build->needs_dense = build->needs_dense || emission.needs_dense;
     vertex_trace_release(&trace);
     return status;

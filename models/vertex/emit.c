@@ -85,6 +85,45 @@ static void check_reduction(struct walk *w, int32_t op)
                "the edges have weights, and this reduction has no e.weight or e.norm: expected all to have one, or "
                "dataset.edge_weights = \"no\"");
     }
+    struct match_attention attention;
+    bool reads = match_attention(w->trace, op, &attention) && attention.edge >= 0;
+    if (w->program->n_edge_feature > 0 && !reads) {
+        refuse(
+            w, op,
+            "the edges have features, and this reduction reads none: expected all to be attention with e.feature, or "
+            "dataset.edge_features = \"no\"");
+    }
+}
+
+static bool is_same_shape(const struct vertex_shape *a, const struct vertex_shape *b)
+{
+    return a->n_dim == b->n_dim && memcmp(a->dim, b->dim, (size_t)a->n_dim * sizeof *a->dim) == 0;
+}
+
+/* Ops take rows that are equally wide, and biases: nothing is repeated over heads or columns. */
+static void check_shapes(struct walk *w, int32_t op)
+{
+    const struct vertex_op *of = at(w, op);
+    bool plain = of->kind == VERTEX_OP_CONCAT || of->kind == VERTEX_OP_NORMALIZE || of->kind == VERTEX_OP_LAYER_NORM;
+    bool joins = of->kind == VERTEX_OP_ADD || of->kind == VERTEX_OP_SUBTRACT || of->kind == VERTEX_OP_MAXIMUM;
+    bool fits = !plain || of->shape.n_dim == 1;
+    for (int k = 0; k < 2 && joins && of->place == VERTEX_PLACE_NODE; k++) {
+        fits = fits && is_same_shape(&at(w, of->in[k])->shape, &of->shape);
+    }
+    if (of->kind == VERTEX_OP_DOT && of->place == VERTEX_PLACE_NODE) {
+        int64_t n[2] = {1, 1};
+        for (int k = 0; k < 2; k++) {
+            for (int d = 0; d < at(w, of->in[k])->shape.n_dim; d++) {
+                n[k] *= at(w, of->in[k])->shape.dim[d];
+            }
+        }
+        fits = n[0] == n[1];
+    }
+    if (!fits) {
+        refuse(w, op,
+               "no op of trainerd repeats rows over heads or columns yet, or joins those of heads: expected equal "
+               "columns without heads");
+    }
 }
 
 static int aggregate(struct walk *w, int x, enum aggregate_kind kind)
@@ -404,6 +443,12 @@ static void terms_add(const struct walk *w, int32_t op, double factor, bool is_r
         return;
     }
     struct term term = term_of(w, op, factor);
+    for (int t = 0; t < out->n; t++) {
+        if (out->term[t].op == term.op) { /* x + x */
+            out->term[t].factor += term.factor;
+            return;
+        }
+    }
     if (is_bias(w, term.op) && term.factor == 1.0) {
         out->bias[out->n_bias++] = term.op;
     } else {
@@ -425,7 +470,7 @@ static int add(struct walk *w, double a, int x, double b, int y)
 static bool match_relations(const struct walk *w, const struct terms *terms, struct match_relation *out)
 {
     int n = w->program->n_relation;
-    for (int r = 0; r < n; r++) {
+    for (int r = 0; r < n; r++) { /* whose weight, or combination, has a row for each relation */
         struct match_relation one = {0};
         if (r >= terms->n || terms->term[r].factor != 1.0 || match_relation(w->trace, terms->term[r].op, &one) != r ||
             (r > 0 && (one.source != out->source || one.weight != out->weight || one.comp != out->comp))) {
@@ -433,7 +478,7 @@ static bool match_relations(const struct walk *w, const struct terms *terms, str
         }
         *out = one;
     }
-    return n > 0;
+    return n > 0 && at(w, out->comp >= 0 ? out->comp : out->weight)->shape.dim[0] == n;
 }
 
 /* A bias that waits for a row to be added to. There is one at most: the one before is added first. */
@@ -600,6 +645,16 @@ static struct open_value emit_open(struct walk *w, int32_t op, int bias)
     case VERTEX_OP_ADD:
     case VERTEX_OP_SUBTRACT:
         return emit_add(w, op);
+    case VERTEX_OP_MULTIPLY:
+    case VERTEX_OP_DIVIDE:
+        if (term_of(w, op, 1.0).op == op) {
+            return (struct open_value){
+                refuse(w, op,
+                       "no op of trainerd multiplies rows by rows yet; there are factors that are known before "
+                       "training"),
+                -1};
+        }
+        return emit_add(w, op);
     default:
         break;
     }
@@ -672,6 +727,8 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
     for (int32_t i = 0; i < emission->trace->n_op; i++) {
         if (w.n_use[i] > 0 && emission->trace->op[i].kind >= VERTEX_OP_SUM) {
             check_reduction(&w, i);
+        } else if (w.n_use[i] > 0) {
+            check_shapes(&w, i);
         }
     }
     append_weights(&w);

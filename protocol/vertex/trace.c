@@ -112,7 +112,9 @@ static enum status branch(struct trace *trace, int32_t node)
     memcpy(trace->frame->slot, slots, n_slot * sizeof *slots);
     memcpy(trace->field, fields, n_name * sizeof *fields);
     trace->frame->result = result;
-    trace->out.n_weight = n_weight; /* a name may be another weight in the other branch */
+    for (int32_t w = n_weight; w < trace->out.n_weight; w++) { /* a name may be another weight in the other branch */
+        trace->out.weight[w].name[0] = '\0';
+    }
     status = status == STATUS_OK || status == TRACE_STOPPED ? trace_block(trace, of->c) : status;
     free(slots);
     free(fields);

@@ -125,6 +125,9 @@ enum status vertex_trace_build(const struct vertex_tree *tree, const struct vert
                                const struct vertex_facts *facts, struct vertex_trace *out);
 void vertex_trace_release(struct vertex_trace *trace);
 
+/* Orders operations by what they compute; for tsearch. */
+int vertex_op_compare(const void *a, const void *b);
+
 /* One line for each operation: "%3 = add node 8×16 %1 %2". */
 void vertex_trace_print(const struct vertex_trace *trace, FILE *file);
 

@@ -86,7 +86,7 @@ static bool shape_join(const struct vertex_shape *a, const struct vertex_shape *
 
 /* --- appending --- */
 
-static int op_compare(const void *a, const void *b)
+int vertex_op_compare(const void *a, const void *b)
 {
     const struct vertex_op *left = a, *right = b;
     int order = (int)left->kind - (int)right->kind;
@@ -128,7 +128,7 @@ enum status trace_op(struct trace *trace, int32_t node, struct vertex_op op, int
     if (status != STATUS_OK) {
         return status;
     }
-    struct vertex_op **found = tfind(&op, &trace->same, op_compare);
+    struct vertex_op **found = tfind(&op, &trace->same, vertex_op_compare);
     if (found != NULL && op.kind != VERTEX_OP_DROPOUT) { /* which draws again each time */
         *out = (int32_t)(*found - list->op);
         return STATUS_OK;
@@ -138,7 +138,7 @@ enum status trace_op(struct trace *trace, int32_t node, struct vertex_op op, int
     }
     list->op[list->n_op] = op; /* the list has room for all: equal operations are found by address */
     if (found == NULL) {
-        tsearch(&list->op[list->n_op], &trace->same, op_compare);
+        tsearch(&list->op[list->n_op], &trace->same, vertex_op_compare);
     }
     *out = list->n_op++;
     return STATUS_OK;

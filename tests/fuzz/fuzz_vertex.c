@@ -1,4 +1,5 @@
-/* Any bytes as a vertex program: refused with a place, or traced, with and without data. */
+/* Any bytes as a vertex program: refused with a place, or traced, with and without data, and compiled. */
+#include "models/program/program.h"
 #include "protocol/base/log.h"
 #include "protocol/vertex/trace.h"
 
@@ -23,6 +24,10 @@ static const char *const seeds[] = {
     "    elif steps ** 2 == 1e1:\n        y = layer_norm('n', y)\n    else:\n        y = f(y, w=constant(3))\n    "
     "return y\n"
     "def f(x, w=ones):\n    # twice\n    return max(minimum(e.dst.x, -e.src.x / 2) for e in v.in_edges)\n",
+    "def layer(v, out, p=0.5):\n    v.z = relu(linear('l', v.x, out))\n    y = sum(e.norm * e.src.z for e in "
+    "v.in_edges)\n"
+    "    y = dropout(elu(y + 0.5 * v.z), p) - max(gelu(e.src.z) for e in v.in_edges) + param('b', out)\n"
+    "    return layer_norm('n', maximum(concat(y, v.z) @ param('m', 2 * out, out), normalize(y))) * 2 + y\n",
 };
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -59,6 +64,32 @@ static void check(const struct vertex_trace *trace)
     }
 }
 
+/* Compiled for several kinds of data: a model, or refused. */
+static void compile(const uint8_t *bytes, size_t n)
+{
+    static struct job job;
+    static const struct program_input inputs[] = {
+        {.n_feature = 8, .n_class = 4},
+        {.n_feature = 8, .n_class = 4, .is_sparse = true, .n_edge_feature = 2},
+        {.n_feature = 8, .n_class = 4, .is_weighted = true},
+        {.n_feature = 8, .n_class = 4, .n_relation = 3},
+    };
+    if (n > VERTEX_TEXT_MOST || memchr(bytes, 0, n) != NULL) {
+        return;
+    }
+    job_defaults(&job);
+    job.model.kind = JOB_KIND_PROGRAM;
+    job.model.hidden = 8;
+    memcpy(job.program.text, bytes, n);
+    job.program.text[n] = 0;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs && job_program_check(&job, "fuzz.gnn") == STATUS_OK; i++) {
+        struct program program;
+        if (program_build(&job, &inputs[i], &program) == STATUS_OK) {
+            program_release(&program);
+        }
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     struct vertex_tree tree;
@@ -68,6 +99,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
     if (vertex_tree_parse((const char *)bytes, n, "fuzz.gnn", &tree) != STATUS_OK) {
         return 0;
     }
+    compile(bytes, n);
     if (vertex_entry(&tree, &is_model) == STATUS_OK) {
         int index = is_model ? -1 : 0;
         const struct vertex_facts facts = {.n_in = 8,

@@ -44,6 +44,11 @@ def text_at_random(rng: random.Random) -> str:
                 rows.append(f"v.a{n}")
             if rng.random() < 0.3 and not mean:
                 return f"sum(e.src.a{n} * e.norm for e in v.in_edges)"
+            if rng.random() < 0.3:  # a message of the source's row, made for each edge
+                message = f'{rng.choice(["relu", "elu"])}(linear("m{n}", e.src.a{n}, out))'
+                others = [f" * 0.5 + e.src.a{n}", f" - e.src.a{n} / 4", "", "" if mean else f" * 2 - e.weight * e.src.a{n}"]
+                other = rng.choice(others)  # multiples alone are not compiled
+                return f"{'mean' if mean else 'sum'}({message}{other} for e in v.in_edges)"
             how, factor = rng.choice([("mean" if mean else "sum", "e.weight * "), ("mean" if mean else "sum", ""), ("max", "")])
             return f"{how}({factor}e.src.a{n} for e in v.in_edges)"
         if kind == 4:

@@ -1,5 +1,5 @@
 /* What is no vertex program is refused where the mistake is, with a sentence that says what was expected. */
-#include "tests/unit/protocol/vertex/vertex_case.h"
+#include "tests/support/vertex_case.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

@@ -1,5 +1,5 @@
 /* The operations of a text: inlined, unrolled, folded, each once. */
-#include "tests/unit/protocol/vertex/vertex_case.h"
+#include "tests/support/vertex_case.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>

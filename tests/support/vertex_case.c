@@ -1,4 +1,4 @@
-#include "tests/unit/protocol/vertex/vertex_case.h"
+#include "tests/support/vertex_case.h"
 
 #include <math.h>
 #include <stdlib.h>
