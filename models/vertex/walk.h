@@ -1,0 +1,64 @@
+/* A walk from a trace's returned operation to its inputs, which appends ops on the way. Shared by emit*.c. */
+#ifndef MODELS_VERTEX_WALK_H
+#define MODELS_VERTEX_WALK_H
+
+#include "models/vertex/emit.h"
+#include "models/vertex/match.h"
+
+struct walk {
+    struct vertex_emission *to;
+    const struct vertex_trace *trace;
+    struct program *program;
+    enum status status; /* of the first mistake; nothing is appended after it */
+    int32_t *n_use;     /* by operation, of those that the result reads */
+    int *value;         /* by operation; -1: not appended yet */
+    int *param;         /* by weight */
+};
+
+/* A value, and a bias that is still to be added to it; -1: nothing is. */
+struct open_value {
+    int value, bias;
+};
+
+static inline const struct vertex_op *walk_at(const struct walk *w, int32_t op)
+{
+    return &w->trace->op[op];
+}
+
+static inline bool walk_is(const struct walk *w, int32_t op, enum vertex_op_kind kind)
+{
+    return op >= 0 && walk_at(w, op)->kind == kind;
+}
+
+/* Is there no mistake so far? */
+static inline bool walk_goes_on(const struct walk *w)
+{
+    return w->status == STATUS_OK;
+}
+
+/* emit.c: the first mistake; a value of which an op takes dense rows alone; the parameter of a weight, -1 of
+ * nothing */
+int walk_refuse(struct walk *w, int32_t op, const char *why);
+int walk_dense(struct walk *w, int value);
+int walk_weight(const struct walk *w, int32_t op);
+
+/* emit.c: the value of an operation of nodes, appended once; and its value without a bias, with the one given in it
+ * where walk_takes_bias. */
+int walk_value(struct walk *w, int32_t op);
+struct open_value walk_open(struct walk *w, int32_t op, int bias);
+
+/* emit_linear.c: linear maps before or after sums, and GIN's sum (1 + eps) · x + Σ x_j */
+bool walk_is_sum(const struct walk *w, int32_t op, struct match_sum *out);
+int walk_aggregate(struct walk *w, int x, enum aggregate_kind kind);
+struct open_value walk_linear(struct walk *w, int32_t op, int bias);
+struct open_value walk_sum(struct walk *w, int32_t op, int bias);
+bool walk_takes_bias(const struct walk *w, int32_t op);
+bool walk_match_gin(const struct walk *w, int32_t op, int32_t *eps_out, int32_t *x_out,
+                    enum aggregate_kind *kind_out);
+int walk_eps_add(struct walk *w, int eps, int x, int sum);
+
+/* emit_terms.c: sums of rows, and multiples */
+struct open_value walk_add(struct walk *w, int32_t op);
+bool walk_is_multiple(const struct walk *w, int32_t op);
+
+#endif
