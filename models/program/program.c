@@ -13,23 +13,9 @@
 
 #define TENSOR_ALIGN 16 /* floats: one cache line */
 
-/* Room for one more item: lists double whenever their length is a power of two. */
-static void *list_grow(void *list, int n, size_t size)
-{
-    if ((n & (n - 1)) != 0) {
-        return list;
-    }
-    void *grown = memory_alloc(n > 0 ? 2 * (size_t)n : 1, size);
-    if (n > 0) {
-        memcpy(grown, list, (size_t)n * size);
-    }
-    free(list);
-    return grown;
-}
-
 static int value_append(struct program *program, const struct value *value)
 {
-    program->value = list_grow(program->value, program->n_value, sizeof *program->value);
+    program->value = memory_list_grow(program->value, program->n_value, sizeof *program->value);
     program->value[program->n_value] = *value;
     return program->n_value++;
 }
@@ -117,7 +103,7 @@ int program_param(struct program *program, const char *name, int64_t rows, int64
 int program_tensor(struct program *program, const char *name, int n_dim, const int64_t *shape, double bound)
 {
     ASSERT(strlen(name) < PROGRAM_NAME_BYTES && n_dim <= PROGRAM_N_DIM);
-    program->param = list_grow(program->param, program->n_param, sizeof *program->param);
+    program->param = memory_list_grow(program->param, program->n_param, sizeof *program->param);
     struct parameter *param = &program->param[program->n_param];
     *param = (struct parameter){
         .embedding_at = -1, .embedding_row = 1, .bound = bound, .trains = true, .decays = true};
@@ -152,7 +138,7 @@ static int op_append(struct program *program, struct op op, int64_t width)
     }
     op.is_static = out.is_static;
     op.out = value_append(program, &out);
-    program->op = list_grow(program->op, program->n_op, sizeof *program->op);
+    program->op = memory_list_grow(program->op, program->n_op, sizeof *program->op);
     program->op[program->n_op++] = op;
     program->logits = op.out;
     return program_casts(program, &op) ? program_activate(program, op.out, DEVICE_ACTIVATION_NONE, 0.0) : op.out;

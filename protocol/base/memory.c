@@ -151,6 +151,19 @@ void *memory_alloc(size_t n, size_t size)
     return block;
 }
 
+void *memory_list_grow(void *list, int32_t n, size_t size)
+{
+    if ((n & (n - 1)) != 0) {
+        return list;
+    }
+    void *grown = memory_alloc(n > 0 ? 2 * (size_t)n : 1, size);
+    if (n > 0) {
+        memcpy(grown, list, (size_t)n * size);
+    }
+    free(list);
+    return grown;
+}
+
 void *memory_grow(void *block, size_t n)
 {
     atomic_fetch_add(&n_call, 1);

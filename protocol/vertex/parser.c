@@ -23,20 +23,6 @@ static int name_compare(const void *a, const void *b)
     return left->n != right->n ? (left->n < right->n ? -1 : 1) : memcmp(left->text, right->text, (size_t)left->n);
 }
 
-/* Room for one more item: lists double whenever their length is a power of two. */
-void *parser_grow(void *list, int32_t n, size_t size)
-{
-    if ((n & (n - 1)) != 0) {
-        return list;
-    }
-    void *grown = memory_alloc(n > 0 ? 2 * (size_t)n : 1, size);
-    if (n > 0) {
-        memcpy(grown, list, (size_t)n * size);
-    }
-    free(list);
-    return grown;
-}
-
 static int32_t name_number(struct parser *parser, struct vertex_span at)
 {
     struct vertex_tree *tree = &parser->tree;
@@ -48,10 +34,10 @@ static int32_t name_number(struct parser *parser, struct vertex_span at)
     struct name *added = memory_alloc(1, sizeof *added);
     *added = key;
     tsearch(added, &tree->names, name_compare);
-    tree->name = parser_grow(tree->name, tree->n_name, sizeof *tree->name);
+    tree->name = memory_list_grow(tree->name, tree->n_name, sizeof *tree->name);
     tree->name[tree->n_name] = at;
-    parser->slot_of = parser_grow(parser->slot_of, tree->n_name, sizeof *parser->slot_of);
-    parser->slot_in = parser_grow(parser->slot_in, tree->n_name, sizeof *parser->slot_in);
+    parser->slot_of = memory_list_grow(parser->slot_of, tree->n_name, sizeof *parser->slot_of);
+    parser->slot_in = memory_list_grow(parser->slot_in, tree->n_name, sizeof *parser->slot_in);
     parser->slot_in[tree->n_name] = -1;
     return tree->n_name++;
 }
@@ -227,7 +213,7 @@ int32_t parser_take_name(struct parser *parser, const char *what)
 int32_t parser_node(struct parser *parser, enum vertex_node_kind kind, int32_t begin)
 {
     struct vertex_tree *tree = &parser->tree;
-    tree->node = parser_grow(tree->node, tree->n_node, sizeof *tree->node);
+    tree->node = memory_list_grow(tree->node, tree->n_node, sizeof *tree->node);
     tree->node[tree->n_node] = (struct vertex_node){.kind = kind,
                                                     .at = {begin, parser->last.end},
                                                     .a = -1,

@@ -46,9 +46,6 @@ struct vertex_node *parser_at(struct parser *parser, int32_t node);
 /* The number of a variable of the function that is read; -1: no function is. */
 int32_t parser_slot(struct parser *parser, int32_t name);
 
-/* Room for one more item in a list of n: lists double whenever their length is a power of two. */
-void *parser_grow(void *list, int32_t n, size_t size);
-
 /* One more level of nesting, which parser.depth counts; its end is the caller's. */
 void parser_deeper(struct parser *parser);
 

@@ -1,6 +1,8 @@
 /* The rules of the grammar for statements, functions and the text. */
 #include "protocol/vertex/parser.h"
 
+#include "protocol/base/memory.h"
+
 static int32_t parse_block(struct parser *parser);
 
 /* An expression, or several behind commas, linked: the first. */
@@ -215,7 +217,7 @@ static void parse_function(struct parser *parser)
 {
     struct vertex_tree *tree = &parser->tree;
     int32_t first = tree->n_node;
-    tree->function = parser_grow(tree->function, tree->n_function, sizeof *tree->function);
+    tree->function = memory_list_grow(tree->function, tree->n_function, sizeof *tree->function);
     tree->function[tree->n_function] = (struct vertex_function){.parameters = -1, .body = -1};
     parser->function = tree->n_function++;
     parser_advance(parser);

@@ -9,21 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-static const struct vertex_node *node_of(const struct trace *trace, int32_t node)
-{
-    return &trace->tree->node[node];
-}
-
 const char *trace_keep(struct trace *trace, char *text)
 {
-    if ((trace->n_text & (trace->n_text - 1)) == 0) {
-        char **grown = memory_alloc(trace->n_text > 0 ? 2 * (size_t)trace->n_text : 1, sizeof *grown);
-        if (trace->n_text > 0) {
-            memcpy(grown, trace->text, (size_t)trace->n_text * sizeof *grown);
-        }
-        free(trace->text);
-        trace->text = grown;
-    }
+    trace->text = memory_list_grow(trace->text, trace->n_text, sizeof *trace->text);
     trace->text[trace->n_text++] = text;
     return text != NULL ? text : "";
 }

@@ -7,11 +7,6 @@
 
 #define STEPS_MOST 400000 /* nodes of the tree, over all loops: tens of milliseconds */
 
-static const struct vertex_node *node_of(const struct trace *trace, int32_t node)
-{
-    return &trace->tree->node[node];
-}
-
 static bool is_static(const struct value *value)
 {
     return value->kind == VALUE_NUMBER || value->kind == VALUE_BOOL || value->kind == VALUE_TEXT;

@@ -4,11 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-static const struct vertex_node *node_of(const struct trace *trace, int32_t node)
-{
-    return &trace->tree->node[node];
-}
-
 /* Offer one of the text's names; `best` keeps it where it is the nearest. */
 static void offer_name(const struct trace *trace, int32_t name, char best[VERTEX_NAME_BYTES], struct nearest *nearest)
 {

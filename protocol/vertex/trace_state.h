@@ -56,6 +56,11 @@ struct trace {
 
 #define TRACE_DEPTH_MOST 512
 
+static inline const struct vertex_node *node_of(const struct trace *trace, int32_t node)
+{
+    return &trace->tree->node[node];
+}
+
 /* No error: the data decides what follows, and a check without data ends here. */
 #define TRACE_STOPPED STATUS_INTERRUPTED
 

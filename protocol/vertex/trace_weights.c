@@ -12,11 +12,6 @@ static const struct {
              {"zeros", {.kind = VALUE_INIT, .init = VERTEX_INIT_CONSTANT}},
              {"ones", {.kind = VALUE_INIT, .init = VERTEX_INIT_CONSTANT, .number = 1.0}}};
 
-static const struct vertex_node *node_of(const struct trace *trace, int32_t node)
-{
-    return &trace->tree->node[node];
-}
-
 bool trace_init_find(const char *name, struct value *out)
 {
     for (size_t i = 0; i < sizeof inits / sizeof *inits; i++) {

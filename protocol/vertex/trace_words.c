@@ -54,11 +54,6 @@ static const struct word {
 #undef WORD
 };
 
-static const struct vertex_node *node_of(const struct trace *trace, int32_t node)
-{
-    return &trace->tree->node[node];
-}
-
 /* --- binding --- */
 
 static enum status unknown_argument(struct trace *trace, int32_t node, const struct word *word, const char *name)
