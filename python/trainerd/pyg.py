@@ -72,6 +72,8 @@ def pyg_model(run: Folder | Result, weights: str = "best.safetensors") -> Any:
     """The model that a job trained, as a torch.nn.Module of PyTorch Geometric's layers with its weights, in eval mode."""
     result = run if isinstance(run, Result) else Result(run)
     job, dataset = result.json["job"], result.json["dataset"]
+    if job["model"]["kind"] == "program":
+        raise DataError(f"'{result.folder}' trained a program, expected a kind of PyTorch Geometric's layers: Program.torch runs its text")
     labels = dataset["classes"] if job["model"]["label_input"] else 0
     typed = "embedding.weight" in result.weights(weights)
     net: Any = Net(job, dataset["features"] + labels, dataset["classes"], dataset["relations"], typed, dataset.get("edge_features", 0))

@@ -111,6 +111,7 @@ class AProgram(FolderCase):
         run = self.train(self.path, "program", model={"program": layer, "args": {"slope": 0.5}})
         self.assertEqual(run.json["job"]["model"]["program"], layer.text)
         self.assertEqual(run.json["job"]["model"]["args"], {"slope": 0.5})
+        self.refused(trainerd.DataError, "trained a program", trainerd.pyg_model, run)
 
     def test_that_cannot_be_read_is_refused(self) -> None:
         self.refused(trainerd.MissingInput, "cannot open the program", Program.from_file, self.folder / "none.gnn")
