@@ -7,25 +7,18 @@
 #include "models/vertex/move.h"
 #include "protocol/job/model_kinds.h"
 
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 
 static struct vertex_facts facts_of(const struct model *model, int x, int64_t f_out)
 {
-    const struct program_input *input = model->input;
-    return (struct vertex_facts){.n_in = model->program->value[x].width,
-                                 .n_out = f_out,
-                                 .index = -1,
-                                 .is_last = true,
-                                 .n_node = VERTEX_UNKNOWN,
-                                 .n_edge = VERTEX_UNKNOWN,
-                                 .n_relation = input->n_relation,
-                                 .n_type = VERTEX_UNKNOWN,
-                                 .n_class = input->n_class,
-                                 .n_edge_feature = input->n_edge_feature,
-                                 .mean_degree = NAN,
-                                 .mean_log_degree = NAN};
+    struct vertex_facts facts = vertex_facts_unknown();
+    facts.n_in = model->program->value[x].width;
+    facts.n_out = f_out;
+    facts.n_relation = model->input->n_relation;
+    facts.n_class = model->input->n_class;
+    facts.n_edge_feature = model->input->n_edge_feature;
+    return facts;
 }
 
 /* Trace the text for these facts and append its ops over x. The model keeps the first mistake; its program is thrown

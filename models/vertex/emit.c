@@ -5,7 +5,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 int walk_refuse(struct walk *w, int32_t op, const char *why)
 {
@@ -15,7 +14,7 @@ int walk_refuse(struct walk *w, int32_t op, const char *why)
     return 0;
 }
 
-/* Stop where an op would read sparse rows that only takes dense ones. */
+/* Stop where an op that takes dense rows only would read sparse ones. */
 int walk_dense(struct walk *w, int value)
 {
     if (w->status == STATUS_OK && w->program->value[value].is_sparse) {
@@ -52,11 +51,6 @@ static void check_reduction(struct walk *w, int32_t op)
     }
 }
 
-static bool is_same_shape(const struct vertex_shape *a, const struct vertex_shape *b)
-{
-    return a->n_dim == b->n_dim && memcmp(a->dim, b->dim, (size_t)a->n_dim * sizeof *a->dim) == 0;
-}
-
 /* Ops take rows that are equally wide, and biases: nothing is repeated over heads or columns. */
 static void check_shapes(struct walk *w, int32_t op)
 {
@@ -65,7 +59,7 @@ static void check_shapes(struct walk *w, int32_t op)
     bool joins = of->kind == VERTEX_OP_ADD || of->kind == VERTEX_OP_SUBTRACT || of->kind == VERTEX_OP_MAXIMUM;
     bool fits = !plain || of->shape.n_dim == 1;
     for (int k = 0; k < 2 && joins && of->place == VERTEX_PLACE_NODE; k++) {
-        fits = fits && is_same_shape(&walk_at(w, of->in[k])->shape, &of->shape);
+        fits = fits && vertex_shape_equal(&walk_at(w, of->in[k])->shape, &of->shape);
     }
     if (of->kind == VERTEX_OP_DOT && of->place == VERTEX_PLACE_NODE) {
         int64_t n[2] = {1, 1};

@@ -25,7 +25,6 @@ int walk_aggregate(struct walk *w, int x, enum aggregate_kind kind)
                 w->to->source->origin);
         }
     }
-
     return walk_goes_on(w) ? program_aggregate(w->program, x, kind) : 0;
 }
 
@@ -48,10 +47,10 @@ bool walk_is_sum(const struct walk *w, int32_t op, struct match_sum *out)
     return match_sum(w->trace, op, out);
 }
 
-/* A linear aggregate that nothing else reads, which may swap with a linear map. */
-static bool match_single_sum(const struct walk *w, int32_t op, struct match_sum *out)
+/* A linear aggregate that may swap with a linear map: the outermost of its sums, or one that nothing else reads. */
+static bool is_swappable(const struct walk *w, int32_t op, bool is_outermost, struct match_sum *out)
 {
-    return w->n_use[op] == 1 && walk_is_sum(w, op, out);
+    return (is_outermost || w->n_use[op] == 1) && walk_is_sum(w, op, out);
 }
 
 /* The sums below an operation, the outermost first, each over the rows of the next. */
@@ -61,12 +60,14 @@ struct sums {
     int32_t below; /* the operation that the innermost reads */
 };
 
-/* owns  the caller frees out->kind */
-static void sums_below(const struct walk *w, int32_t op, struct sums *out)
+/* From the operation on; is_sum: it is one of them, whatever reads it.
+ *
+ * owns  the caller frees out->kind */
+static void sums_below(const struct walk *w, int32_t op, bool is_sum, struct sums *out)
 {
     struct match_sum sum;
     *out = (struct sums){.below = op};
-    for (int32_t s = op; match_single_sum(w, s, &sum); s = sum.source) {
+    for (int32_t s = op; is_swappable(w, s, is_sum && out->n == 0, &sum); s = sum.source) {
         out->n++;
     }
     out->kind = memory_alloc((size_t)out->n + 1, sizeof *out->kind);
@@ -88,36 +89,17 @@ static int aggregate_all(struct walk *w, int x, const struct sums *sums)
 /* (1 + eps) · x + Σ x_j: GIN's sum */
 bool walk_match_gin(const struct walk *w, int32_t op, int32_t *eps_out, int32_t *x_out, enum aggregate_kind *kind_out)
 {
+    int32_t product, other, factor, one;
     struct match_sum sum;
-    if (!walk_is(w, op, VERTEX_OP_ADD)) {
+    if (!match_operands(w->trace, op, VERTEX_OP_ADD, VERTEX_OP_MULTIPLY, &product, &other) ||
+        !walk_is_sum(w, other, &sum) ||
+        !match_operands(w->trace, product, VERTEX_OP_MULTIPLY, VERTEX_OP_ADD, &factor, x_out) ||
+        *x_out != sum.source || !match_operands(w->trace, factor, VERTEX_OP_ADD, VERTEX_OP_NUMBER, &one, eps_out)) {
         return false;
     }
-    int32_t a = walk_at(w, op)->in[0], b = walk_at(w, op)->in[1];
-    int32_t product = walk_is(w, a, VERTEX_OP_MULTIPLY) ? a : b, other = product == a ? b : a;
-    if (!walk_is(w, product, VERTEX_OP_MULTIPLY) || !walk_is_sum(w, other, &sum)) {
-        return false;
-    }
-    int32_t factor = walk_at(w, product)->in[0], x = walk_at(w, product)->in[1];
-    if (!walk_is(w, factor, VERTEX_OP_ADD)) {
-        int32_t first = factor;
-        factor = x;
-        x = first;
-    }
-    if (!walk_is(w, factor, VERTEX_OP_ADD) || x != sum.source) {
-        return false;
-    }
-    int32_t one = walk_at(w, factor)->in[0], eps = walk_at(w, factor)->in[1];
-    if (!walk_is(w, one, VERTEX_OP_NUMBER)) {
-        int32_t first = one;
-        one = eps;
-        eps = first;
-    }
-    *eps_out = eps;
-    *x_out = x;
     *kind_out = sum.kind;
-    return walk_is(w, one, VERTEX_OP_NUMBER) && walk_at(w, one)->number[0] == 1.0 &&
-           walk_is(w, eps, VERTEX_OP_PARAMETER) && walk_at(w, eps)->shape.n_dim == 1 &&
-           walk_at(w, eps)->shape.dim[0] == 1;
+    return walk_at(w, one)->number[0] == 1.0 && walk_is(w, *eps_out, VERTEX_OP_PARAMETER) &&
+           walk_at(w, *eps_out)->shape.n_dim == 1 && walk_at(w, *eps_out)->shape.dim[0] == 1;
 }
 
 int walk_eps_add(struct walk *w, int eps, int x, int sum)
@@ -160,17 +142,17 @@ struct open_value walk_linear(struct walk *w, int32_t op, int bias)
         return (struct open_value){linear(w, walk_eps_add(w, e, row, sum), weight, with), -1};
     }
     struct sums sums;
-    sums_below(w, of->in[0], &sums);
+    sums_below(w, of->in[0], false, &sums);
     struct open_value out = emit_map(w, walk_value(w, sums.below), &sums, of, with);
     free(sums.kind);
     return out;
 }
 
-/* The linear map without bias that an operation's sums read, which they may swap with; -1: there is no such. */
+/* The linear map without bias that an operation's sums read, which they may swap with; -1: no such map. */
 static int32_t map_below(const struct walk *w, int32_t op)
 {
     struct match_sum sum;
-    for (bool first = true; first ? walk_is_sum(w, op, &sum) : match_single_sum(w, op, &sum); first = false) {
+    for (bool first = true; is_swappable(w, op, first, &sum); first = false) {
         op = sum.source;
     }
     bool maps = walk_is(w, op, VERTEX_OP_LINEAR) && walk_at(w, op)->in[2] < 0 && w->n_use[op] == 1;
@@ -187,11 +169,8 @@ struct open_value walk_sum(struct walk *w, int32_t op, int bias)
         int x = walk_value(w, outer.source);
         return (struct open_value){walk_aggregate(w, walk_dense(w, x), outer.kind), bias};
     }
-    const int n_use = w->n_use[op];
-    w->n_use[op] = 1; /* its own uses do not keep it from swapping */
-    sums_below(w, op, &sums);
-    w->n_use[op] = n_use;
-    sums_below(w, walk_at(w, map)->in[0], &deeper);
+    sums_below(w, op, true, &sums);
+    sums_below(w, walk_at(w, map)->in[0], false, &deeper);
     if (deeper.n > 0) { /* sums on both sides stay where they are */
         free(deeper.kind);
         int x = aggregate_all(w, walk_value(w, map), &sums);

@@ -14,8 +14,8 @@ struct term {
 
 struct terms {
     int n, n_bias;
-    struct term *term; /* room for all */
-    int32_t *bias;     /* likewise */
+    struct term *term; /* both have room for all terms */
+    int32_t *bias;
 };
 
 static bool is_bias(const struct walk *w, int32_t op)

@@ -20,9 +20,8 @@ int32_t match_below(const struct vertex_trace *trace, int32_t op)
     return op;
 }
 
-/* The operands of a commutative operation in the order in which the first is of a kind; false: neither is. */
-static bool operands(const struct vertex_trace *trace, int32_t op, enum vertex_op_kind kind,
-                     enum vertex_op_kind first, int32_t *first_out, int32_t *second_out)
+bool match_operands(const struct vertex_trace *trace, int32_t op, enum vertex_op_kind kind, enum vertex_op_kind first,
+                    int32_t *first_out, int32_t *second_out)
 {
     if (!is(trace, op, kind)) {
         return false;
@@ -58,9 +57,9 @@ bool match_sum(const struct vertex_trace *trace, int32_t op, struct match_sum *o
     }
     int32_t row = reduce->in[0], factor = -1;
     out->factor = MATCH_FACTOR_NONE;
-    if (operands(trace, row, VERTEX_OP_MULTIPLY, VERTEX_OP_EDGE_NORM, &factor, &row)) {
+    if (match_operands(trace, row, VERTEX_OP_MULTIPLY, VERTEX_OP_EDGE_NORM, &factor, &row)) {
         out->factor = MATCH_FACTOR_NORM;
-    } else if (operands(trace, reduce->in[0], VERTEX_OP_MULTIPLY, VERTEX_OP_EDGE_WEIGHT, &factor, &row)) {
+    } else if (match_operands(trace, reduce->in[0], VERTEX_OP_MULTIPLY, VERTEX_OP_EDGE_WEIGHT, &factor, &row)) {
         out->factor = MATCH_FACTOR_WEIGHT;
     } else {
         row = reduce->in[0];
@@ -72,7 +71,7 @@ bool match_sum(const struct vertex_trace *trace, int32_t op, struct match_sum *o
 
 /* --- attention --- */
 
-/* Numbers of a row, or of a weight; what is not there has none. */
+/* The numbers in a row, or in a weight; 0 for -1. */
 static int64_t size_of(const struct vertex_trace *trace, int32_t op)
 {
     int64_t n = op >= 0 ? 1 : 0;
@@ -121,7 +120,7 @@ static int32_t without_features(const struct vertex_trace *trace, int32_t op, in
 static bool both_ends(const struct vertex_trace *trace, int32_t op, int32_t *source_out, int32_t *target_out)
 {
     int32_t other = -1;
-    return operands(trace, op, VERTEX_OP_ADD, VERTEX_OP_SOURCE, &op, &other) && source(trace, op, source_out) &&
+    return match_operands(trace, op, VERTEX_OP_ADD, VERTEX_OP_SOURCE, &op, &other) && source(trace, op, source_out) &&
            target(trace, other, target_out);
 }
 
@@ -133,9 +132,9 @@ static bool match_gat(const struct vertex_trace *trace, int32_t score, struct ma
         return false;
     }
     out->kind = AGGREGATE_KIND_GAT;
-    if (operands(trace, sum, VERTEX_OP_ADD, VERTEX_OP_DOT, &dot, &rest)) {
+    if (match_operands(trace, sum, VERTEX_OP_ADD, VERTEX_OP_DOT, &dot, &rest)) {
         out->kind = AGGREGATE_KIND_GAT_EDGES;
-        if (!operands(trace, dot, VERTEX_OP_DOT, VERTEX_OP_PARAMETER, &out->att_edge, &mapped) ||
+        if (!match_operands(trace, dot, VERTEX_OP_DOT, VERTEX_OP_PARAMETER, &out->att_edge, &mapped) ||
             !feature_map(trace, mapped, &out->edge)) {
             return false;
         }
@@ -150,7 +149,7 @@ static bool match_gat(const struct vertex_trace *trace, int32_t score, struct ma
     const int32_t ends[] = {out->key, out->query};
     for (int k = 0; k < 2; k++) { /* numbers of the values' own rows */
         int32_t weight = -1;
-        if (!operands(trace, ends[k], VERTEX_OP_DOT, VERTEX_OP_PARAMETER, &weight, &row) ||
+        if (!match_operands(trace, ends[k], VERTEX_OP_DOT, VERTEX_OP_PARAMETER, &weight, &row) ||
             match_below(trace, row) != match_below(trace, out->value) || !fits(trace, out, weight) ||
             size_of(trace, ends[k]) != out->n_head) {
             return false;
@@ -164,7 +163,7 @@ static bool match_gatv2(const struct vertex_trace *trace, int32_t score, struct 
 {
     int32_t leaky = -1, sum, l = -1;
     out->kind = AGGREGATE_KIND_GATV2;
-    if (!operands(trace, score, VERTEX_OP_DOT, VERTEX_OP_PARAMETER, &out->att, &leaky) ||
+    if (!match_operands(trace, score, VERTEX_OP_DOT, VERTEX_OP_PARAMETER, &out->att, &leaky) ||
         !is(trace, leaky, VERTEX_OP_LEAKY_RELU)) {
         return false;
     }
@@ -184,13 +183,14 @@ static bool match_dot(const struct vertex_trace *trace, int32_t score, int32_t v
     if (is(trace, score, VERTEX_OP_DIVIDE) && is(trace, at(trace, score)->in[1], VERTEX_OP_NUMBER)) {
         dot = at(trace, score)->in[0];
         out->scale = 1.0 / at(trace, at(trace, score)->in[1])->number[0];
-    } else if (operands(trace, score, VERTEX_OP_MULTIPLY, VERTEX_OP_NUMBER, &number, &dot)) {
+    } else if (match_operands(trace, score, VERTEX_OP_MULTIPLY, VERTEX_OP_NUMBER, &number, &dot)) {
         out->scale = at(trace, number)->number[0];
     } else {
         dot = score;
     }
     int32_t query = -1;
-    if (!operands(trace, dot, VERTEX_OP_DOT, VERTEX_OP_TARGET, &query, &key) || !target(trace, query, &out->query)) {
+    if (!match_operands(trace, dot, VERTEX_OP_DOT, VERTEX_OP_TARGET, &query, &key) ||
+        !target(trace, query, &out->query)) {
         return false;
     }
     key = without_features(trace, key, &out->edge);
@@ -203,9 +203,9 @@ static bool match_cosine(const struct vertex_trace *trace, int32_t score, struct
 {
     int32_t dot = -1, from = -1, to = -1, there = -1, here = -1;
     out->kind = AGGREGATE_KIND_COSINE;
-    if (!operands(trace, score, VERTEX_OP_MULTIPLY, VERTEX_OP_PARAMETER, &out->beta, &dot) ||
+    if (!match_operands(trace, score, VERTEX_OP_MULTIPLY, VERTEX_OP_PARAMETER, &out->beta, &dot) ||
         at(trace, out->beta)->shape.n_dim != 1 || at(trace, out->beta)->shape.dim[0] != 1 ||
-        !operands(trace, dot, VERTEX_OP_DOT, VERTEX_OP_SOURCE, &from, &to) || !source(trace, from, &there) ||
+        !match_operands(trace, dot, VERTEX_OP_DOT, VERTEX_OP_SOURCE, &from, &to) || !source(trace, from, &there) ||
         !target(trace, to, &here)) {
         return false;
     }

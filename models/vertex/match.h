@@ -4,6 +4,10 @@
 
 #include "models/vertex/emit.h"
 
+/* Is it a commutative operation of this kind, with an operand of kind `first`? Its operands, that one first. */
+bool match_operands(const struct vertex_trace *trace, int32_t op, enum vertex_op_kind kind, enum vertex_op_kind first,
+                    int32_t *first_out, int32_t *second_out);
+
 /* What an edge counts in a linear aggregate. */
 enum match_factor { MATCH_FACTOR_NONE, MATCH_FACTOR_WEIGHT, MATCH_FACTOR_NORM };
 
@@ -32,7 +36,7 @@ struct match_relation {
     int32_t source, weight, comp; /* comp: -1 without bases */
 };
 
-/* One term of Σ_r mean_r(e.src.a) @ w[r]: its relation; -1: it is no such term. */
+/* One term of Σ_r mean_r(e.src.a) @ w[r]: its relation; -1: another operation. */
 int32_t match_relation(const struct vertex_trace *trace, int32_t op, struct match_relation *out);
 
 /* The operation below changes of shape alone: heads, flat. */

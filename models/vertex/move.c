@@ -90,7 +90,7 @@ static int32_t to_nodes(struct moving *m, struct vertex_op op, enum vertex_op_ki
 
 static int32_t reduced(struct moving *m, struct vertex_op reduce);
 
-/* Operands of a sum's or mean's row of which it can be taken: both of a sum of rows of edges, one of a multiple. */
+/* The operands that a sum or mean may be taken of instead of their row: the terms of a sum, the row of a multiple. */
 static void terms_of(const struct moving *m, const struct vertex_op *row, bool takes[2])
 {
     const struct vertex_op *a = row->in[0] >= 0 ? at(m, row->in[0]) : NULL,
@@ -99,8 +99,7 @@ static void terms_of(const struct moving *m, const struct vertex_op *row, bool t
     bool over = row->kind == VERTEX_OP_DIVIDE, times = row->kind == VERTEX_OP_MULTIPLY;
     takes[0] = takes[1] = false;
     if (sums && a->place == VERTEX_PLACE_EDGE && b->place == VERTEX_PLACE_EDGE) {
-        takes[0] = takes[1] = a->shape.n_dim == b->shape.n_dim &&
-                              memcmp(a->shape.dim, b->shape.dim, (size_t)a->shape.n_dim * sizeof *a->shape.dim) == 0;
+        takes[0] = takes[1] = vertex_shape_equal(&a->shape, &b->shape);
     } else if ((over || times) && b->kind == VERTEX_OP_NUMBER) {
         takes[0] = true;
     } else if (times && a->kind == VERTEX_OP_NUMBER) {

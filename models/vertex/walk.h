@@ -36,8 +36,7 @@ static inline bool walk_goes_on(const struct walk *w)
     return w->status == STATUS_OK;
 }
 
-/* emit.c: the first mistake; a value of which an op takes dense rows alone; the parameter of a weight, -1 of
- * nothing */
+/* emit.c: the first mistake; a value that has to be dense; the parameter of a weight, -1 for -1 */
 int walk_refuse(struct walk *w, int32_t op, const char *why);
 int walk_dense(struct walk *w, int value);
 int walk_weight(const struct walk *w, int32_t op);

@@ -74,7 +74,7 @@ void memory_count_device(enum memory_place place, enum memory_category category,
  * Give back with free. */
 void *memory_alloc(size_t n, size_t size);
 
-/* Likewise, room for one more item in a list of n of them: it doubles where n is a power of two. */
+/* The list of n items with room for one more: its room doubles when n is a power of two. */
 void *memory_list_grow(void *list, int32_t n, size_t size);
 
 /* Likewise, a block of memory_alloc made n bytes long; what is new is not zeroed. */

@@ -2,7 +2,6 @@
 #include "protocol/job/job.h"
 #include "protocol/job/model_kinds.h"
 
-#include <math.h>
 #include <string.h>
 
 /* Does the text read e.NAME, or the relation of an edge? */
@@ -39,27 +38,10 @@ static bool sums_only(const struct vertex_trace *trace)
     return true;
 }
 
-/* What is known of the graph before it is read. */
-static struct vertex_facts facts_unknown(void)
-{
-    return (struct vertex_facts){.n_in = VERTEX_UNKNOWN,
-                                 .n_out = VERTEX_UNKNOWN,
-                                 .index = -1,
-                                 .is_last = true,
-                                 .n_node = VERTEX_UNKNOWN,
-                                 .n_edge = VERTEX_UNKNOWN,
-                                 .n_relation = VERTEX_UNKNOWN,
-                                 .n_type = VERTEX_UNKNOWN,
-                                 .n_class = VERTEX_UNKNOWN,
-                                 .n_edge_feature = VERTEX_UNKNOWN,
-                                 .mean_degree = NAN,
-                                 .mean_log_degree = NAN};
-}
-
 /* Each layer of the stack, or the model. */
 static enum status check_layers(const struct job *job, const struct vertex_tree *tree, bool is_model, bool *sums_out)
 {
-    struct vertex_facts facts = facts_unknown();
+    struct vertex_facts facts = vertex_facts_unknown();
     const int64_t n_conv = is_model ? 1 : job->model.layers - job->model.linear_layers;
     bool jumps = job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE;
     enum status status = STATUS_OK;

@@ -166,17 +166,15 @@ static enum status trace_block(struct trace *trace, int32_t first)
 
 static enum status unknown_parameter(struct trace *trace, int32_t node, const struct vertex_function *function)
 {
-    char name[VERTEX_NAME_BYTES], known[VERTEX_NAME_BYTES], best[VERTEX_NAME_BYTES], what[2 * VERTEX_NAME_BYTES];
+    char name[VERTEX_NAME_BYTES], callee[VERTEX_NAME_BYTES], what[2 * VERTEX_NAME_BYTES];
     struct nearest nearest;
     trace_name(trace, node_of(trace, node)->name, name);
     nearest_init(name, &nearest);
     for (int32_t p = function->parameters; p >= 0; p = node_of(trace, p)->next) {
-        trace_name(trace, node_of(trace, p)->name, known);
-        nearest_offer(&nearest, known);
-        nearest.best = nearest.best == known ? strcpy(best, known) : nearest.best;
+        nearest_offer(&nearest, trace_keep_text(trace, trace->tree->name[node_of(trace, p)->name]));
     }
-    trace_name(trace, function->name, known);
-    snprintf(what, sizeof what, "parameter of %s is called", known);
+    trace_name(trace, function->name, callee);
+    snprintf(what, sizeof what, "parameter of %s is called", callee);
     return trace_unknown(trace, node, what, name, &nearest);
 }
 
@@ -382,24 +380,23 @@ static struct value given(const struct trace *trace, const char *name)
 }
 
 /* Every argument of the job is a parameter of the entry. */
-static enum status check_args(const struct trace *trace, const struct vertex_function *entry, const char *entry_name)
+static enum status check_args(struct trace *trace, const struct vertex_function *entry, const char *entry_name)
 {
     const struct vertex_tree *tree = trace->tree;
     for (int i = 0; i < trace->args->n; i++) {
         struct nearest nearest;
-        char known[VERTEX_NAME_BYTES], best[VERTEX_NAME_BYTES], list[256] = "";
+        char list[256] = "";
         bool found = false;
         nearest_init(trace->args->of[i].name, &nearest);
         int k = 0;
         for (int32_t p = entry->parameters; p >= 0; p = tree->node[p].next, k++) {
-            trace_name(trace, tree->node[p].name, known);
+            const char *known = trace_keep_text(trace, tree->name[tree->node[p].name]);
             bool own = k < 2 || strcmp(known, "index") == 0 || strcmp(known, "last") == 0;
             if (own) {
                 continue;
             }
             found = found || strcmp(known, trace->args->of[i].name) == 0;
             nearest_offer(&nearest, known);
-            nearest.best = nearest.best == known ? strcpy(best, known) : nearest.best;
             size_t n = strlen(list);
             snprintf(list + n, sizeof list - n, "%s%s", n > 0 ? ", " : "", known);
         }
@@ -473,6 +470,22 @@ static enum status build(struct trace *trace)
     return status == TRACE_STOPPED ? STATUS_OK : status;
 }
 
+struct vertex_facts vertex_facts_unknown(void)
+{
+    return (struct vertex_facts){.n_in = VERTEX_UNKNOWN,
+                                 .n_out = VERTEX_UNKNOWN,
+                                 .index = -1,
+                                 .is_last = true,
+                                 .n_node = VERTEX_UNKNOWN,
+                                 .n_edge = VERTEX_UNKNOWN,
+                                 .n_relation = VERTEX_UNKNOWN,
+                                 .n_type = VERTEX_UNKNOWN,
+                                 .n_class = VERTEX_UNKNOWN,
+                                 .n_edge_feature = VERTEX_UNKNOWN,
+                                 .mean_degree = NAN,
+                                 .mean_log_degree = NAN};
+}
+
 enum status vertex_trace_build(const struct vertex_tree *tree, const struct vertex_args *args,
                                const struct vertex_facts *facts, struct vertex_trace *out)
 {
@@ -493,46 +506,4 @@ void vertex_trace_release(struct vertex_trace *trace)
     free(trace->op);
     free(trace->weight);
     *trace = (struct vertex_trace){0};
-}
-
-/* --- print --- */
-
-static const char *const op_names[] = {
-#define X(name, text) text,
-    VERTEX_OP_LIST(X)
-#undef X
-};
-
-void vertex_trace_print(const struct vertex_trace *trace, FILE *file)
-{
-    static const char *const places[] = {"weight", "node", "edge"};
-    for (int32_t i = 0; i < trace->n_op; i++) {
-        const struct vertex_op *op = &trace->op[i];
-        fprintf(file, "%%%d = %s %s ", i, op_names[op->kind], places[op->place]);
-        for (int d = 0; d < op->shape.n_dim; d++) {
-            fprintf(file, "%s%lld", d > 0 ? "x" : "", (long long)op->shape.dim[d]);
-        }
-        for (int k = 0; k < VERTEX_N_IN; k++) {
-            if (op->in[k] >= 0) {
-                fprintf(file, " %%%d", op->in[k]);
-            }
-        }
-        if (op->kind == VERTEX_OP_PARAMETER) {
-            fprintf(file, " \"%s\"", trace->weight[op->weight].name);
-        }
-        bool two = op->kind == VERTEX_OP_CLAMP || op->kind == VERTEX_OP_COLUMNS;
-        if (op->kind == VERTEX_OP_NUMBER || op->number[0] != 0.0 || two) {
-            fprintf(file, " %.9g", op->number[0]);
-        }
-        if (two) {
-            fprintf(file, " %.9g", op->number[1]);
-        }
-        if (op->relation >= 0) {
-            fprintf(file, " relation %d", op->relation);
-        }
-        fputc('\n', file);
-    }
-    if (trace->out >= 0) {
-        fprintf(file, "return %%%d\n", trace->out);
-    }
 }

@@ -108,6 +108,9 @@ struct vertex_facts {
     double mean_degree, mean_log_degree;
 };
 
+/* Those of a layer or model before the data is read. */
+struct vertex_facts vertex_facts_unknown(void);
+
 /* Is the text a whole model (`model`), or layers for a stack (`layer`)?
  * errors  STATUS_CONFIG it has neither, or both, or its first parameters are others */
 enum status vertex_entry(const struct vertex_tree *tree, bool *is_model_out);
@@ -124,6 +127,8 @@ enum status vertex_setting(const struct vertex_tree *tree, const char *name, boo
 enum status vertex_trace_build(const struct vertex_tree *tree, const struct vertex_args *args,
                                const struct vertex_facts *facts, struct vertex_trace *out);
 void vertex_trace_release(struct vertex_trace *trace);
+
+bool vertex_shape_equal(const struct vertex_shape *a, const struct vertex_shape *b);
 
 /* Orders operations by what they compute; for tsearch. */
 int vertex_op_compare(const void *a, const void *b);

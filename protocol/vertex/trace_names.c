@@ -4,17 +4,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Offer one of the text's names; `best` keeps it where it is the nearest. */
-static void offer_name(const struct trace *trace, int32_t name, char best[VERTEX_NAME_BYTES], struct nearest *nearest)
-{
-    char known[VERTEX_NAME_BYTES];
-    trace_name(trace, name, known);
-    nearest_offer(nearest, known);
-    if (nearest->best == known) {
-        nearest->best = strcpy(best, known);
-    }
-}
-
 /* Is it a variable of the function that is traced? */
 static bool is_variable(const struct trace *trace, int32_t name)
 {
@@ -52,11 +41,10 @@ enum status trace_name_value(struct trace *trace, int32_t node, struct value *ou
     }
     struct nearest nearest;
     nearest_init(name, &nearest);
-    char best[VERTEX_NAME_BYTES];
     nearest_offer(&nearest, "graph");
     for (int32_t i = 0; i < trace->tree->n_name; i++) {
         if (trace->global[i].kind != VALUE_NONE || is_variable(trace, i)) {
-            offer_name(trace, i, best, &nearest);
+            nearest_offer(&nearest, trace_keep_text(trace, trace->tree->name[i]));
         }
     }
     return trace_unknown(trace, node, "value", name, &nearest);
@@ -105,12 +93,11 @@ static enum status field_of_node(struct trace *trace, int32_t node, const char *
         return TRACE_FAIL(trace, node, "v.%s is not there yet, it is assigned on line %d", name, line);
     }
     struct nearest nearest;
-    char best[VERTEX_NAME_BYTES];
     nearest_init(name, &nearest);
     nearest_offer(&nearest, "degree");
     for (int32_t i = 0; i < trace->tree->n_name; i++) {
         if (trace->field[i] >= 0) {
-            offer_name(trace, i, best, &nearest);
+            nearest_offer(&nearest, trace_keep_text(trace, trace->tree->name[i]));
         }
     }
     return TRACE_FAIL(trace, node, "%s has no %s%s%s%s", owner, name, nearest.best != NULL ? "; did you mean " : "",

@@ -86,6 +86,11 @@ static bool shape_join(const struct vertex_shape *a, const struct vertex_shape *
 
 /* --- appending --- */
 
+bool vertex_shape_equal(const struct vertex_shape *a, const struct vertex_shape *b)
+{
+    return a->n_dim == b->n_dim && memcmp(a->dim, b->dim, (size_t)a->n_dim * sizeof *a->dim) == 0;
+}
+
 int vertex_op_compare(const void *a, const void *b)
 {
     const struct vertex_op *left = a, *right = b;

@@ -267,16 +267,13 @@ static enum status word_names(struct trace *trace, int32_t node, struct value *o
 static enum status unknown_function(struct trace *trace, int32_t node, const char *name)
 {
     const struct vertex_tree *tree = trace->tree;
-    char known[VERTEX_NAME_BYTES], best[VERTEX_NAME_BYTES];
     struct nearest nearest;
     nearest_init(name, &nearest);
     for (size_t i = 0; i < sizeof words / sizeof *words; i++) {
         nearest_offer(&nearest, words[i].name);
     }
     for (int32_t f = 0; f < tree->n_function; f++) {
-        trace_name(trace, tree->function[f].name, known);
-        nearest_offer(&nearest, known);
-        nearest.best = nearest.best == known ? strcpy(best, known) : nearest.best;
+        nearest_offer(&nearest, trace_keep_text(trace, tree->name[tree->function[f].name]));
     }
     bool reduces = strcmp(name, "sum") == 0 || strcmp(name, "mean") == 0 || strcmp(name, "max") == 0 ||
                    strcmp(name, "min") == 0 || strcmp(name, "var") == 0 || strcmp(name, "std") == 0;

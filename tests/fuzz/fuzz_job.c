@@ -2,10 +2,9 @@
  * printed and loaded again. Seeds (written into the corpus folder, the last argument) hold every key and section once. */
 #include "protocol/base/log.h"
 #include "protocol/job/job.h"
+#include "tests/fuzz/seeds.h"
 
-#include <dirent.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,34 +18,17 @@ static const char *const seeds[] = {
     "[train]\nlr = fast\nlr = 2 # twice\n[x\n[dataset]\nfeatures = \"one_hot\"\n",
 };
 
-static void write_seed(const char *folder, int number, const char *text)
-{
-    char path[4096];
-    snprintf(path, sizeof path, "%s/seed-%d", folder, number);
-    FILE *file = fopen(path, "w");
-    if (file != NULL) {
-        fputs(text, file);
-        fclose(file);
-    }
-}
-
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    const char *folder = (*argv)[*argc - 1];
-    DIR *there = *argc > 1 ? opendir(folder) : NULL;
-    if (there == NULL) {
-        return 0;
-    }
-    closedir(there);
+    enum { N_SEED = sizeof seeds / sizeof *seeds };
     struct job job;
     job_defaults(&job);
     job.dataset.generator = JOB_GENERATOR_SBM;
     char *text = job_print(&job);
-    write_seed(folder, 0, text);
+    const char *all[N_SEED + 1] = {text};
+    memcpy(all + 1, seeds, sizeof seeds);
+    seeds_write(*argc, *argv, all, N_SEED + 1);
     free(text);
-    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
-        write_seed(folder, (int)i + 1, seeds[i]);
-    }
     return 0;
 }
 

@@ -2,11 +2,9 @@
 #include "models/program/program.h"
 #include "protocol/base/log.h"
 #include "protocol/vertex/trace.h"
+#include "tests/fuzz/seeds.h"
 
-#include <dirent.h>
-#include <math.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <string.h>
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -32,21 +30,7 @@ static const char *const seeds[] = {
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
-    const char *folder = (*argv)[*argc - 1];
-    DIR *there = *argc > 1 ? opendir(folder) : NULL;
-    if (there == NULL) {
-        return 0;
-    }
-    closedir(there);
-    for (size_t i = 0; i < sizeof seeds / sizeof *seeds; i++) {
-        char path[4096];
-        snprintf(path, sizeof path, "%s/seed-%zu", folder, i);
-        FILE *file = fopen(path, "w");
-        if (file != NULL) {
-            fputs(seeds[i], file);
-            fclose(file);
-        }
-    }
+    seeds_write(*argc, *argv, seeds, sizeof seeds / sizeof *seeds);
     return 0;
 }
 
@@ -113,17 +97,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
                                            .n_edge_feature = 2,
                                            .mean_degree = 2.0,
                                            .mean_log_degree = 1.0};
-        const struct vertex_facts unknown = {.n_in = VERTEX_UNKNOWN,
-                                             .n_out = VERTEX_UNKNOWN,
-                                             .index = index,
-                                             .n_node = VERTEX_UNKNOWN,
-                                             .n_edge = VERTEX_UNKNOWN,
-                                             .n_relation = VERTEX_UNKNOWN,
-                                             .n_type = VERTEX_UNKNOWN,
-                                             .n_class = VERTEX_UNKNOWN,
-                                             .n_edge_feature = VERTEX_UNKNOWN,
-                                             .mean_degree = NAN,
-                                             .mean_log_degree = NAN};
+        struct vertex_facts unknown = vertex_facts_unknown();
+        unknown.index = index;
+        unknown.is_last = false;
         if (vertex_trace_build(&tree, &args, &facts, &trace) == STATUS_OK) {
             check(&trace);
             vertex_trace_release(&trace);

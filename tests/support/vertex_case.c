@@ -1,6 +1,5 @@
 #include "tests/support/vertex_case.h"
 
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -16,20 +15,6 @@ struct vertex_facts vertex_case_facts(void)
                                  .n_edge_feature = 2,
                                  .mean_degree = 10.0,
                                  .mean_log_degree = 2.0};
-}
-
-struct vertex_facts vertex_case_unknown(void)
-{
-    return (struct vertex_facts){.n_in = VERTEX_UNKNOWN,
-                                 .n_out = VERTEX_UNKNOWN,
-                                 .n_node = VERTEX_UNKNOWN,
-                                 .n_edge = VERTEX_UNKNOWN,
-                                 .n_relation = VERTEX_UNKNOWN,
-                                 .n_type = VERTEX_UNKNOWN,
-                                 .n_class = VERTEX_UNKNOWN,
-                                 .n_edge_feature = VERTEX_UNKNOWN,
-                                 .mean_degree = NAN,
-                                 .mean_log_degree = NAN};
 }
 
 static enum status trace_tree(const struct vertex_tree *tree, const struct vertex_args *args,

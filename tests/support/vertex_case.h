@@ -6,9 +6,8 @@
 
 #define VERTEX_CASE_ORIGIN "case.gnn"
 
-/* The facts above; of a check without data. */
+/* The facts above. */
 struct vertex_facts vertex_case_facts(void);
-struct vertex_facts vertex_case_unknown(void);
 
 /* Parse, trace and print. owns  the caller frees *printed_out, written on success */
 enum status vertex_case_trace(const char *text, size_t n, const struct vertex_args *args, struct vertex_facts facts,

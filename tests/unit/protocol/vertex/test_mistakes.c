@@ -33,10 +33,13 @@ Test(vertex_mistakes, each_text_is_refused_with_its_message)
 Test(vertex_mistakes, without_data_only_a_text_s_own_mistakes_are_refused)
 {
     size_t n_refused = 0;
+    struct vertex_facts unknown = vertex_facts_unknown();
+    unknown.index = 0;
+    unknown.is_last = false;
     for (size_t i = 0; i < sizeof mistakes / sizeof *mistakes; i++) {
         char *printed = NULL;
-        n_refused += vertex_case_trace(mistakes[i].text, strlen(mistakes[i].text), NULL, vertex_case_unknown(),
-                                       &printed) != STATUS_OK;
+        n_refused += vertex_case_trace(mistakes[i].text, strlen(mistakes[i].text), NULL, unknown, &printed) !=
+                     STATUS_OK;
         free(printed);
     }
     cr_expect_eq(n_refused, sizeof mistakes / sizeof *mistakes - 4, "%zu", n_refused); /* of which widths decide */
