@@ -7,6 +7,7 @@
 
 #include "protocol/base/mistakes.h"
 #include "protocol/job/job.h"
+#include "protocol/toml/toml.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -111,6 +112,15 @@ void job_print_value(FILE *file, const struct job *job, const struct job_key *ke
 
 /* The value of a TEXT key; of model.program the text, wherever it was read from. */
 const char *job_key_text(const struct job *job, const struct job_key *key);
+
+/* Take over a value of model.program: a program's text, or a file's name, which is one line.
+ * errors  STATUS_CONFIG "WHERE: …": it is too long */
+enum status job_program_read(struct job *job, const char *where, const char *text);
+
+/* Take over an entry of [model.args], in place of one of the same name. *number_out: its place in args
+ * errors  STATUS_CONFIG "WHERE: …": no number, text or bool, too long, too many */
+enum status job_argument_read(struct vertex_args *args, const char *where, const struct toml_entry *entry,
+                              int *number_out);
 
 /* The arguments of the job's program as lines of [model.args]. */
 void job_print_args(FILE *file, const struct job *job);

@@ -22,8 +22,6 @@ struct reader {
     struct job_place arg[VERTEX_ARG_MOST]; /* of [model.args] */
 };
 
-#define ARGS "model.args"
-
 static uint32_t section_bit(const char *section)
 {
     for (int i = 0; i < job_n_section; i++) {
@@ -38,6 +36,18 @@ static uint32_t section_bit(const char *section)
 static void doubt(struct reader *reader, const char *section)
 {
     reader->places.doubted |= section != NULL ? section_bit(section) : 0;
+}
+
+/* An argument of the program; the last one of a name counts. */
+static enum status read_arg(struct reader *reader, const char *where, struct job_place place,
+                            const struct toml_entry *entry)
+{
+    int number = 0;
+    enum status status = job_argument_read(&reader->job.program.args, where, entry, &number);
+    if (status == STATUS_OK) {
+        reader->arg[number] = place;
+    }
+    return status;
 }
 
 static enum status wrong_value(const struct job_key *key, const char *where, const char *found)
@@ -111,69 +121,6 @@ bool job_size_read(const char *text, int64_t *out)
         }
     }
     return false;
-}
-
-/* The text itself, or a file's name, which is one line. */
-static enum status read_program(struct job *job, const char *where, const char *text)
-{
-    size_t n = strlen(text);
-    if (n > VERTEX_TEXT_MOST) {
-        return status_fail(STATUS_CONFIG, "%s: model.program has %zu bytes; expected at most %d", where, n,
-                           VERTEX_TEXT_MOST);
-    }
-    memset(job->model.program, 0, sizeof job->model.program);
-    memset(job->program.text, 0, sizeof job->program.text);
-    bool is_name = strchr(text, '\n') == NULL && n < JOB_TEXT_BYTES;
-    memcpy(is_name ? job->model.program : job->program.text, text, n);
-    return STATUS_OK;
-}
-
-/* An argument of the program; the last one of a name counts. */
-static enum status read_arg(struct reader *reader, const char *where, struct job_place place,
-                            const struct toml_entry *entry)
-{
-    struct vertex_args *args = &reader->job.program.args;
-    struct vertex_arg arg = {.kind = VERTEX_ARG_NUMBER};
-    if ((size_t)snprintf(arg.name, sizeof arg.name, "%s", entry->key) >= sizeof arg.name) {
-        return status_fail(STATUS_CONFIG, "%s: the key is longer than %zu bytes", where, sizeof arg.name - 1);
-    }
-    switch (entry->type) {
-    case TOML_TYPE_INT:
-        arg.number = (double)entry->integer;
-        break;
-    case TOML_TYPE_REAL:
-        arg.number = entry->real;
-        break;
-    case TOML_TYPE_BOOL:
-        arg.kind = VERTEX_ARG_BOOL;
-        arg.number = entry->boolean;
-        break;
-    case TOML_TYPE_TEXT:
-        arg.kind = VERTEX_ARG_TEXT;
-        break;
-    default:
-        return status_fail(STATUS_CONFIG, "%s: " ARGS ".%s is %s; expected a number, a text, true or false", where,
-                           arg.name, toml_type_text(entry->type));
-    }
-    if (arg.kind == VERTEX_ARG_TEXT && strlen(entry->text) >= sizeof arg.text) {
-        return status_fail(STATUS_CONFIG, "%s: " ARGS ".%s has %zu bytes; expected at most %zu", where, arg.name,
-                           strlen(entry->text), sizeof arg.text - 1);
-    }
-    if (!isfinite(arg.number)) {
-        return status_fail(STATUS_CONFIG, "%s: " ARGS ".%s is no finite number", where, arg.name);
-    }
-    strcpy(arg.text, arg.kind == VERTEX_ARG_TEXT ? entry->text : "");
-    int i = 0;
-    while (i < args->n && strcmp(args->of[i].name, arg.name) != 0) {
-        i++;
-    }
-    if (i == VERTEX_ARG_MOST) {
-        return status_fail(STATUS_CONFIG, "%s: more than %d arguments in [" ARGS "]", where, VERTEX_ARG_MOST);
-    }
-    args->n += i == args->n;
-    args->of[i] = arg;
-    reader->arg[i] = place;
-    return STATUS_OK;
 }
 
 static enum status read_text(const struct job_key *key, const char *where, const struct toml_entry *entry, char *out)
@@ -270,7 +217,7 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
     switch (key->type) {
     case JOB_TYPE_TEXT:
         if (type == TOML_TYPE_TEXT && key == &job_keys[JOB_KEY_model_program]) {
-            return read_program(job, where, entry->text);
+            return job_program_read(job, where, entry->text);
         }
         return type == TOML_TYPE_TEXT ? read_text(key, where, entry, at) : wrong_type(key, where, entry);
     case JOB_TYPE_CHOICE:
@@ -591,7 +538,7 @@ static enum status at_argument(const struct reader *reader, enum status status)
 {
     char reason[STATUS_REASON_BYTES], name[VERTEX_NAME_BYTES] = "";
     snprintf(reason, sizeof reason, "%s", status_reason());
-    sscanf(reason, ARGS ".%63[^:]", name);
+    sscanf(reason, "model.args.%63[^:]", name);
     for (int i = 0; i < reader->job.program.args.n; i++) {
         const struct job_place *at = &reader->arg[i];
         if (strcmp(reader->job.program.args.of[i].name, name) == 0) {

@@ -1,8 +1,72 @@
-/* A job's vertex program before there is data: the check of its text, and what it needs of the data. */
+/* A job's vertex program before there is data: its text and arguments as they are read, the check of the text, and
+ * what it needs of the data. */
 #include "protocol/job/job.h"
+#include "protocol/job/job_keys.h"
 #include "protocol/job/model_kinds.h"
 
+#include <math.h>
+#include <stdio.h>
 #include <string.h>
+
+enum status job_program_read(struct job *job, const char *where, const char *text)
+{
+    size_t n = strlen(text);
+    if (n > VERTEX_TEXT_MOST) {
+        return status_fail(STATUS_CONFIG, "%s: model.program has %zu bytes; expected at most %d", where, n,
+                           VERTEX_TEXT_MOST);
+    }
+    memset(job->model.program, 0, sizeof job->model.program);
+    memset(job->program.text, 0, sizeof job->program.text);
+    bool is_name = strchr(text, '\n') == NULL && n < JOB_TEXT_BYTES;
+    memcpy(is_name ? job->model.program : job->program.text, text, n);
+    return STATUS_OK;
+}
+
+enum status job_argument_read(struct vertex_args *args, const char *where, const struct toml_entry *entry,
+                              int *number_out)
+{
+    struct vertex_arg arg = {.kind = VERTEX_ARG_NUMBER};
+    if ((size_t)snprintf(arg.name, sizeof arg.name, "%s", entry->key) >= sizeof arg.name) {
+        return status_fail(STATUS_CONFIG, "%s: the key is longer than %zu bytes", where, sizeof arg.name - 1);
+    }
+    switch (entry->type) {
+    case TOML_TYPE_INT:
+        arg.number = (double)entry->integer;
+        break;
+    case TOML_TYPE_REAL:
+        arg.number = entry->real;
+        break;
+    case TOML_TYPE_BOOL:
+        arg.kind = VERTEX_ARG_BOOL;
+        arg.number = entry->boolean;
+        break;
+    case TOML_TYPE_TEXT:
+        arg.kind = VERTEX_ARG_TEXT;
+        break;
+    default:
+        return status_fail(STATUS_CONFIG, "%s: model.args.%s is %s; expected a number, a text, true or false", where,
+                           arg.name, toml_type_text(entry->type));
+    }
+    if (arg.kind == VERTEX_ARG_TEXT && strlen(entry->text) >= sizeof arg.text) {
+        return status_fail(STATUS_CONFIG, "%s: model.args.%s has %zu bytes; expected at most %zu", where, arg.name,
+                           strlen(entry->text), sizeof arg.text - 1);
+    }
+    if (!isfinite(arg.number)) {
+        return status_fail(STATUS_CONFIG, "%s: model.args.%s is no finite number", where, arg.name);
+    }
+    strcpy(arg.text, arg.kind == VERTEX_ARG_TEXT ? entry->text : "");
+    int i = 0;
+    while (i < args->n && strcmp(args->of[i].name, arg.name) != 0) {
+        i++;
+    }
+    if (i == VERTEX_ARG_MOST) {
+        return status_fail(STATUS_CONFIG, "%s: more than %d arguments in [model.args]", where, VERTEX_ARG_MOST);
+    }
+    args->n += i == args->n;
+    args->of[i] = arg;
+    *number_out = i;
+    return STATUS_OK;
+}
 
 /* Does the text read e.NAME, or the relation of an edge? */
 static bool reads_edge(const struct vertex_tree *tree, const char *field)
