@@ -21,7 +21,7 @@
 
 static const char help_text[] =
     "usage: trainer-coordinator --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
-    "       trainer-coordinator --config FILE --plan [--steps] [--json] [--set ...]\n"
+    "       trainer-coordinator --config FILE --plan [--steps] [--program] [--json] [--set ...]\n"
     "\n"
     "Runs one job: loads the graph, partitions it, starts the workers, trains, writes the results.\n"
     "Started by trainerd; may be started by hand.\n"
@@ -31,6 +31,7 @@ static const char help_text[] =
     "  --resume         continue from the newest checkpoint of the job's runs\n"
     "  --plan           print memory, traffic and partition quality without training\n"
     "  --steps          the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
+    "  --program        the plan with what each pass of the compiler makes of a vertex program\n"
     "  --json           the plan as JSON on standard output\n"
     "  --plan-most N    end with what planning takes, should that be more than N bytes\n"
     "  --parent PID     stop as if interrupted when this parent process is gone\n"
@@ -49,6 +50,7 @@ enum {
     OPTION_RESUME = 'r',
     OPTION_PLAN = 'p',
     OPTION_STEPS = 'S',
+    OPTION_PROGRAM = 'G',
     OPTION_JSON = 'j',
     OPTION_PARENT = 'o',
     OPTION_FOLDER = 'f',
@@ -66,6 +68,7 @@ static const struct option options[] = {{"config", required_argument, NULL, OPTI
                                         {"resume", no_argument, NULL, OPTION_RESUME},
                                         {"plan", no_argument, NULL, OPTION_PLAN},
                                         {"steps", no_argument, NULL, OPTION_STEPS},
+                                        {"program", no_argument, NULL, OPTION_PROGRAM},
                                         {"json", no_argument, NULL, OPTION_JSON},
                                         {"plan-most", required_argument, NULL, OPTION_PLAN_MOST},
                                         {"parent", required_argument, NULL, OPTION_PARENT},
@@ -117,8 +120,9 @@ static enum status check_arguments(int argc, char **argv, const struct coordinat
     if (request->plan_most > 0 && !request->plan) {
         return status_fail(STATUS_USAGE, "--plan-most goes with --plan; see trainer-coordinator --help");
     }
-    if (request->steps && !request->plan) {
-        return status_fail(STATUS_USAGE, "--steps goes with --plan; see trainer-coordinator --help");
+    if ((request->steps || request->program) && !request->plan) {
+        return status_fail(STATUS_USAGE, "--%s goes with --plan; see trainer-coordinator --help",
+                           request->steps ? "steps" : "program");
     }
     if (request->waits && request->folder == NULL) {
         return status_fail(STATUS_USAGE, "--wait goes with --job-folder; see trainer-coordinator --help");
@@ -159,6 +163,9 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
             break;
         case OPTION_STEPS:
             out->steps = true;
+            break;
+        case OPTION_PROGRAM:
+            out->program = true;
             break;
         case OPTION_JSON:
             out->json = true;

@@ -21,7 +21,7 @@ static const char help_text[] =
     "usage: trainerd [--config] FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
     "       trainerd --predict MODEL --config FILE [--set ...]\n"
     "       trainerd --check FILE [--set ...]\n"
-    "       trainerd --plan FILE [--predict MODEL] [--steps] [--json] [--set ...]\n"
+    "       trainerd --plan FILE [--predict MODEL] [--steps] [--program] [--json] [--set ...]\n"
     "       trainerd --listen ADDRESS [--state FOLDER] [--daemon-config FILE] [--set KEY=VALUE ...]\n"
     "       trainerd --restore FILE | --repair [--state FOLDER] [--daemon-config FILE] [--json]\n"
     "       trainerd --fingerprint [--state FOLDER] [--daemon-config FILE] [--json]\n"
@@ -38,6 +38,7 @@ static const char help_text[] =
     "  --set KEY=VALUE    set one key of the job: --set train.epochs=10 --set name=x\n"
     "  --resume           continue from the newest checkpoint of the job's runs\n"
     "  --steps            the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
+    "  --program          the plan with what each pass of the compiler makes of a vertex program\n"
     "  --json             the plan, the fingerprint or the restored records, as JSON on standard output\n"
     "  --listen ADDRESS   the daemon: accept jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl "
     "--help\n"
@@ -75,6 +76,7 @@ enum {
     OPTION_PREDICT = 'P',
     OPTION_RESUME = 'r',
     OPTION_STEPS = 'S',
+    OPTION_PROGRAM = 'G',
     OPTION_JSON = 'j',
     OPTION_MARKDOWN = 'm',
     OPTION_STATE = 't',
@@ -98,6 +100,7 @@ static const struct option options[] = {{"config", required_argument, NULL, COMM
                                         {"resume", no_argument, NULL, OPTION_RESUME},
                                         {"predict", required_argument, NULL, OPTION_PREDICT},
                                         {"steps", no_argument, NULL, OPTION_STEPS},
+                                        {"program", no_argument, NULL, OPTION_PROGRAM},
                                         {"json", no_argument, NULL, OPTION_JSON},
                                         {"markdown", no_argument, NULL, OPTION_MARKDOWN},
                                         {NULL, 0, NULL, 0}};
@@ -110,7 +113,7 @@ struct request {
     char *predict;    /* --predict as a setting, the last of set; NULL: none */
     const char **set; /* as long as argv */
     size_t n_set;
-    bool resume, steps, json, markdown;
+    bool resume, steps, program, json, markdown;
 };
 
 static enum status read_predict(struct request *request, const char *model)
@@ -137,6 +140,9 @@ static enum status read_option(struct request *request, int option)
         return STATUS_OK;
     case OPTION_STEPS:
         request->steps = true;
+        return STATUS_OK;
+    case OPTION_PROGRAM:
+        request->program = true;
         return STATUS_OK;
     case OPTION_JSON:
         request->json = true;
@@ -173,8 +179,9 @@ static enum status check_request(struct request *request)
         request->command = COMMAND_LISTEN;
     }
     enum command command = request->command;
-    if (request->steps && command != COMMAND_PLAN) {
-        return status_fail(STATUS_USAGE, "--steps goes with --plan; see trainerd --help");
+    if ((request->steps || request->program) && command != COMMAND_PLAN) {
+        return status_fail(STATUS_USAGE, "--%s goes with --plan; see trainerd --help",
+                           request->steps ? "steps" : "program");
     }
     bool takes_job = command == COMMAND_CONFIG || command == COMMAND_CHECK || command == COMMAND_PLAN;
     bool of_state = command == COMMAND_RESTORE || command == COMMAND_REPAIR || command == COMMAND_FINGERPRINT;
@@ -289,6 +296,9 @@ static enum status run_coordinator(const struct request *request, int *exit_code
     }
     if (request->steps) {
         argv[n++] = "--steps";
+    }
+    if (request->program) {
+        argv[n++] = "--program";
     }
     if (request->json) {
         argv[n++] = "--json";

@@ -18,7 +18,26 @@ static struct vertex_facts facts_of(const struct model *model, int x, int64_t f_
     facts.n_relation = model->input->n_relation;
     facts.n_class = model->input->n_class;
     facts.n_edge_feature = model->input->n_edge_feature;
+    if (model->input->counts.n_node > 0) {
+        const struct graph_counts *counts = &model->input->counts;
+        facts.n_node = counts->n_node;
+        facts.n_edge = counts->n_edge;
+        facts.mean_degree = counts->mean_degree;
+        facts.mean_log_degree = counts->mean_log_degree;
+    }
     return facts;
+}
+
+/* What a pass makes of the text, for --plan --program. */
+static void print_pass(const struct model *model, const char *prefix, const char *pass,
+                       const struct vertex_trace *trace)
+{
+    FILE *file = model->input->passes;
+    if (file != NULL) {
+        size_t n = strlen(prefix);
+        fprintf(file, "%.*s%s%s\n", n > 0 ? (int)n - 1 : 0, prefix, n > 0 ? " " : "", pass);
+        vertex_trace_print(trace, file);
+    }
 }
 
 /* Trace the text for these facts and append its ops over x. The model keeps the first mistake; its program is thrown
@@ -34,10 +53,12 @@ static enum status append(const struct model *model, const struct vertex_facts *
     }
     if (!text.complete) {
         vertex_trace_release(&text);
-        return status_fail(STATUS_CONFIG, "%s: reads a number of the graph that is not known to programs yet",
+        return status_fail(STATUS_CONFIG, "%s: reads graph.types, which is not known to programs yet",
                            build->tree.source.origin);
     }
+    print_pass(model, prefix, "text: each operation once", &text);
     vertex_move(&text, &trace);
+    print_pass(model, prefix, "moved: what depends on one end alone is of nodes", &trace);
     vertex_trace_release(&text);
     struct vertex_emission emission = {.program = model->program,
                                        .source = &build->tree.source,
@@ -107,6 +128,9 @@ static bool wants_dense(const struct model *model)
 {
     struct program trial;
     struct model scratch = *model;
+    struct program_input input = *model->input;
+    input.passes = NULL;
+    scratch.input = &input;
     program_init(model->input, &trial);
     trial.forward_only = model->program->forward_only;
     trial.plain_width = model->program->plain_width;

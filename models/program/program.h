@@ -11,6 +11,7 @@
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
 #include "protocol/wire/embedded.h"
+#include "protocol/wire/graph_counts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -140,6 +141,8 @@ struct program_input {
     bool is_weighted;         /* edges have weights */
     struct embedded embedded; /* columns of sparse features that are one node's own */
     bool stores;              /* parts also have the features of halo rows (program_store) */
+    struct graph_counts counts;
+    FILE *passes; /* kind = "program": what each pass of the compiler makes of the text is written here; NULL: not */
 };
 
 /* Build the job's model for this data.

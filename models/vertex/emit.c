@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 int walk_refuse(struct walk *w, int32_t op, const char *why)
 {
@@ -55,7 +56,7 @@ static void check_reduction(struct walk *w, int32_t op)
 static void check_shapes(struct walk *w, int32_t op)
 {
     const struct vertex_op *of = walk_at(w, op);
-    bool plain = of->kind == VERTEX_OP_CONCAT || of->kind == VERTEX_OP_NORMALIZE || of->kind == VERTEX_OP_LAYER_NORM;
+    bool plain = of->kind == VERTEX_OP_CONCAT || of->kind == VERTEX_OP_NORMALIZE;
     bool joins = of->kind == VERTEX_OP_ADD || of->kind == VERTEX_OP_SUBTRACT || of->kind == VERTEX_OP_MAXIMUM;
     bool fits = !plain || of->shape.n_dim == 1;
     for (int k = 0; k < 2 && joins && of->place == VERTEX_PLACE_NODE; k++) {
@@ -181,6 +182,37 @@ static int emit_dot(struct walk *w, int32_t op)
     return walk_goes_on(w) ? program_head_dot(w->program, x, walk_weight(w, weight)) : 0;
 }
 
+static int running_of(const struct walk *w, const char *weight, const char *name)
+{
+    char text[VERTEX_NAME_BYTES];
+    snprintf(text, sizeof text, "%.*s.%s", (int)(strlen(weight) - strlen(".weight")), weight, name);
+    int32_t i = 0;
+    while (strcmp(w->trace->weight[i].name, text) != 0) { /* the trace has it, as it has the weight */
+        i++;
+    }
+    return w->param[i];
+}
+
+static int emit_norm(struct walk *w, int32_t op)
+{
+    const struct vertex_op *of = walk_at(w, op);
+    int x = walk_dense(w, walk_value(w, of->in[0])), weight = walk_weight(w, of->in[1]),
+        bias = walk_weight(w, of->in[2]);
+    if (!walk_goes_on(w)) {
+        return 0;
+    }
+    if (!w->program->value[x].needs_grad) {
+        return walk_refuse(
+            w, op, "no op of trainerd normalises rows that no weight is behind: expected a linear map before it");
+    }
+    if (of->kind == VERTEX_OP_LAYER_NORM) {
+        return program_layer_norm(w->program, x, weight, bias);
+    }
+    const char *name = w->trace->weight[walk_at(w, of->in[1])->weight].name;
+    return program_batch_norm(w->program, x, weight, bias, running_of(w, name, "running_mean"),
+                              running_of(w, name, "running_var"));
+}
+
 static struct open_value emit_other(struct walk *w, int32_t op)
 {
     const struct vertex_op *of = walk_at(w, op);
@@ -205,11 +237,8 @@ static struct open_value emit_other(struct walk *w, int32_t op)
         return (struct open_value){
             walk_goes_on(w) ? program_row_scale(w->program, x, program_inverse_norm(w->program, x)) : 0, -1};
     case VERTEX_OP_LAYER_NORM:
-        x = walk_dense(w, walk_value(w, of->in[0]));
-        return (struct open_value){
-            walk_goes_on(w) ? program_layer_norm(w->program, x, walk_weight(w, of->in[1]), walk_weight(w, of->in[2]))
-                            : 0,
-            -1};
+    case VERTEX_OP_BATCH_NORM:
+        return (struct open_value){emit_norm(w, op), -1};
     case VERTEX_OP_DOT:
         return (struct open_value){emit_dot(w, op), -1};
     default:

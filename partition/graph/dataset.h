@@ -10,6 +10,7 @@
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
 #include "protocol/wire/embedded.h"
+#include "protocol/wire/graph_counts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -85,6 +86,7 @@ struct dataset {
     /* columns of the edges' features; 0: none. Loops that a definition adds are then stored */
     int64_t n_edge_feature;
     enum dataset_loops loops;
+    struct graph_counts counts; /* of kind = "program" alone: dataset_count */
 
     int64_t *indptr;     /* n_node + 1: row = destination */
     uint32_t *indices;   /* n_edge: sources, ascending and unique in a row; typed: in each run of one type */
@@ -167,6 +169,7 @@ struct dataset_model {
     bool label_input; /* its input includes labels of training nodes */
     /* nodes of its graph with a feature column, and so weights, of their own; 0: none */
     int64_t n_embedded;
+    struct graph_counts counts;
     const char *graph;       /* dataset_fingerprint of its graph; "": not known */
     const char *class_names; /* as of a dataset; NULL: not known */
 };
@@ -188,6 +191,9 @@ bool dataset_is_embedded(const struct dataset *dataset, int64_t node);
 /* A hash of each of these, never 0: the same for the same values in files of the same form, at any path.
  * cost  reads them once */
 void dataset_contents(const struct dataset *dataset, uint64_t out[DATASET_CONTENT_N]);
+
+/* Count what vertex programs read of the whole graph. */
+void dataset_count(const struct dataset *dataset, struct graph_counts *out);
 
 /* A 128-bit name of the graph's structure (nodes, edges, types; not features), as 32 hex digits and a NUL: the
  * partition cache's key. With `values` also of the edges' weights and features: a resumed job must have the same. */

@@ -11,6 +11,7 @@
 #include "protocol/base/log.h"
 
 #include <inttypes.h>
+#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -252,6 +253,19 @@ static enum status symmetric_find(const struct job *job, const struct edge_sourc
 }
 
 /* The meaning of self_loops = "auto" is the definition of the model's kind. */
+void dataset_count(const struct dataset *dataset, struct graph_counts *out)
+{
+    const int64_t n_loop = dataset->loops == DATASET_LOOPS_IMPLICIT ? 1 : 0;
+    double n_edge = 0.0, logs = 0.0;
+    for (int64_t node = 0; node < dataset->n_node; node++) {
+        double degree = (double)(dataset->indptr[node + 1] - dataset->indptr[node] + n_loop);
+        n_edge += degree;
+        logs += log1p(degree);
+    }
+    double n_node = (double)dataset->n_node;
+    *out = (struct graph_counts){dataset->n_node, (int64_t)n_edge, n_edge / n_node, logs / n_node};
+}
+
 static enum dataset_loops loops_of(const struct job *job)
 {
     if (job->dataset.self_loops != JOB_SWITCH_AUTO) {

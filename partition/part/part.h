@@ -67,7 +67,8 @@ struct part {
     int32_t part;
     int32_t n_part;
     int64_t n_own;
-    int64_t n_node;    /* of the whole graph */
+    int64_t n_node; /* of the whole graph, as these: */
+    struct graph_counts counts;
     int64_t n_feature; /* columns, of all nodes */
     int64_t n_shared;  /* of those, the ones that are not one node's own */
     bool features_typed;

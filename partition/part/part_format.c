@@ -113,6 +113,7 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->n_part = partition->n_part;
     header->n_hop = partition->n_hop;
     header->n_node = dataset->n_node;
+    header->counts = dataset->counts;
     header->n_feature = dataset->n_feature;
     header->n_embedded_run = dataset->embedded.n_run;
     memcpy(header->n_split, dataset->n_split, sizeof header->n_split);

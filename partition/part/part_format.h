@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 13u
+#define PART_VERSION 14u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -125,7 +125,8 @@ struct part_header {
     int64_t n_halo_value;
     int64_t n_edge_feature; /* columns of the edges' features; 0: none */
     int64_t n_edge_row;     /* rows of them */
-    double loss_weight;     /* of the whole graph's training rows */
+    struct graph_counts counts;
+    double loss_weight; /* of the whole graph's training rows */
     int32_t n_class;
     uint8_t multi_label;
     uint8_t symmetric;

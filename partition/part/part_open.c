@@ -324,6 +324,7 @@ static void point_rows(const struct reader *in)
     p->n_part = h->n_part;
     p->n_own = h->n_own;
     p->n_node = h->n_node;
+    p->counts = h->counts;
     p->n_feature = h->n_feature;
     p->embedded = (struct embedded){.n_run = (int32_t)h->n_embedded_run,
                                     .run = section(in, PART_SECTION_EMBEDDED_RUNS)};

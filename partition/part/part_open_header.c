@@ -66,6 +66,11 @@ static enum status check_scalars(const struct part_header *h)
     if (!(h->loss_weight >= 0.0 && h->loss_weight <= DBL_MAX)) {
         return fail("header: expected a finite weight of the training rows that is not negative");
     }
+    const struct graph_counts *counts = &h->counts;
+    if (counts->n_node < 0 || counts->n_edge < 0 || !(counts->mean_degree >= 0.0 && counts->mean_degree <= DBL_MAX) ||
+        !(counts->mean_log_degree >= 0.0 && counts->mean_log_degree <= DBL_MAX)) {
+        return fail("header: expected finite numbers of the graph that are not negative");
+    }
     int64_t n_split = 0, n_both = h->n_split[DATASET_SPLIT_VALID_TEST];
     for (int s = 0; s < DATASET_SPLIT_N; s++) {
         if (h->n_split[s] < 0 || h->n_split[s] > h->n_node) {

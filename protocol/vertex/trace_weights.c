@@ -164,13 +164,33 @@ enum status trace_param(struct trace *trace, int32_t node, int32_t *out)
     return trace_weight(trace, node, &w, out);
 }
 
-/* layer_norm, batch_norm: name.weight and name.bias, as wide as x */
+/* A norm's weights, each as wide as the row. It reads two; the op that it becomes moves running statistics on. */
+static enum status norm_weights(struct trace *trace, int32_t node, const char *name, const struct vertex_shape *shape,
+                                struct vertex_op *op)
+{
+    static const char *const ends[] = {".weight", ".bias", ".running_mean", ".running_var"};
+    const int n = op->kind == VERTEX_OP_BATCH_NORM ? 4 : 2;
+    for (int i = 0; i < n; i++) {
+        struct vertex_weight w = {
+            .shape = *shape, .init = VERTEX_INIT_CONSTANT, .number = i % 3 == 0, .trains = i < 2};
+        int32_t weight;
+        enum status status = weight_name(trace, node, name, ends[i], w.name);
+        if (status != STATUS_OK || (status = trace_weight(trace, node, &w, &weight)) != STATUS_OK) {
+            return status;
+        }
+        if (i < 2) {
+            op->in[1 + i] = weight;
+        }
+    }
+    return STATUS_OK;
+}
+
+/* layer_norm, batch_norm: name.weight and name.bias, as wide as x; of batch_norm also its running statistics */
 enum status trace_norm(struct trace *trace, int32_t node, enum vertex_op_kind kind,
                        const int32_t argument[TRACE_N_ARGUMENT], int32_t *out)
 {
     const char *name = NULL;
     int32_t x = -1;
-    struct vertex_weight w = {.init = VERTEX_INIT_CONSTANT, .number = 1.0, .trains = true};
     struct vertex_op op = {.kind = kind, .relation = -1};
     enum status status = trace_text(trace, argument[0], "the name of its weights", &name);
     if (status == STATUS_OK) {
@@ -184,18 +204,8 @@ enum status trace_norm(struct trace *trace, int32_t node, enum vertex_op_kind ki
     }
     if (status == STATUS_OK) {
         op.in[0] = x;
-        op.shape = w.shape = trace->out.op[x].shape;
-        status = weight_name(trace, argument[0], name, ".weight", w.name);
-    }
-    if (status == STATUS_OK) {
-        status = trace_weight(trace, argument[0], &w, &op.in[1]);
-    }
-    w.number = 0.0;
-    if (status == STATUS_OK) {
-        status = weight_name(trace, argument[0], name, ".bias", w.name);
-    }
-    if (status == STATUS_OK) {
-        status = trace_weight(trace, argument[0], &w, &op.in[2]);
+        op.shape = trace->out.op[x].shape;
+        status = norm_weights(trace, argument[0], name, &op.shape, &op);
     }
     if (status != STATUS_OK) {
         return status;

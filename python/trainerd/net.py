@@ -5,11 +5,13 @@ this file into your own programs. It has no type annotations, since PyTorch's ty
 """
 from __future__ import annotations
 
+import ast
 import json
 import os
 
 from .arrays import np
 from .errors import DataError, MissingInput
+from .program_torch import ProgramModule, entry_of
 
 try:
     import torch
@@ -21,6 +23,7 @@ except ImportError as error:
     raise MissingInput(f"PyTorch and PyTorch Geometric cannot be imported ({error}): pip install torch torch_geometric") from error
 
 ATTENTIONS = {"gat": GATConv, "gatv2": GATv2Conv, "transformer": TransformerConv}
+OF_EDGE = {"feature": "edge_attr", "relation": "edge_type", "norm": "edge_weight", "weight": "edge_weight"}  # words of programs
 WEIGHTED = ("gcn", "appnp", "sgc", "gcnii")  # layers with edge weights
 WEIGHABLE = (*WEIGHTED, "sage", "gin")  # with dataset.edge_weights = "yes"
 ACTIVATIONS = {"relu": torch.relu, "elu": torch.nn.functional.elu, "leaky_relu": torch.nn.functional.leaky_relu,
@@ -69,6 +72,27 @@ def conv(model, loops, f_in, f_out, last, n_relation, weighted, edge_dim):
     raise DataError(f'model.kind = "{kind}" is not known here')
 
 
+def read_of_edges(text):
+    """What a program reads of edges, as its module's argument."""
+    names = {node.attr for node in ast.walk(ast.parse(text)) if isinstance(node, ast.Attribute)}
+    return next((key for word, key in OF_EDGE.items() if word in names), None)
+
+
+class ProgramLayer(ProgramModule):
+    """A layer of a vertex program, or its whole model, as the other layers here: of_edge is what its text reads of edges."""
+
+    def __init__(self, model, dataset, f_in, f_out, layer, last, embedding=None):
+        text = model["program"]
+        self.of_edge = read_of_edges(text)
+        counts = {**dataset, **dataset.get("counts", {})}
+        super().__init__(text, f_in, f_out, {**model["args"], "index": layer, "last": last}, counts)
+        if embedding is not None:
+            self.embedding = embedding
+
+    def forward(self, x, edge_index, of_edge=None):
+        return super().forward(self.embedding(x) if "embedding" in self._modules else x, edge_index, **({self.of_edge: of_edge} if self.of_edge else {}))
+
+
 class Embedding(Linear):
     """Without a bias, also for sparse rows: a node without features has a 1 in its own column, which selects that
     column of the weight."""
@@ -83,9 +107,10 @@ class Embedding(Linear):
 class Net(torch.nn.Module):
     """The trained model in evaluation (without dropout, which has no weights)."""
 
-    def __init__(self, job, f_in, n_class, n_relation=0, typed=False, edge_dim=0):
+    def __init__(self, job, dataset, typed=False):
         super().__init__()
-        model = job["model"]
+        model, n_relation, edge_dim = job["model"], dataset["relations"], dataset.get("edge_features", 0)
+        f_in, n_class = widths_of(job, dataset)
         weighted = job["dataset"]["edge_weights"] == "yes"
         loops = job["dataset"]["self_loops"] != "no"  # the definitions of gcn, sgc, appnp, agnn, gcnii add loops
         n_layer = 1 if model["kind"] == "sgc" else model["layers"]
@@ -104,11 +129,17 @@ class Net(torch.nn.Module):
         for layer in range(n_hidden):
             widths.append(model["hidden"] * (heads if layer < n_layer - n_linear else 1))
         widths += [n_class] * (n_layer - n_hidden)
+        if model["kind"] == "program":  # a layer's own width is known when it is there
+            self.convs = ModuleList()
+            for i in range(n_layer - n_linear):
+                out = n_class if i == n_hidden else model["hidden"]
+                self.convs.append(ProgramLayer(model, dataset, widths[i], out, i, i == n_hidden))
+                widths[i + 1] = self.convs[i].width
         pairs = list(zip(widths, widths[1:]))
         if self.initial:
             self.convs = ModuleList(GCN2Conv(model["hidden"], model["alpha"], model["theta"], layer, add_self_loops=loops)
                                     for layer in range(1, n_layer))
-        else:
+        elif model["kind"] != "program":
             self.convs = ModuleList(conv(model, loops, *pair, i == n_hidden, n_relation, weighted, edge_dim)
                                     for i, pair in enumerate(pairs[:n_layer - n_linear]))
         self.middle = model["kind"] == "agnn"  # its steps come before the last linear layer; the first one's beta stays 1
@@ -159,6 +190,22 @@ class Net(torch.nn.Module):
         if self.jump != "none":
             x = self.lin(torch.cat(outputs, 1) if self.jump == "concat" else torch.stack(outputs).amax(0))
         return self.propagate(x, *graph) if self.propagate else x
+
+
+def widths_of(job, dataset):
+    """Columns of the input, and of the logits."""
+    n_out = dataset["classes"] if "classes" in dataset else dataset["outputs"]
+    return dataset["features"] + (n_out if job["model"]["label_input"] else 0), n_out
+
+
+def make_net(job, dataset, typed=False):
+    """The job's model; dataset: as in result.json; typed: a projection or vectors of nodes come before it."""
+    model = job["model"]
+    if model["kind"] != "program" or entry_of(model["program"]) == "layer":
+        return Net(job, dataset, typed)
+    f_in, n_class = widths_of(job, dataset)
+    embedding = Embedding(f_in, model["hidden"]) if typed else None
+    return ProgramLayer(model, dataset, model["hidden"] if typed else f_in, n_class, -1, True, embedding)
 
 
 def load(folder, name, kind=np.int64):
@@ -316,14 +363,21 @@ def read_inputs(folder, job, shape):
 
 def read_graph(folder, job, n_node):
     """edge_index and types, weights or features of edges (or None): the inputs of the job's Net."""
-    if job["model"]["kind"] == "rgcn":
-        edge_index, of_edge = read_typed_edges(folder, job["dataset"])
-    elif (job["model"]["kind"] in ATTENTIONS and job["dataset"].get("edge_features", "no") != "no"
-          and os.path.exists(os.path.join(folder, "edge_attr.npy"))):
-        edge_index, of_edge = read_featured_edges(folder, job["dataset"], n_node)
-    elif (job["model"]["kind"] in (WEIGHABLE if job["dataset"]["edge_weights"] == "yes" else WEIGHTED)
-          and job["dataset"]["edge_weights"] != "no" and os.path.exists(os.path.join(folder, "edge_weight.npy"))):
-        edge_index, of_edge = read_weighted_edges(folder, job["dataset"], n_node)
-    else:
-        edge_index, of_edge = read_edges(folder, job["dataset"], n_node)
-    return edge_index, of_edge
+    model, options = job["model"], job["dataset"]
+    typed, featured = model["kind"] == "rgcn", model["kind"] in ATTENTIONS
+    weighted = model["kind"] in (WEIGHABLE if options["edge_weights"] == "yes" else WEIGHTED)
+    if model["kind"] == "program":
+        settings = {node.targets[0].id: ast.literal_eval(node.value) for node in ast.parse(model["program"]).body
+                    if isinstance(node, ast.Assign) and node.targets[0].id in ("self_loops", "edge_weights")}
+        reads = read_of_edges(model["program"])
+        typed, featured = reads == "edge_type", reads == "edge_attr"
+        weighted = reads == "edge_weight" and (options["edge_weights"] == "yes" or settings.get("edge_weights", True))
+        if options["self_loops"] == "auto" and settings.get("self_loops"):  # the module adds no loops
+            options = {**options, "self_loops": "yes"}
+    if typed:
+        return read_typed_edges(folder, options)
+    if featured and options.get("edge_features", "no") != "no" and os.path.exists(os.path.join(folder, "edge_attr.npy")):
+        return read_featured_edges(folder, options, n_node)
+    if weighted and options["edge_weights"] != "no" and os.path.exists(os.path.join(folder, "edge_weight.npy")):
+        return read_weighted_edges(folder, options, n_node)
+    return read_edges(folder, options, n_node)

@@ -169,18 +169,24 @@ class Numbers:
         raise DataError(f"the program reads graph.{name}, which is not given")
 
 
+def entry_of(text):
+    """Is the text a whole model, "model", or a "layer"?"""
+    names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
+    return "model" if "model" in names else "layer"
+
+
 class Runtime:
     """What a text's words do, and the graph that it runs over."""
 
     def __init__(self, module, text, n_out, args, graph):
         self.module, self.n_out, self.drawn = module, n_out, True
-        names = [node.name for node in ast.parse(text).body if isinstance(node, ast.FunctionDef)]
-        self.entry = "model" if "model" in names else "layer"
+        self.entry = entry_of(text)
         self.numbers = Numbers({"relations": 0, "edge_features": 0, **graph})
         self.space = {**self.words(), "graph": self.numbers}
         exec(compile(text, "program", "exec"), self.space)  # the text is the user's own
         known = self.space[self.entry].__code__
-        self.args = {name: value for name, value in args.items() if name in known.co_varnames[:known.co_argcount]}
+        self.args = {name: int(value) if isinstance(value, float) and value.is_integer() else value
+                     for name, value in args.items() if name in known.co_varnames[:known.co_argcount]}
 
     def run(self, x, edge_index, edge_weight, edge_attr, edge_type):
         self.n_node, self.edge_index = len(x), edge_index
@@ -277,9 +283,17 @@ class Runtime:
         def norm_of(x):
             return x.norm(dim=-1, keepdim=True)
 
+        def norm_weights(name, x):
+            return (plain(self.weight(f"{name}.{part}", (x.shape[-1],), constant(of))) for part, of in (("weight", 1.0), ("bias", 0.0)))
+
+        def batch_norm(name, x):
+            weight, bias = norm_weights(name, x)
+            running = (plain(self.weight(f"{name}.running_{part}", (x.shape[-1],), constant(of), False)) for part, of in (("mean", 0.0), ("var", 1.0)))
+            return F.batch_norm(plain(x), *running, weight, bias, self.module.training and not self.drawn).as_subclass(Rows)
+
         def layer_norm(name, x):
-            weight, bias = (self.weight(f"{name}.{part}", (x.shape[-1],), constant(of)) for part, of in (("weight", 1.0), ("bias", 0.0)))
-            return F.layer_norm(plain(x), (x.shape[-1],), plain(weight), plain(bias)).as_subclass(Rows)
+            weight, bias = norm_weights(name, x)
+            return F.layer_norm(plain(x), (x.shape[-1],), weight, bias).as_subclass(Rows)
 
         def dot(x, y):
             return (x * y).sum(-1, keepdim=True)
@@ -288,7 +302,7 @@ class Runtime:
             "sum": lambda g: self.reduced(g, "sum"), "mean": lambda g: self.reduced(g, "mean"), "max": lambda g: self.reduced(g, "max"),
             "min": lambda g: self.reduced(g, "min"), "var": lambda g: self.reduced(g, "var"), "std": lambda g: self.reduced(g, "std"),
             "glorot": glorot, "kaiming": kaiming, "zeros": constant(0.0), "ones": constant(1.0), "uniform": uniform, "constant": constant,
-            "param": param, "linear": linear, "layer_norm": layer_norm, "softmax": self.softmax, "dot": dot,
+            "param": param, "linear": linear, "layer_norm": layer_norm, "batch_norm": batch_norm, "softmax": self.softmax, "dot": dot,
             "names": lambda *parts: ".".join(map(str, parts)),
             "relu": torch.relu, "leaky_relu": F.leaky_relu, "elu": F.elu, "gelu": F.gelu, "silu": F.silu,
             "sigmoid": torch.sigmoid, "tanh": torch.tanh, "softplus": F.softplus,
@@ -307,7 +321,8 @@ class ProgramModule(torch.nn.Module):
         super().__init__()
         self._runtime = runtime = Runtime(self, text, n_out, args, graph)
         none = torch.zeros(1, dtype=torch.int64)  # a first run over two nodes makes the weights
-        self(torch.zeros(2, n_feature), torch.tensor([[0], [1]]), None, torch.zeros(1, runtime.numbers.edge_features), none)
+        out = runtime.run(torch.zeros(2, n_feature), torch.tensor([[0], [1]]), None, torch.zeros(1, runtime.numbers.edge_features), none)
+        self.width = out.shape[1]
         runtime.drawn = False
 
     def forward(self, x, edge_index, edge_weight=None, edge_attr=None, edge_type=None):

@@ -15,7 +15,7 @@ from typing import Any, TypeVar
 
 from .arrays import Array
 from .errors import DataError, MissingInput
-from .net import Net, read_inputs
+from .net import make_net, read_inputs
 from .results import Result
 
 import torch  # after .net, which says how to get it
@@ -69,14 +69,11 @@ def load_into_pyg(module: Module, run: Folder | Result, weights: str = "best.saf
 
 
 def pyg_model(run: Folder | Result, weights: str = "best.safetensors") -> Any:
-    """The model that a job trained, as a torch.nn.Module of PyTorch Geometric's layers with its weights, in eval mode."""
+    """The model that a job trained, as a torch.nn.Module with its weights, in eval mode: of PyTorch Geometric's layers, or where
+    it is a vertex program of its text."""
     result = run if isinstance(run, Result) else Result(run)
     job, dataset = result.json["job"], result.json["dataset"]
-    if job["model"]["kind"] == "program":
-        raise DataError(f"'{result.folder}' trained a program, expected a kind of PyTorch Geometric's layers: Program.torch runs its text")
-    labels = dataset["classes"] if job["model"]["label_input"] else 0
-    typed = "embedding.weight" in result.weights(weights)
-    net: Any = Net(job, dataset["features"] + labels, dataset["classes"], dataset["relations"], typed, dataset.get("edge_features", 0))
+    net: Any = make_net(job, dataset, "embedding.weight" in result.weights(weights))
     return load_into_pyg(net, result, weights).eval()
 
 

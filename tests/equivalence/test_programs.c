@@ -1,4 +1,5 @@
 /* The texts of configs/programs give the bits of the kinds of their names, in whatever way a job runs. */
+#include "models/steps/step.h"
 #include "tests/equivalence/compare.h"
 #include "tests/equivalence/data.h"
 #include "tests/support/process/folder.h"
@@ -83,6 +84,66 @@ static void expect_same(const struct pair *pair, const char *data, size_t turn, 
     compare_same(&task, &ways[turn % LENGTH(ways)], &want, &got);
     cluster_release(&want);
     cluster_release(&got);
+}
+
+/* All of a program that is printed, with every step of its phases. */
+static char *plan_of(const char *model, const struct program_input *input)
+{
+    char text[2048], *plan = NULL;
+    size_t n = 0;
+    struct job job;
+    struct program program;
+    struct step_lists steps;
+    snprintf(text, sizeof text, "name = 'plan'\n[dataset]\ngenerator = 'karate'\n[model]\n%s\n", model);
+    cr_assert_eq(job_load_own(text, strlen(text), "plan", NULL, 0, &job), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(program_build(&job, input, &program), STATUS_OK, "%s: %s", model, status_reason());
+    step_lists_lower(&program, &steps);
+    FILE *file = open_memstream(&plan, &n);
+    program_print(&program, file);
+    for (int phase = 0; phase < STEP_PHASE_N; phase++) {
+        for (int i = 0; i < steps.phase[phase].n_step; i++) {
+            step_print(&program, &steps.phase[phase].step[i], file);
+            fputc('\n', file);
+        }
+    }
+    fclose(file);
+    step_lists_release(&steps);
+    program_release(&program);
+    return plan;
+}
+
+static void expect_plans(const struct pair *pairs, size_t n, const struct program_input *input)
+{
+    for (size_t i = 0; i < n; i++) {
+        char kind[1024], program[1024];
+        snprintf(kind, sizeof kind, "%s\n%s", pairs[i].kind, pairs[i].both);
+        snprintf(program, sizeof program, "kind = 'program'\n%s\n%s", pairs[i].program, pairs[i].both);
+        char *want = plan_of(kind, input), *got = plan_of(program, input);
+        cr_expect_str_eq(got, want, "%s\n%s\n%s", program, got, want);
+        cr_expect_not_null(strstr(got, "halo"), "%s", got);
+        free(want);
+        free(got);
+    }
+}
+
+Test(programs, texts_give_the_steps_of_their_kinds)
+{
+    for (int i = 0; i < 8; i++) {
+        const struct program_input input = {.n_feature = i % 4 < 2 ? 42 : 6, .n_class = 7, .is_sparse = i % 2 == 1};
+        struct program_input with = input;
+        with.stores = i >= 4;
+        expect_plans(sums, LENGTH(sums), &with);
+        expect_plans(others, LENGTH(others), &with);
+        with.stores = false;
+        with.n_relation = 3;
+        expect_plans(typed, LENGTH(typed), &with);
+        with.n_relation = 0;
+        with.is_weighted = true;
+        expect_plans(sums, LENGTH(sums), &with);
+        with.is_weighted = false;
+        with.n_edge_feature = 3;
+        expect_plans(others + 1, 3, &with);
+    }
 }
 
 static size_t turn;

@@ -367,7 +367,14 @@ static enum status print_plan(struct coordinator *c)
         input.exact = exact;
         input.fewest = &fewest;
     }
-    return c->options->json ? plan_print_json(&input, &c->plan, stdout) : plan_print(&input, &c->plan, stderr);
+    char *passes = NULL;
+    enum status status = c->options->program ? coordinator_passes(c, &passes) : STATUS_OK;
+    if (status == STATUS_OK) {
+        input.passes = passes;
+        status = c->options->json ? plan_print_json(&input, &c->plan, stdout) : plan_print(&input, &c->plan, stderr);
+    }
+    free(passes);
+    return status;
 }
 
 static enum status run(struct coordinator *c)

@@ -21,6 +21,7 @@ struct coordinator_options {
     bool json;          /* the plan as JSON on stdout rather than as text on stderr */
     int64_t plan_most;  /* bytes that planning may take, of which it says where it takes more; 0: no limit */
     bool steps;         /* the plan with every step and what it needs */
+    bool program;       /* the plan with what each pass of the compiler makes of a vertex program */
     const char *folder; /* the job's folder: see events.h; NULL: no supervisor */
     const struct job_files *files; /* those of that folder, inherited; NULL: they are opened by name */
     uint32_t attempt;              /* at this job, counted by the supervisor; 0: none */

@@ -1,6 +1,7 @@
 /* What a job needs no workers for: its graph, parts and plan. */
 #include "partition/methods/cover_cache.h"
 #include "protocol/base/fault.h"
+#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "trainerd/coordinator/contents.h"
 #include "trainerd/coordinator/coordinator_state.h"
@@ -72,6 +73,7 @@ static struct dataset sizes_of(const struct dataset *dataset)
                             .weighted = dataset->weighted,
                             .n_edge_feature = dataset->n_edge_feature,
                             .loops = dataset->loops,
+                            .counts = dataset->counts,
                             .n_duplicate = dataset->n_duplicate};
     memcpy(sizes.name, dataset->name, sizeof sizes.name);
     memcpy(sizes.n_split, dataset->n_split, sizeof sizes.n_split);
@@ -79,7 +81,7 @@ static struct dataset sizes_of(const struct dataset *dataset)
     return sizes;
 }
 
-static enum status program_make(const struct coordinator *c, bool stores, struct program *out)
+static enum status program_make(const struct coordinator *c, bool stores, FILE *passes, struct program *out)
 {
     const struct dataset *dataset = &c->dataset;
     const struct program_input input = {.n_feature = dataset->n_feature,
@@ -90,13 +92,34 @@ static enum status program_make(const struct coordinator *c, bool stores, struct
                                         .n_relation = dataset->n_relation,
                                         .n_edge_feature = dataset->n_edge_feature,
                                         .embedded = dataset->embedded,
-                                        .stores = stores};
+                                        .stores = stores,
+                                        .counts = dataset->counts,
+                                        .passes = passes};
     return program_build(&c->job, &input, out);
 }
 
 enum status coordinator_program(struct coordinator *c)
 {
-    return program_make(c, false, &c->program);
+    return program_make(c, false, NULL, &c->program);
+}
+
+enum status coordinator_passes(const struct coordinator *c, char **out)
+{
+    struct program again;
+    size_t n = 0;
+    if (c->job.model.kind != JOB_KIND_PROGRAM) {
+        return status_fail(STATUS_CONFIG,
+                           "--program shows how a vertex program is compiled, and model.kind is \"%s\"",
+                           job_choice_text("model", "kind", c->job.model.kind));
+    }
+    FILE *file = open_memstream(out, &n);
+    ASSERT(file != NULL);
+    enum status status = program_make(c, false, file, &again);
+    fclose(file);
+    if (status == STATUS_OK) {
+        program_release(&again);
+    }
+    return status;
 }
 
 enum status coordinator_steps(struct coordinator *c, coordinator_step *const *step)
@@ -129,6 +152,16 @@ static enum status choose_parts(struct coordinator *c)
                        c->job.partition.method == JOB_METHOD_FILE ? " in partition.file" : " by the graph's size");
     }
     return status;
+}
+
+static enum status count_graph(struct coordinator *c)
+{
+    if (c->job.model.kind == JOB_KIND_PROGRAM && job_predicts(&c->job)) {
+        c->dataset.counts = c->source.model.counts;
+    } else if (c->job.model.kind == JOB_KIND_PROGRAM) {
+        dataset_count(&c->dataset, &c->dataset.counts);
+    }
+    return STATUS_OK;
 }
 
 /* Before any worker is started: other data than a checkpoint's are refused. */
@@ -215,7 +248,7 @@ static enum status cover_program(struct coordinator *c, const struct program *pr
 static enum status cover(struct coordinator *c)
 {
     struct program several;
-    enum status status = program_make(c, stores(c, 2), &several);
+    enum status status = program_make(c, stores(c, 2), NULL, &several);
     c->parts.cover_share = 1.0;
     if (status == STATUS_OK) {
         bool may = memory_plan_covers(&c->job, &several) && c->dataset.n_relation == 0 && c->partition.n_part > 1;
@@ -398,9 +431,10 @@ static enum status make_plan(struct coordinator *c)
 enum status coordinator_prepare(struct coordinator *c)
 {
     static coordinator_step *const steps[] = {
-        coordinator_settle, load_dataset, fit_model,           find_contents,  keep_facts, choose_parts,
-        rules_check,        keep_splits,  coordinator_program, check_planning, cut,        measure,
-        coordinator_count,  report_parts, count_floats,        make_plan,      NULL};
+        coordinator_settle, load_dataset, fit_model,   count_graph,       find_contents,
+        keep_facts,         choose_parts, rules_check, keep_splits,       coordinator_program,
+        check_planning,     cut,          measure,     coordinator_count, report_parts,
+        count_floats,       make_plan,    NULL};
     enum status status = coordinator_open_job(c);
     return status != STATUS_OK || c->run.is_done ? status : coordinator_steps(c, steps);
 }

@@ -78,6 +78,10 @@ enum status coordinator_prepare(struct coordinator *c);
 /* The job's program, from the dataset. */
 enum status coordinator_program(struct coordinator *c);
 
+/* What each pass of the compiler makes of a vertex program, as text; *out is the caller's, after a failure, too.
+ * errors  STATUS_CONFIG model.kind is another */
+enum status coordinator_passes(const struct coordinator *c, char **out);
+
 /* What its epochs leave out, the parts' sizes, covers and deduplicated rows, and the parts' workers. */
 enum status coordinator_count(struct coordinator *c);
 

@@ -117,6 +117,23 @@ static void class_names_take(const json_t *dataset, int64_t n_class, struct mode
     free(text);
 }
 
+/* Only trainings of programs have them. */
+static bool counts_take(const json_t *counts, struct graph_counts *out)
+{
+    const json_t *mean = json_object_get(counts, "mean_degree"), *log = json_object_get(counts, "mean_log_degree");
+    *out = (struct graph_counts){0};
+    if (counts == NULL) {
+        return true;
+    }
+    if (!number_take(counts, "nodes", 1, INT64_MAX, &out->n_node) ||
+        !number_take(counts, "edges", 0, INT64_MAX, &out->n_edge) || !json_is_number(mean) || !json_is_number(log)) {
+        return false;
+    }
+    out->mean_degree = json_number_value(mean);
+    out->mean_log_degree = json_number_value(log);
+    return out->mean_degree >= 0.0 && out->mean_log_degree >= 0.0;
+}
+
 static enum status graph_take(const char *path, const json_t *dataset, struct model_source *out)
 {
     const json_t *multi = json_object_get(dataset, "multi_label"), *graph = json_object_get(dataset, "fingerprint");
@@ -134,6 +151,9 @@ static enum status graph_take(const char *path, const json_t *dataset, struct mo
         !number_may_take(dataset, "embedded_nodes", INT64_MAX, &out->model.n_embedded) ||
         !number_may_take(dataset, "edge_features", INT32_MAX, &out->model.n_edge_feature)) {
         return missing(path, "valid number dataset.relations, dataset.embedded_nodes or dataset.edge_features");
+    }
+    if (!counts_take(json_object_get(dataset, "counts"), &out->model.counts)) {
+        return missing(path, "valid numbers dataset.counts");
     }
     out->model.n_class = (int32_t)n_class;
     out->model.n_relation = (int32_t)n_relation;

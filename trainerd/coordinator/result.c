@@ -209,6 +209,13 @@ static json_t *dataset_json(const struct result *result)
     json_t *all = report_dataset(result->dataset);
     json_object_set_new(all, "fingerprint", json_string(result->training->state.dataset));
     json_object_set_new(all, "embedded_nodes", json_integer(embedded->n_run > 0 ? embedded_count(embedded) : 0));
+    const struct graph_counts *counts = &result->dataset->counts;
+    if (counts->n_node > 0) { /* what graph.NAME is in a prediction with the model */
+        json_object_set_new(all, "counts",
+                            json_pack("{s:I, s:I, s:f, s:f}", "nodes", (json_int_t)counts->n_node, "edges",
+                                      (json_int_t)counts->n_edge, "mean_degree", counts->mean_degree,
+                                      "mean_log_degree", counts->mean_log_degree));
+    }
     const char *names = result->dataset->class_names;
     json_object_set_new(all, "class_names", names != NULL ? json_loads(names, 0, NULL) : json_null());
     char *path = result->job->dataset.path[0] != '\0' ? realpath(result->job->dataset.path, NULL) : NULL;

@@ -28,7 +28,8 @@ static enum status program_open(struct trainer *t)
                                   .n_relation = part->n_relation,
                                   .n_edge_feature = part->n_edge_feature,
                                   .embedded = part->embedded,
-                                  .stores = part->stores};
+                                  .stores = part->stores,
+                                  .counts = part->counts};
     const struct spill_range runs = {part->embedded.run, part->embedded.n_run * (int64_t)sizeof *part->embedded.run,
                                      SPILL_READ};
     enum status status = spill_pin(t->setup.spill, &runs, 1);

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch_geometric.utils import add_remaining_self_loops, coalesce
+from torch_geometric.utils import add_remaining_self_loops
 
 import trainerd
-from daemon import ROOT
+from daemon import PROGRAMS, ROOT
 from folders import C, F, N, FolderCase, random_data
 from trainerd import Program
 
@@ -30,7 +30,7 @@ def text_at_random(rng: random.Random) -> str:
 
     def row(depth: int) -> str:
         nonlocal n_name
-        kind = rng.randrange(7 if depth > 0 else 2)
+        kind = rng.randrange(8 if depth > 0 else 2)
         n_name = n = n_name + 1
         if kind == 0:
             return f'linear("w{n}", {rng.choice(rows)}, out, bias={rng.random() < 0.5})'
@@ -54,7 +54,10 @@ def text_at_random(rng: random.Random) -> str:
         if kind == 4:
             return f"({row(depth - 1)} + {row(depth - 1)})"
         if kind == 5:
-            return f"({rng.choice([0.5, 2, 0.25])} * {row(depth - 1)} - {row(depth - 1)} * {rng.choice([0.75, 3])})"
+            factor = rng.choice(["0.5", "2", "0.25", "graph.mean_log_degree", "graph.nodes / graph.edges"])
+            return f"({factor} * {row(depth - 1)} - {row(depth - 1)} * {rng.choice([0.75, 3])})"
+        if kind == 6:
+            return f'{rng.choice(["batch", "layer"])}_norm("n{n}", linear("w{n}", {row(depth - 1)}, out))'
         return f'linear("w{n}", {row(depth - 1)}, out)'
 
     terms = [row(2) for _ in range(rng.randint(1, 3))] + [f'linear("root", {rng.choice(rows)}, out)']
@@ -71,25 +74,14 @@ class AProgram(FolderCase):
         self.data = random_data()
         self.path = trainerd.from_pyg(self.data, self.folder / "data")
 
-    def compare(self, program: Program, args: dict[str, Any] | None = None, n_layer: int = 2) -> None:
+    def compare(self, program: Program, args: dict[str, Any] | None = None, n_layer: int = 2, norm: str = "none") -> None:
         """The logits of a job, and those of the text in PyTorch with the job's weights."""
-        model = {"program": program, "args": args or {}, "layers": n_layer}
+        model = {"program": program, "args": args or {}, "layers": n_layer, "norm": norm, "residual": norm == "layer"}
         run = self.train(self.path, "program", model=model, train={"epochs": 2, "lr": 0.02})
-        weights, expected = run.weights(), run.logits()
-        edges = coalesce(self.data.edge_index)
-        if "self_loops = True" in program.text:
-            edges = add_remaining_self_loops(edges, num_nodes=N)[0]
-        whole, x = "def model(" in program.text, self.data.x.double()
-        for i in range(1 if whole else n_layer):
-            last = i == n_layer - 1
-            module = program.torch(x.shape[1], C if last or whole else 8, args={**(args or {}), "index": i, "last": last}, classes=C).double()
-            prefix = "" if whole else f"convs.{i}."
-            self.assertEqual({prefix + name for name in module.state_dict()}, {name for name in weights if name.startswith(prefix)})
-            module.load_state_dict({name: torch.from_numpy(weights[prefix + name]).double() for name in module.state_dict()})
-            with torch.no_grad():
-                x = module.eval()(x, edges)
-            x = x if last or whole else torch.relu(x)
-        np.testing.assert_allclose(expected, x.numpy(), rtol=0, atol=2e-5 * max(1e-3, float(x.abs().max())), err_msg=program.text)
+        x, edges, of_edge = trainerd.pyg_inputs(run, self.path)
+        with torch.no_grad():
+            expected = trainerd.pyg_model(run).double()(x.double(), edges, of_edge).numpy()
+        np.testing.assert_allclose(run.logits(), expected, rtol=0, atol=2e-5 * max(1e-3, float(np.abs(expected).max())), err_msg=program.text)
 
     def test_of_the_library_gives_the_logits_of_its_text(self) -> None:
         cases: list[tuple[str, dict[str, Any], int]] = [
@@ -104,14 +96,35 @@ class AProgram(FolderCase):
         seed = int(os.environ.get("TEST_SEED", "1"))
         for number in range(seed * 1000, seed * 1000 + N_RANDOM):
             with self.subTest(number=number):
-                self.compare(Program(text_at_random(random.Random(number))))
+                self.compare(Program(text_at_random(random.Random(number))), norm=["none", "layer", "batch"][number % 3])
 
     def test_is_a_function_of_one_s_own(self) -> None:
         self.assertTrue(layer.text.startswith("def layer(v, out, slope=0.1):"))
         run = self.train(self.path, "program", model={"program": layer, "args": {"slope": 0.5}})
         self.assertEqual(run.json["job"]["model"]["program"], layer.text)
         self.assertEqual(run.json["job"]["model"]["args"], {"slope": 0.5})
-        self.refused(trainerd.DataError, "trained a program", trainerd.pyg_model, run)
+        module = trainerd.load_into_pyg(torch.nn.ModuleDict({"convs": torch.nn.ModuleList([layer.torch(F, 8), layer.torch(8, C)])}), run)
+        self.assertEqual(list(module["convs"][0].state_dict()), ["lin.weight", "lin.bias"])
+
+    def test_predicts_with_the_numbers_of_the_graph_it_was_trained_on(self) -> None:
+        text = """self_loops = True
+def layer(v, out):
+    v.z = linear("lin", v.x, out)
+    return sum(e.src.z for e in v.in_edges) * graph.mean_log_degree / graph.mean_degree + v.z * (graph.edges / graph.nodes)
+"""
+        run = self.train(self.path, "program", model={"program": Program(text)})
+        edges = add_remaining_self_loops(self.data.edge_index, num_nodes=N)[0]
+        degrees = np.bincount(edges[1].numpy(), minlength=N)
+        counts = run.json["dataset"]["counts"]
+        self.assertEqual([counts["nodes"], counts["edges"], counts["mean_degree"]], [N, degrees.sum(), degrees.mean()])
+        self.assertAlmostEqual(counts["mean_log_degree"], np.log1p(degrees).mean(), 14)
+        other = random_data(2)
+        other.edge_index = other.edge_index[:, :70]
+        trainerd.from_pyg(other, self.folder / "other")
+        result = trainerd.predict(run.folder, self.folder / "other", program=PROGRAMS / "trainerd", set={"partition.parts": 2})
+        with torch.no_grad():
+            expected = trainerd.pyg_model(run)(*trainerd.pyg_inputs(run, self.folder / "other")).numpy()
+        np.testing.assert_allclose(result.logits(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
     def test_that_cannot_be_read_is_refused(self) -> None:
         self.refused(trainerd.MissingInput, "cannot open the program", Program.from_file, self.folder / "none.gnn")

@@ -57,6 +57,7 @@ struct plan_input {
     const int32_t *rank_of_part;      /* n_part */
     const struct part_dedup *dedup;   /* where memory_plan_dedups; else NULL */
     bool steps;                       /* list the steps, too */
+    const char *passes;               /* of a vertex program, as text, to be printed; NULL: not */
     const struct plan_exact *exact;   /* PLAN_N_EXACT, to be printed; NULL: none */
     const struct plan_fewest *fewest; /* to be printed; NULL: it is not known */
 };

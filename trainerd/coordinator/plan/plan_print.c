@@ -229,6 +229,9 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
         print_again(in, plan, file);
         print_offload(in, plan, file);
     }
+    if (in->passes != NULL) {
+        fprintf(file, "\npasses\n%s", in->passes);
+    }
     fputs("\nprogram\n", file);
     program_print(in->program, file);
     if (in->steps) {
@@ -304,7 +307,17 @@ static json_t *stages_json(const struct plan *plan)
     return all;
 }
 
-/* program_print's lines as an array of texts. */
+/* A text's lines as an array. */
+static json_t *lines_json(const char *text)
+{
+    json_t *all = json_array();
+    for (size_t n; *text != '\0'; text += n + 1) {
+        n = strcspn(text, "\n");
+        json_array_append_new(all, json_stringn(text, n));
+    }
+    return all;
+}
+
 static json_t *program_json(const struct program *program)
 {
     char *text = NULL;
@@ -313,11 +326,7 @@ static json_t *program_json(const struct program *program)
     ASSERT(file != NULL);
     program_print(program, file);
     fclose(file);
-    json_t *all = json_array();
-    char *rest = text;
-    for (char *line = strsep(&rest, "\n"); line != NULL && *line != '\0'; line = strsep(&rest, "\n")) {
-        json_array_append_new(all, json_string(line));
-    }
+    json_t *all = lines_json(text);
     free(text);
     return all;
 }
@@ -330,6 +339,9 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
         "workers", workers_json(in, plan), "bytes_per_epoch", (json_int_t)plan->n_wire, "bytes_per_evaluation",
         (json_int_t)plan->n_wire_evaluate, "flops_per_epoch", plan->n_flop, "left_out", plan->left_out, "weights",
         (json_int_t)program_n_weight(in->program), "program", program_json(in->program));
+    if (in->passes != NULL) {
+        json_object_set_new(all, "passes", lines_json(in->passes));
+    }
     json_object_set_new(all, "traffic", plan_traffic_json(in->program, plan));
     json_object_set_new(all, "exact", in->exact != NULL ? plan_exact_json(in->exact) : json_null());
     json_object_set_new(all, "machines", json_integer(plan->n_machine));

@@ -161,7 +161,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 37 sections, expected version 13 with 37");
+    broken_at(HEADER(version), &one, 4, "version 1 with 37 sections, expected version 14 with 37");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -180,6 +180,9 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     broken_at(HEADER(unused), &three, 1, "zeros behind");
     broken_at(HEADER(loss_weight), &(double){-1.0}, 8, "a finite weight of the training rows");
     broken_at(HEADER(loss_weight), &(double){NAN}, 8, "a finite weight of the training rows");
+    broken_i64(HEADER(counts.n_edge), -1, "finite numbers of the graph");
+    broken_at(HEADER(counts.mean_degree), &(double){NAN}, 8, "finite numbers of the graph");
+    broken_at(HEADER(counts.mean_log_degree), &(double){-0.5}, 8, "finite numbers of the graph");
     broken_i64(HEADER(total[0].n_row), -8, "rows, columns and edges in all that fit the bytes");
     broken_i64(HEADER(total[1].n_edge), INT64_MAX, "rows, columns and edges in all that fit the bytes");
     broken_i64(HEADER(total[1].n_edge), 3, "counts that fit the bytes");

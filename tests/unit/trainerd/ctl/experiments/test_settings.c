@@ -71,6 +71,39 @@ Test(settings, runs_that_differ_in_name_output_seeds_and_split_are_one_setting)
               settings.varies[2] == JOB_KEY_train_seed);
 }
 
+/* A program is its text and its arguments, wherever the text came from. */
+static void add_program(const char *behind, double slope, int seed)
+{
+    char text[512];
+    snprintf(text, sizeof text,
+             DATA "[model]\nkind = \"program\"\nprogram = '''def layer(v, out, slope):\n    return "
+                  "leaky_relu(linear(\"a\", v.x, out), slope)%s'''\n[model.args]\nslope = %f\n[train]\nseed = %d\n",
+             behind, slope, seed);
+    add(text, JOB_METRIC_ACCURACY, 0.5, 0.5);
+}
+
+Test(settings, programs_differ_by_their_texts_and_arguments)
+{
+    char *value[4];
+    add_program("", 0.5, 1);
+    add_program("", 0.25, 1);
+    add_program("", 0.5, 2);
+    add_program(" ", 0.5, 1);
+    build();
+    cr_assert_eq(settings.n, 3);
+    cr_assert(settings.n_differs == 1 && settings.differs[0] == JOB_KEY_model_program);
+    for (size_t i = 0; i < 4; i++) {
+        value[i] = run_value(&run[i], JOB_KEY_model_program);
+    }
+    cr_expect_str_eq(value[0], value[2]);
+    cr_expect_str_eq(value[1] + 8, " slope = 0.25");
+    cr_expect(strncmp(value[0], value[1], 8) == 0 && strncmp(value[0], value[3], 8) != 0, "%s %s", value[0],
+              value[3]);
+    for (size_t i = 0; i < 4; i++) {
+        free(value[i]);
+    }
+}
+
 Test(settings, the_best_validation_metric_comes_first_whatever_the_test_metric_is)
 {
     add(DATA "[train]\nlr = 0.1\n", JOB_METRIC_ACCURACY, 0.5, 0.9);
