@@ -105,8 +105,8 @@ void cpu_layer_norm_backward(struct device *device, const struct device_norm_bac
         }
     }
     for (int64_t c = 0; c < f; c++) {
-        double sum_weight = how->add_param ? how->grad_weight[c] : 0.0,
-               sum_bias = how->add_param ? how->grad_bias[c] : 0.0;
+        double sum_weight = how->add_weight ? how->grad_weight[c] : 0.0,
+               sum_bias = how->add_bias ? how->grad_bias[c] : 0.0;
         for (int64_t i = 0; i < n_chunk; i++) {
             sum_weight += partial[2 * i * f + c];
             sum_bias += partial[2 * i * f + f + c];

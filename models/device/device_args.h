@@ -341,8 +341,8 @@ struct device_norm_backward {
     const float *x, *weight;
     const void *mean_rstd;
     const float *grad_y;
-    bool add;       /* to grad_x */
-    bool add_param; /* layer norm: to grad_weight and grad_bias */
+    bool add;                  /* to grad_x */
+    bool add_weight, add_bias; /* layer norm: to grad_weight, to grad_bias */
     float *grad_x, *grad_weight, *grad_bias;
     void *scratch; /* DEVICE_BYTES_LAYER_NORM, DEVICE_BYTES_BATCH_NORM */
 };

@@ -20,7 +20,7 @@ static void backward(const struct op_call *call)
     int64_t f = call->program->value[call->op->out].width;
     if (call->grad_param[0] != NULL) {
         ops->column_sum(call->device,
-                        &(struct device_column_sum){call->n, f, call->grad_out, .add = call->add_param,
+                        &(struct device_column_sum){call->n, f, call->grad_out, .add = call->add_param[0],
                                                     .scratch = call->workspace},
                         call->grad_param[0]);
     }

@@ -19,7 +19,7 @@ static void backward(const struct op_call *call)
     const struct device_ops *ops = call->device->ops;
     int64_t f = call->program->value[call->op->out].width;
     if (call->grad_param[0] != NULL) {
-        ops->dot(call->device, call->n, f, call->grad_out, call->in[0], call->workspace, call->add_param,
+        ops->dot(call->device, call->n, f, call->grad_out, call->in[0], call->workspace, call->add_param[0],
                  call->grad_param[0]);
     }
     if (call->grad_in[0] != NULL) {

@@ -27,7 +27,7 @@ static void backward(const struct op_call *call)
     if (call->grad_param[0] != NULL) {
         ops->column_sum(call->device,
                         &(struct device_column_sum){call->n, n_head * n_column, call->in[0], .n_head = n_head,
-                                                    .factor = call->grad_out, .add = call->add_param,
+                                                    .factor = call->grad_out, .add = call->add_param[0],
                                                     .scratch = call->workspace},
                         call->grad_param[0]);
     }

@@ -97,7 +97,7 @@ static void weight_backward(const struct op_call *call, const float *rows, const
         narrow_take(call, &s, h, rows, at.narrow);
         more_take(call, &s, h, wide_rows, at.more);
         call->device->ops->linear_backward_weight(call->device, call->n, s.n_more, s.n_column, at.more, at.narrow,
-                                                  at.rest, call->add_param,
+                                                  at.rest, call->add_param[0],
                                                   call->grad_param[0] + h * s.n_column * s.n_more);
     }
 }

@@ -67,10 +67,10 @@ static void weight_backward(const struct op_call *call)
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
     if (!call->op->by_column) {
         ops->linear_backward_weight(call->device, call->n, f_in, f_out, call->in[0], call->grad_out, call->workspace,
-                                    call->add_param, call->grad_param[0]);
+                                    call->add_param[0], call->grad_param[0]);
     } else {
         ops->linear_backward_weight(call->device, call->n, f_out, f_in, call->grad_out, call->in[0], call->workspace,
-                                    call->add_param, call->grad_param[0]);
+                                    call->add_param[0], call->grad_param[0]);
     }
 }
 
@@ -105,7 +105,7 @@ static void backward(const struct op_call *call)
     }
     if (call->grad_param[1] != NULL) {
         ops->column_sum(call->device,
-                        &(struct device_column_sum){call->n, f_out, call->grad_out, .add = call->add_param,
+                        &(struct device_column_sum){call->n, f_out, call->grad_out, .add = call->add_param[1],
                                                     .scratch = call->workspace},
                         call->grad_param[1]);
     }

@@ -29,11 +29,9 @@ enum op_role {
     OP_ROLE_GRAD_IN_0,
     OP_ROLE_GRAD_IN_1,
     OP_ROLE_GRAD_IN_2,
-    OP_ROLE_PARAM_0,
-    OP_ROLE_PARAM_1,
-    OP_ROLE_GRAD_PARAM_0, /* this part's share of a parameter's gradient */
-    OP_ROLE_GRAD_PARAM_1,
-    OP_ROLE_STATE_0, /* BATCH_NORM: parameters that the op itself moves on */
+    OP_ROLE_PARAM_0,                                     /* OP_N_PARAM of them */
+    OP_ROLE_GRAD_PARAM_0 = OP_ROLE_PARAM_0 + OP_N_PARAM, /* likewise: this part's share of a parameter's gradient */
+    OP_ROLE_STATE_0 = OP_ROLE_GRAD_PARAM_0 + OP_N_PARAM, /* BATCH_NORM: parameters that the op itself moves on */
     OP_ROLE_STATE_1,
     OP_ROLE_EMBEDDING, /* param 0's columns of this part's rows */
     OP_ROLE_GRAD_EMBEDDING,
@@ -51,13 +49,13 @@ enum op_role {
 };
 
 /* Sets of roles, one bit each. */
-typedef uint32_t op_roles;
+typedef uint64_t op_roles;
 #define OP_ROLES(name) ((op_roles)1 << OP_ROLE_##name)
 #define OP_ROLES_IN (OP_ROLES(IN_0) | OP_ROLES(IN_1) | OP_ROLES(IN_2))
 #define OP_ROLES_SAVED (OP_ROLES(SAVED_0) | OP_ROLES(SAVED_1) | OP_ROLES(SAVED_2))
 #define OP_ROLES_GRAD_IN (OP_ROLES(GRAD_IN_0) | OP_ROLES(GRAD_IN_1) | OP_ROLES(GRAD_IN_2))
-#define OP_ROLES_PARAM (OP_ROLES(PARAM_0) | OP_ROLES(PARAM_1))
-#define OP_ROLES_GRAD_PARAM (OP_ROLES(GRAD_PARAM_0) | OP_ROLES(GRAD_PARAM_1))
+#define OP_ROLES_PARAM ((((op_roles)1 << OP_N_PARAM) - 1) << OP_ROLE_PARAM_0)
+#define OP_ROLES_GRAD_PARAM ((((op_roles)1 << OP_N_PARAM) - 1) << OP_ROLE_GRAD_PARAM_0)
 
 /* What a pass over a part's rows touches. Roles that an op does not have (no second input, a parameter that does not
  * train, an input that wants no gradient) fall away. In both sets: read and changed. */
@@ -101,7 +99,7 @@ struct op_call {
     struct random_key key;        /* seed, this op's number; stream DROPOUT, of aggregates EDGE */
     const struct device_now *now; /* the key's epoch */
     bool add[OP_N_IN];            /* dense backward: add to grad_in instead of overwriting it */
-    bool add_param;               /* likewise to grad_param, which ops before it have made a share of, or windows */
+    bool add_param[OP_N_PARAM];   /* likewise to grad_param, which ops before it have made a share of, or windows */
 
     union {
         void *array[OP_ROLE_N]; /* by enum op_role; or by name: */
@@ -115,7 +113,7 @@ struct op_call {
             float *grad_in[OP_N_IN];
             const float *param[OP_N_PARAM];
             float *grad_param[OP_N_PARAM]; /* NULL: not wanted */
-            float *state[OP_N_PARAM];
+            float *state[OP_N_STATE];
             const float *embeddings; /* csr->n_embedded × columns of out; NULL: none */
             float *grad_embeddings;
             double *statistics;

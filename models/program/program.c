@@ -115,11 +115,17 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
     return program->n_param++;
 }
 
+/* Parameters of all ops but tiles. */
+#define PARAM_FEW 2
+
 /* Append an op, and behind it a cast where one follows; its output is static when all inputs are and nothing is
  * learned or drawn, and needs a gradient when a parameter that trains lies in or behind it. */
 static int op_append(struct program *program, struct op op, int64_t width)
 {
     struct value out = {.width = width, .is_static = op.dropout == 0.0 && program->plain_width == 0};
+    for (int k = PARAM_FEW; k < OP_N_PARAM; k++) {
+        op.param[k] = -1;
+    }
     for (int k = 0; k < OP_N_IN; k++) {
         if (op.in[k] >= 0) {
             const struct value *in = &program->value[op.in[k]];

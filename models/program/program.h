@@ -20,7 +20,8 @@
 #define PROGRAM_NAME_BYTES 64
 #define PROGRAM_N_DIM 4
 #define OP_N_IN 3
-#define OP_N_PARAM 2
+#define OP_N_PARAM 16
+#define OP_N_STATE 2
 
 /* Kinds of op. The list with names, what backward keeps, and the functions is op_defs[] in models/ops/op.c. */
 enum op_kind {
@@ -67,7 +68,7 @@ struct op {
     int in[OP_N_IN];       /* values; -1 none */
     int out;               /* value */
     int param[OP_N_PARAM]; /* parameters; -1 none */
-    int state[OP_N_PARAM]; /* BATCH_NORM: parameters that do not train, moved on by the op itself */
+    int state[OP_N_STATE]; /* BATCH_NORM: parameters that do not train, moved on by the op itself */
     enum aggregate_kind aggregate;
     enum device_activation activation;
     double dropout; /* ACTIVATE; attention: of the coefficients; LABELS: share hidden */

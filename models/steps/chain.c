@@ -234,18 +234,24 @@ static float *sum_of(const struct chain *chain, const struct chain_part *part, i
     return (float *)(void *)sums + begin + at * part->rows.n_chunk + chunk * n;
 }
 
-/* The call's gradients of parameters become those of the chunk; *at: floats of the links before. */
-static bool sums_point(const struct task *task, const struct step *step, int64_t *at, struct op_call *call)
+/* The call's gradients of parameters become those of the chunk; *at: floats of the links before. Is one of them begun
+ * here? */
+static bool sums_point(const struct task *task, const struct step *step, bool begins, int64_t *at,
+                       struct op_call *call)
 {
     const struct chain *chain = task->chain;
     bool any = false;
     for (int k = 0; k < step->n_operand; k++) {
         const struct step_operand *o = &step->operand[k];
         int64_t n = sum_floats(chain->program, o);
+        if (n > 0) {
+            bool *add = &call->add_param[o->role - OP_ROLE_GRAD_PARAM_0];
+            *add = !begins || (task->part->rows.n_chunk == 1 && *add);
+            any = any || !*add;
+        }
         if (n > 0 && task->part->rows.n_chunk > 1) {
             call->array[o->role] = sum_of(chain, task->part, *at, n, task->chunk);
         }
-        any = any || n > 0;
         *at += sum_place(n);
     }
     return any;
@@ -353,11 +359,10 @@ static void window_run(const struct task *task, const struct window *w)
         const struct op_def *def = op_defs[on_part->op->kind];
         struct op_call call = *on_part;
         call.n = rows_within(w, on_part->n);
-        call.add_param = !w->begins || (task->part->rows.n_chunk == 1 && on_part->add_param);
-        bool sums = sums_point(task, step, &sum_at, &call);
+        bool begins = sums_point(task, step, w->begins, &sum_at, &call);
         rows_point(task, i, w, &call);
         stages_read(task, i, w, &call, n_row);
-        if (call.n > 0 || (sums && !call.add_param)) { /* sums over no rows are 0 */
+        if (call.n > 0 || begins) { /* sums over no rows are 0 */
             (step->backward ? def->backward : def->forward)(&call);
         }
         stages_write(task, i, w, &call, n_row);
@@ -403,9 +408,11 @@ static void sums_combine(void *context, int number, int slot)
         for (int k = 0; k < step->n_operand; k++) {
             int64_t n = sum_floats(chain->program, &step->operand[k]);
             if (n > 0) {
-                float *sum = sum_of(chain, part, at, n, 0), *grad = call.op.array[step->operand[k].role];
-                ops->chunks_add(chain->device, n, part->rows.n_chunk, sum, call.op.add_param ? sum : grad);
-                if (call.op.add_param) {
+                const enum op_role role = step->operand[k].role;
+                float *sum = sum_of(chain, part, at, n, 0), *grad = call.op.array[role];
+                const bool add = call.op.add_param[role - OP_ROLE_GRAD_PARAM_0];
+                ops->chunks_add(chain->device, n, part->rows.n_chunk, sum, add ? sum : grad);
+                if (add) {
                     ops->axpby(chain->device, n, 1.0F, NULL, grad, 1.0F, sum, grad);
                 }
             }

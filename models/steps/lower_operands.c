@@ -74,7 +74,7 @@ bool lowering_grad_in(const struct lowering *l, const struct step *step, int k, 
 static bool param_operand(const struct lowering *l, const struct op *op, enum op_role role, struct step_operand *out)
 {
     const struct program *program = l->program;
-    bool state = is_among(role, OP_ROLE_STATE_0, OP_N_PARAM), grad = is_among(role, OP_ROLE_GRAD_PARAM_0, OP_N_PARAM);
+    bool state = is_among(role, OP_ROLE_STATE_0, OP_N_STATE), grad = is_among(role, OP_ROLE_GRAD_PARAM_0, OP_N_PARAM);
     int param = state  ? op->state[role - OP_ROLE_STATE_0]
                 : grad ? op->param[role - OP_ROLE_GRAD_PARAM_0]
                        : op->param[role - OP_ROLE_PARAM_0];
@@ -137,7 +137,7 @@ static bool operand_find(const struct lowering *l, const struct step *step, enum
     if (is_among(role, OP_ROLE_GRAD_IN_0, OP_N_IN)) {
         return lowering_grad_in(l, step, (int)role - OP_ROLE_GRAD_IN_0, out);
     }
-    if (is_among(role, OP_ROLE_PARAM_0, 3 * OP_N_PARAM)) {
+    if (is_among(role, OP_ROLE_PARAM_0, 2 * OP_N_PARAM + OP_N_STATE)) {
         return param_operand(l, op, role, out);
     }
     switch (role) {

@@ -95,7 +95,7 @@ struct step_operand {
     bool running; /* read or written while the step runs on a part; of HALO: on its blocks */
 };
 
-#define STEP_N_OPERAND 32
+#define STEP_N_OPERAND 64
 
 struct step {
     enum step_kind kind;

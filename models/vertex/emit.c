@@ -335,6 +335,38 @@ static void append_weights(struct walk *w)
     }
 }
 
+/* Some ops overwrite the gradient of a weight, and add to no other op's share. Sparse rows become dense then. */
+static void check_shared(struct walk *w)
+{
+    const struct program *program = w->program;
+    for (int32_t i = 0; i < w->trace->n_weight; i++) {
+        int n_reader = 0, n_alone = 0;
+        bool sparse = false;
+        for (int k = 0; k < program->n_op; k++) {
+            const struct op *op = &program->op[k];
+            int n = 0;
+            for (int p = 0; p < OP_N_PARAM; p++) {
+                n += op->param[p] == w->param[i];
+            }
+            bool maps_sparse = op->kind == OP_KIND_LINEAR && program->value[op->in[0]].is_sparse;
+            bool alone = maps_sparse || op->kind == OP_KIND_AGGREGATE || op->kind == OP_KIND_BATCH_NORM;
+            n_reader += n;
+            n_alone += alone ? n : 0;
+            sparse = sparse || (maps_sparse && n > 0);
+        }
+        if (n_reader > 1 && sparse) {
+            w->to->needs_dense = true;
+            w->status = status_fail(STATUS_CONFIG, "the features are sparse");
+        } else if (n_reader > 1 && n_alone > 0 && w->trace->weight[i].trains) {
+            w->status = vertex_fail(
+                w->to->source, w->trace->weight[i].at,
+                "the weight \"%s\" of an attention, relations or batch_norm is used a second time: "
+                "expected another name there",
+                w->trace->weight[i].name);
+        }
+    }
+}
+
 enum status vertex_emit(struct vertex_emission *emission, int *out)
 {
     size_t n_op = (size_t)emission->trace->n_op, n_weight = (size_t)emission->trace->n_weight + 1;
@@ -358,6 +390,9 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
     }
     append_weights(&w);
     *out = walk_value(&w, emission->trace->out);
+    if (w.status == STATUS_OK) {
+        check_shared(&w);
+    }
     free(w.n_use);
     free(w.value);
     free(w.param);

@@ -96,7 +96,9 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
         if (o->role >= OP_ROLE_GRAD_IN_0 && o->role <= OP_ROLE_GRAD_IN_2) {
             call.add[o->role - OP_ROLE_GRAD_IN_0] = o->access == STEP_ACCESS_UPDATE;
         }
-        call.add_param = call.add_param || (o->array == STEP_ARRAY_GRAD_PARAMETER && o->access == STEP_ACCESS_UPDATE);
+        if (o->array == STEP_ARRAY_GRAD_PARAMETER) {
+            call.add_param[o->role - OP_ROLE_GRAD_PARAM_0] = o->access == STEP_ACCESS_UPDATE;
+        }
     }
     return call;
 }

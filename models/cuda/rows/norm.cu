@@ -131,8 +131,8 @@ extern "C" void cuda_layer_norm_backward(struct device *device, const struct dev
     const layer_norm_terms terms = {norm};
     double *partial = (double *)how->scratch; /* n_chunk × (weight f, bias f) */
     columns_launch<2>(device, n, f, terms, partial);
-    columns_finish(device, n_chunk, 2 * f, f, partial, how->add_param, how->grad_weight);
-    columns_finish(device, n_chunk, 2 * f, f, partial + f, how->add_param, how->grad_bias);
+    columns_finish(device, n_chunk, 2 * f, f, partial, how->add_weight, how->grad_weight);
+    columns_finish(device, n_chunk, 2 * f, f, partial + f, how->add_bias, how->grad_bias);
     if (n * f > 0) {
         LAUNCH(layer_norm_gradients, dim3(grid_of(n, NORM_WARPS * WARP)), dim3(NORM_WARPS * WARP),
                cuda_stream(device), norm);

@@ -33,7 +33,9 @@ def text_at_random(rng: random.Random) -> str:
         kind = rng.randrange(8 if depth > 0 else 2)
         n_name = n = n_name + 1
         if kind == 0:
-            return f'linear("w{n}", {rng.choice(rows)}, out, bias={rng.random() < 0.5})'
+            chosen, shares = rng.choice(rows), rng.random() < 0.4
+            name = ("shared.x" if chosen == "v.x" else "shared") if shares else f"w{n}"  # of columns of v.x, or as many as the output
+            return f'linear("{name}", {chosen}, out, bias={rng.random() < 0.5})'
         if kind == 1 and rng.random() < 0.2:
             return f'(v.x @ param("w{n}", v.x.width, out))'
         if kind == 1:
@@ -63,7 +65,7 @@ def text_at_random(rng: random.Random) -> str:
     terms = [row(2) for _ in range(rng.randint(1, 3))] + [f'linear("root", {rng.choice(rows)}, out)']
     rng.shuffle(terms)
     if rng.random() < 0.5:
-        terms.append('param("bias", out, init=uniform(1.0))')
+        terms.append(f'param("{rng.choice(["bias", "shared.bias", "shared.x.bias"])}", out, init=uniform(0.5))')
     loops = "self_loops = True\n" if rng.random() < 0.5 else ""
     return f"{loops}def layer(v, out):\n" + "\n".join([*lines, f"    return {' + '.join(terms)}"]) + "\n"
 
@@ -78,10 +80,29 @@ class AProgram(FolderCase):
         """The logits of a job, and those of the text in PyTorch with the job's weights."""
         model = {"program": program, "args": args or {}, "layers": n_layer, "norm": norm, "residual": norm == "layer"}
         run = self.train(self.path, "program", model=model, train={"epochs": 2, "lr": 0.02})
+        self.compare_gradients(model, program.text)
         x, edges, of_edge = trainerd.pyg_inputs(run, self.path)
         with torch.no_grad():
             expected = trainerd.pyg_model(run).double()(x.double(), edges, of_edge).numpy()
         np.testing.assert_allclose(run.logits(), expected, rtol=0, atol=2e-5 * max(1e-3, float(np.abs(expected).max())), err_msg=program.text)
+
+    def compare_gradients(self, model: dict[str, Any], text: str) -> None:
+        """One step of SGD, against the gradient of the text's loss in PyTorch."""
+        weights = []
+        for lr in (0.0, 1.0):
+            train = {"epochs": 1, "lr": lr, "optimizer": "sgd", "momentum": 0.0, "weight_decay": 0.0}
+            run = self.train(self.path, "program", model=model, train=train)
+            weights.append(run.weights("model.safetensors"))
+        module = trainerd.load_into_pyg(trainerd.pyg_model(run), run).double().train()
+        module.load_state_dict({name: torch.from_numpy(weights[0][name]) for name in module.state_dict() if name in weights[0]}, strict=False)
+        x, edges, of_edge = trainerd.pyg_inputs(run, self.path)
+        mask = self.data.train_mask
+        torch.nn.functional.cross_entropy(module(x.double(), edges, of_edge)[mask], self.data.y[mask]).backward()
+        gradients = {name: np.zeros(p.shape) if p.grad is None else p.grad.numpy() for name, p in module.named_parameters() if p.requires_grad}
+        most = max(float(np.abs(gradient).max()) for gradient in gradients.values())
+        for name, gradient in gradients.items():
+            step = weights[0][name].astype(float) - weights[1][name].astype(float)
+            np.testing.assert_allclose(step, gradient, rtol=0, atol=5e-5 * max(1e-3, most), err_msg=f"{name}\n{text}")
 
     def test_of_the_library_gives_the_logits_of_its_text(self) -> None:
         cases: list[tuple[str, dict[str, Any], int]] = [

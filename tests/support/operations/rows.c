@@ -76,7 +76,7 @@ static void layer_norm(struct operation_run *run, const int64_t *shape)
     how.scratch = operation_scratch(run, DEVICE_BYTES(ops, LAYER_NORM, n, f));
     ops->layer_norm_forward(run->device, n, f, x, weight, bias, mean_rstd, operation_floats(run, n * f));
     for (int add = 0; add < 2; add++) {
-        how.add = how.add_param = add;
+        how.add = how.add_weight = how.add_bias = add;
         how.grad_x = operation_floats(run, n * f);
         how.grad_weight = operation_floats(run, f);
         how.grad_bias = operation_floats(run, f);
