@@ -55,6 +55,8 @@ static inline void cpu_between(const struct cpu_device *device)
 #define X(op) DEVICE_OP_PROTOTYPE(cpu, op);
 DEVICE_OP_LIST(X)
 #undef X
+DEVICE_OP_PROTOTYPE(cpu, tile_rows);
+DEVICE_OP_PROTOTYPE(cpu, tile_edges);
 
 /* Below this many elements an operation stays on the calling thread: waking other threads costs more than it
  * saves. */
@@ -121,6 +123,7 @@ struct device_block cpu_block_transposed(const struct device_block *block, int64
 
 /* Partial sums of an attention's parameters, and of relation_dot, at most; rows of a chunk of a weight's gradient. */
 #define CPU_ATTENTION_PARTIALS 128
+#define CPU_TILE_PARTIALS 128
 #define CPU_RELATION_CHUNKS 32
 int64_t cpu_weight_chunk_rows(int64_t n);
 

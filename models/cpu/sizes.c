@@ -52,6 +52,8 @@ size_t cpu_bytes(enum device_bytes what, const int64_t *size)
         return (size_t)attention_sums(size) * sizeof(double);
     case DEVICE_BYTES_RELATION_DOT:
         return (size_t)(CPU_RELATION_CHUNKS * size[0] * size[1]) * sizeof(double);
+    case DEVICE_BYTES_TILE:
+        return (size_t)(size[1] * (size[2] != 0 ? CPU_TILE_PARTIALS : 1)) * sizeof(double);
     case DEVICE_BYTES_BLOCK_MADE:
         return cpu_block_made_bytes(size[0], size[1], size[2], (size_t)size[3]);
     case DEVICE_BYTES_LOSS:

@@ -260,6 +260,8 @@ size_t cuda_bytes(enum device_bytes what, const int64_t *size)
         return relation_dot_bytes(size[0] * size[1]);
     case DEVICE_BYTES_BLOCK_MADE:
         return block_made_bytes(size[0], size[1], size[2], (size_t)size[3]);
+    case DEVICE_BYTES_TILE: /* not supported */
+        return 0;
     case DEVICE_BYTES_LOSS:
         return loss_bytes(size[0]);
     }

@@ -56,6 +56,7 @@ enum device_bytes {
     DEVICE_BYTES_ATTENTION,    /* of attention_backward_query: n_row, score, n_head, n_column, n_edge_column */
     DEVICE_BYTES_RELATION_DOT, /* n_relation, n_base */
     DEVICE_BYTES_BLOCK_MADE,   /* of block_sample and block_transpose: n_row, n_col, n_edge, bytes of an edge */
+    DEVICE_BYTES_TILE,         /* of tile_rows and tile_edges: n_float, tile_n_grad, whether over edges */
     DEVICE_BYTES_LOSS          /* n */
 };
 #define DEVICE_BYTES(ops, what, ...) ((ops)->bytes(DEVICE_BYTES_##what, (const int64_t[]){__VA_ARGS__}))
@@ -272,6 +273,13 @@ struct device_ops {
      * n_head */
     void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, bool backward,
                       const float *from, bool add, float *to);
+
+    /* --- tile programs (models/tile/tile.h). Both NULL: not supported --- */
+    /* of nodes: results of n rows */
+    void (*tile_rows)(struct device *device, int64_t n, const struct device_tile *how);
+    /* of edges. A row's results are those of its edges one after another, whatever they are computed with; weights'
+     * gradients are added up in double over fixed chunks of rows */
+    void (*tile_edges)(struct device *device, const struct device_tile_edges *how);
 
     /* --- sums by relation, of blocks with types; a row's edges of one type are added up first, in the block's order
      * --- */

@@ -6,6 +6,7 @@
 #ifndef MODELS_DEVICE_ARGS_H
 #define MODELS_DEVICE_ARGS_H
 
+#include "models/tile/tile.h"
 #include "protocol/base/random.h"
 #include "protocol/wire/embedded.h"
 
@@ -345,6 +346,40 @@ struct device_norm_backward {
     bool add_weight, add_bias; /* layer norm: to grad_weight, to grad_bias */
     float *grad_x, *grad_weight, *grad_bias;
     void *scratch; /* DEVICE_BYTES_LAYER_NORM, DEVICE_BYTES_BATCH_NORM */
+};
+
+/* A tile program over rows of nodes, or over edges. What is not read or wanted is NULL. */
+struct device_tile {
+    const struct tile *tile;
+    const float *rows[TILE_ROWS_N]; /* of tile.width */
+    const float *param[TILE_N_PARAM];
+    float *to[TILE_TARGET_N]; /* rows of tile.target */
+    bool add[TILE_TARGET_N];  /* to what is there, else it is overwritten; of edges: not OUT */
+    float *grad_param[TILE_N_PARAM];
+    bool add_param[TILE_N_PARAM];
+    void *scratch; /* DEVICE_BYTES_TILE */
+    bool drops; /* dropout is on. Element i of draw d is dropped as attention's coefficients are, of "head" d + i */
+    struct random_key key;
+    const struct device_now *now; /* as device_activate */
+    const uint32_t *row_node;     /* dataset ids of own rows */
+};
+
+/* The same over one block's edges, of each row in its order. IN_0 and SCALE_0 are of the source, IN_2, SCALE_2, GRAD
+ * and SAVED of the destination. The block's rows are destinations, or with rows_are_sources sources; `rows` of the
+ * other end are those of its columns. */
+struct device_tile_edges {
+    struct device_tile of;
+    const struct device_block *block;
+    bool rows_are_sources;
+    bool with_self; /* with `begin`: each row's edge to itself comes first, with weight 1 and no feature; rows of the
+                     * other end are then in self_rows */
+    const float *self_rows[TILE_ROWS_N];
+    const uint32_t *col_node;
+    bool begin;       /* the block lists every row, and begins its results */
+    int64_t n_finish; /* after the last block: own rows, whose results are finished; else 0 */
+    float factor;     /* of results that are sums, and its logarithm: of values whose exponentials are added */
+    float shift;
+    float *saved; /* rows of tile.saved, with OUT */
 };
 
 struct device_step {

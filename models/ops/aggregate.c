@@ -16,12 +16,20 @@ const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
     [AGGREGATE_KIND_RELATION] = &aggregate_relation,
     [AGGREGATE_KIND_RELATION_ROWS] = &aggregate_relation_rows,
     [AGGREGATE_KIND_RELATION_ROWS_MIXED] = &aggregate_relation_rows_mixed,
+    [AGGREGATE_KIND_EDGES] = &aggregate_edges,
+    [AGGREGATE_KIND_EDGES_MEAN] = &aggregate_edges_mean,
+    [AGGREGATE_KIND_EDGES_NORM] = &aggregate_edges_norm,
 };
 
 /* Is there a codec among these? */
 static bool codes(uint32_t codecs)
 {
     return (codecs & ~(1U << DEVICE_CODEC_FP32)) != 0;
+}
+
+bool aggregate_scales_alike(const struct aggregate_def *a, const struct aggregate_def *b)
+{
+    return a->scale == b->scale && a->scale_counts == b->scale_counts;
 }
 
 bool program_is_lossy(const struct program *program)
@@ -137,7 +145,8 @@ static enum device_codec role_codec(const struct program *program, const struct 
                                     enum device_codec codec)
 {
     int64_t width = role_width(program, op, role), n_bytes = row_bytes(program, op, role);
-    bool is_row = role == OP_ROLE_GRAD_OUT || width == program->value[op->in[0]].width;
+    bool saved = role >= OP_ROLE_SAVED_0 && role < OP_ROLE_SAVED_0 + OP_N_SAVED; /* node ids, sums */
+    bool is_row = role == OP_ROLE_GRAD_OUT || (!saved && width == program->value[op->in[0]].width);
     return is_row && codec_row_bytes(codec, width) < n_bytes ? codec : DEVICE_CODEC_FP32;
 }
 

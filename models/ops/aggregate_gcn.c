@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-static float scale(double degree, bool self)
+float aggregate_gcn_scale(double degree, bool self)
 {
     double d = degree + self;
     return (float)(d > 0.0 ? 1.0 / sqrt(d) : 0.0);
@@ -34,5 +34,5 @@ const struct aggregate_def aggregate_gcn = {
     .title = "GCN propagation",
     .is_linear = true,
     .scales_sources = true,
-    .scale = scale,
+    .scale = aggregate_gcn_scale,
     AGGREGATE_LINEAR_PASSES(propagate, propagate, propagate_return, propagate_pack)};

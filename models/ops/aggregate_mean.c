@@ -3,7 +3,7 @@
  */
 #include "models/ops/ops.h"
 
-static float scale(double degree, bool self)
+float aggregate_mean_scale(double degree, bool self)
 {
     double d = degree + self;
     return (float)(d > 1.0 ? 1.0 / d : 1.0);
@@ -36,6 +36,6 @@ const struct aggregate_def aggregate_mean = {
     .name = "mean",
     .title = "mean of neighbours",
     .is_linear = true,
-    .scale = scale,
+    .scale = aggregate_mean_scale,
     .scale_counts = true,
     AGGREGATE_LINEAR_PASSES(forward, backward, backward_return, backward_pack)};

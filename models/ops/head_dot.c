@@ -1,4 +1,4 @@
-/* out[r, h] = ⟨x[r, h], w[h]⟩: one number per head, part of GAT's scores. */
+/* out[r, h] = ⟨x[r, h], w[h]⟩: one number per head, part of GAT's scores. And the mean over heads. */
 #include "models/ops/ops.h"
 
 static int64_t width(const struct program *program, const struct op *op)
@@ -51,3 +51,20 @@ const struct op_def op_head_dot = {
     .forward = forward,
     .backward = backward,
 };
+
+/* y_rc = (1/H) Σ_h x_rhc */
+static void mean_forward(const struct op_call *call)
+{
+    call->device->ops->head_mean(call->device, call->n, call->op->n_head, call->program->value[call->op->out].width,
+                                 false, call->in[0], false, call->out);
+}
+
+/* dx_rhc = dy_rc / H */
+static void mean_backward(const struct op_call *call)
+{
+    call->device->ops->head_mean(call->device, call->n, call->op->n_head, call->program->value[call->op->out].width,
+                                 true, call->grad_out, call->add[0], call->grad_in[0]);
+}
+
+const struct op_def op_head_mean = {
+    .name = "head_mean", .title = "mean of heads", .forward = mean_forward, .backward = mean_backward};

@@ -20,6 +20,7 @@ extern const struct op_def op_row_scale;
 extern const struct op_def op_head_dot;
 extern const struct op_def op_head_widen, op_head_narrow;
 extern const struct op_def op_head_mean;
+extern const struct op_def op_rows;
 
 extern const struct aggregate_def aggregate_sum;
 extern const struct aggregate_def aggregate_mean;
@@ -33,6 +34,11 @@ extern const struct aggregate_def aggregate_cosine;
 extern const struct aggregate_def aggregate_relation;
 extern const struct aggregate_def aggregate_relation_rows;
 extern const struct aggregate_def aggregate_relation_rows_mixed;
+extern const struct aggregate_def aggregate_edges, aggregate_edges_mean, aggregate_edges_norm;
+
+/* The scales of a mean, and of GCN. */
+float aggregate_mean_scale(double degree, bool self);
+float aggregate_gcn_scale(double degree, bool self);
 
 /* RETURN of a sum: gradients from other parts are added; on the diagonal `own` computes them from own rows' edges, as
  * in OUT. */

@@ -267,6 +267,9 @@ struct aggregate_def {
 /* By enum aggregate_kind. */
 extern const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N];
 
+/* Have rows the same scales in both? A trainer keeps one set of them. */
+bool aggregate_scales_alike(const struct aggregate_def *a, const struct aggregate_def *b);
+
 /* Do payloads change what they hold, so that rows of a process's own parts have to be packed, too? */
 bool program_is_lossy(const struct program *program);
 

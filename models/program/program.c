@@ -43,6 +43,10 @@ void program_release(struct program *program)
     free(program->op);
     free(program->value);
     free(program->param);
+    for (int i = 0; i < program->n_tile; i++) {
+        tile_release(&program->tile[i]);
+    }
+    free(program->tile);
     free((void *)(uintptr_t)program->embedded.run);
     *program = (struct program){0};
 }
@@ -115,7 +119,13 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
     return program->n_param++;
 }
 
-/* Parameters of all ops but tiles. */
+static bool op_has_tiles(const struct op *op)
+{
+    bool edges = op->kind == OP_KIND_AGGREGATE && op->aggregate >= AGGREGATE_KIND_EDGES;
+    return op->kind == OP_KIND_ROWS || edges;
+}
+
+/* Parameters of all ops but these. */
 #define PARAM_FEW 2
 
 /* Append an op, and behind it a cast where one follows; its output is static when all inputs are and nothing is
@@ -123,7 +133,7 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
 static int op_append(struct program *program, struct op op, int64_t width)
 {
     struct value out = {.width = width, .is_static = op.dropout == 0.0 && program->plain_width == 0};
-    for (int k = PARAM_FEW; k < OP_N_PARAM; k++) {
+    for (int k = PARAM_FEW; k < OP_N_PARAM && !op_has_tiles(&op); k++) {
         op.param[k] = -1;
     }
     for (int k = 0; k < OP_N_IN; k++) {
@@ -330,6 +340,19 @@ int program_attention(struct program *program, const struct op *op)
     struct op attention = *op;
     attention.kind = OP_KIND_AGGREGATE;
     return op_append(program, attention, out);
+}
+
+int program_tiles(struct program *program, const struct op *op, const struct tile tile[3], int64_t width)
+{
+    struct op with = *op;
+    const int n = op->kind == OP_KIND_ROWS ? 2 : 3;
+    with.tile = program->n_tile;
+    for (int i = 0; i < n; i++) {
+        ASSERT(tile_check(&tile[i]));
+        program->tile = memory_list_grow(program->tile, program->n_tile, sizeof *program->tile);
+        program->tile[program->n_tile++] = tile[i];
+    }
+    return op_append(program, with, width);
 }
 
 int program_relation(struct program *program, int in, int weight, int comp)

@@ -8,6 +8,7 @@
 #define MODELS_PROGRAM_H
 
 #include "models/device/device.h"
+#include "models/tile/tile.h"
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
 #include "protocol/wire/embedded.h"
@@ -20,7 +21,7 @@
 #define PROGRAM_NAME_BYTES 64
 #define PROGRAM_N_DIM 4
 #define OP_N_IN 3
-#define OP_N_PARAM 16
+#define OP_N_PARAM TILE_N_PARAM
 #define OP_N_STATE 2
 
 /* Kinds of op. The list with names, what backward keeps, and the functions is op_defs[] in models/ops/op.c. */
@@ -41,6 +42,7 @@ enum op_kind {
     OP_KIND_HEAD_MEAN,    /* out = mean over in0's heads */
     OP_KIND_HEAD_WIDEN,   /* out[h] = in0's head h | wᵀ in0[h]    params: w, heads' rows one below the other */
     OP_KIND_HEAD_NARROW,  /* out[h] = a + w b, in0's head h = a | b    params: w, as of HEAD_WIDEN */
+    OP_KIND_ROWS,         /* a tile program (models/tile/tile.h) of each row of the inputs */
     OP_KIND_AGGREGATE,    /* out = an aggregate of in0 over in-neighbours */
     OP_KIND_N
 };
@@ -60,6 +62,11 @@ enum aggregate_kind {
     AGGREGATE_KIND_RELATION,      /* typed edges; params: weight (relations or bases × in × out), comp or -1 */
     AGGREGATE_KIND_RELATION_ROWS, /* typed edges; in: a row of each relation's columns side by side */
     AGGREGATE_KIND_RELATION_ROWS_MIXED, /* likewise of each base's; params: comp */
+    /* a tile program of each edge, summed or otherwise reduced.  in: the source's row, none, the destination's row or
+     * none. _MEAN divides by the number of in-edges, _NORM has the scales of GCN */
+    AGGREGATE_KIND_EDGES,
+    AGGREGATE_KIND_EDGES_MEAN,
+    AGGREGATE_KIND_EDGES_NORM,
     AGGREGATE_KIND_N
 };
 
@@ -74,6 +81,7 @@ struct op {
     double dropout; /* ACTIVATE; attention: of the coefficients; LABELS: share hidden */
     float a, b;     /* ADD; attention: a is leaky's slope (GAT, GATV2) or the scale of the product (DOT) */
     int64_t n_head; /* HEAD_DOT, HEAD_MEAN, attention */
+    int tile;       /* ROWS: program.tile of forward, the next of backward; EDGES: then of sources; else 0 */
     bool by_column; /* LINEAR: the weight is stored in × out */
     bool is_static; /* depends only on input features: done once, before epoch 0 */
 };
@@ -112,6 +120,8 @@ struct program {
     struct op *op;
     struct value *value; /* value 0: the input features */
     struct parameter *param;
+    int n_tile;
+    struct tile *tile;   /* owned: programs of ROWS and EDGES */
     int labels;          /* the op of kind LABELS; -1: the loss is over all training rows */
     int logits;          /* the output value, n_class wide */
     int kept;            /* a layer's output that is read after an evaluation (output.embeddings); -1: none */
@@ -201,6 +211,11 @@ int program_head_widen(struct program *program, int in, int weight, int64_t n_he
 int program_head_narrow(struct program *program, int in, int weight, int64_t n_head);
 /* Attention over in-neighbours: `op` has the inputs, parameters, n_head, a and dropout of the kind. */
 int program_attention(struct program *program, const struct op *op);
+
+/* Append an op of kind ROWS, or AGGREGATE of one of the kinds EDGES, with its inputs, parameters and dropout, and the
+ * tile programs that it takes over: forward, backward (of edges: for destinations and weights), and of edges for
+ * sources. */
+int program_tiles(struct program *program, const struct op *op, const struct tile tile[3], int64_t width);
 
 /* Mean over each relation's in-neighbours times its weight, summed: weight relations × width × columns, or with comp
  * (relations × bases, else -1) bases × width × columns; or relations × blocks × width / blocks × columns / blocks. */

@@ -150,6 +150,8 @@ size_t reference_bytes(enum device_bytes what, const int64_t *size)
                                               : 0);
     case DEVICE_BYTES_RELATION_DOT:
         return (size_t)(size[0] * size[1]) * sizeof(double);
+    case DEVICE_BYTES_TILE:
+        return (size_t)(size[0] + size[1]) * sizeof(double);
     case DEVICE_BYTES_BLOCK_MADE:
         return (size_t)(size[0] + 1) * sizeof(int64_t) + (size_t)(size[2] * size[3]);
     default:

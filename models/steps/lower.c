@@ -156,6 +156,15 @@ static void forward_lower(struct lowering *l, bool is_static, bool evaluates)
     }
 }
 
+static void params_written(struct lowering *l, const struct op *op)
+{
+    for (int k = 0; k < OP_N_PARAM; k++) {
+        if (op->param[k] >= 0) {
+            l->param_written[op->param[k]] = true;
+        }
+    }
+}
+
 static void dense_backward_lower(struct lowering *l, int i)
 {
     const struct op_def *def = op_defs[l->program->op[i].kind];
@@ -169,12 +178,7 @@ static void dense_backward_lower(struct lowering *l, int i)
     op_roles saved = op_backward_reads(l->program, &l->program->op[i]);
     lowering_roles(l, &step, saved & OP_ROLES(OUT), 0);
     lowering_roles(l, &step, (saved & OP_ROLES_IN) | reads, writes);
-    for (int k = 0; k < OP_N_PARAM; k++) {
-        int param = l->program->op[i].param[k];
-        if (param >= 0) {
-            l->param_written[param] = true;
-        }
-    }
+    params_written(l, &l->program->op[i]);
     step_append(l->list, &step);
 }
 
@@ -182,6 +186,9 @@ static void dense_backward_lower(struct lowering *l, int i)
 static bool is_wanted(const struct program *program, const struct op *op, const struct halo_pass *pass)
 {
     bool key = op->in[1] >= 0 && program->value[op->in[1]].needs_grad;
+    if (op->aggregate >= AGGREGATE_KIND_EDGES) {
+        return program->tile[op->tile + (pass->direction == HALO_DIRECTION_IN ? 1 : 2)].n_result > 0;
+    }
     return pass->direction != HALO_DIRECTION_RETURN || program->value[op->in[0]].needs_grad || key;
 }
 
@@ -203,6 +210,7 @@ static void aggregate_backward_lower(struct lowering *l, int i)
             halo_lower(l, i, 1 + k, &backward[k]);
         }
     }
+    params_written(l, op);
     struct step join = {.kind = STEP_KIND_JOIN, .op = i, .backward = true};
     for (int k = 0; k < OP_N_IN; k++) {
         struct step_operand fresh = {.role = OP_ROLE_GRAD_IN_0 + k, .running = true};

@@ -70,6 +70,12 @@ bool lowering_grad_in(const struct lowering *l, const struct step *step, int k, 
     return true;
 }
 
+/* Aggregates overwrite, but for tile programs. */
+static bool op_adds_params(const struct op *op)
+{
+    return op->kind != OP_KIND_AGGREGATE || op->aggregate >= AGGREGATE_KIND_EDGES;
+}
+
 /* A gradient with a share of another op is updated: dense ops may share a parameter. */
 static bool param_operand(const struct lowering *l, const struct op *op, enum op_role role, struct step_operand *out)
 {
@@ -83,7 +89,7 @@ static bool param_operand(const struct lowering *l, const struct op *op, enum op
     }
     out->array = grad ? STEP_ARRAY_GRAD_PARAMETER : STEP_ARRAY_PARAMETER;
     out->index = param;
-    if (grad && out->access == STEP_ACCESS_WRITE && op->kind != OP_KIND_AGGREGATE && l->param_written[param]) {
+    if (grad && out->access == STEP_ACCESS_WRITE && op_adds_params(op) && l->param_written[param]) {
         out->access = STEP_ACCESS_UPDATE;
     }
     return true;

@@ -30,30 +30,20 @@ int walk_weight(const struct walk *w, int32_t op)
     return op >= 0 ? w->param[walk_at(w, op)->weight] : -1;
 }
 
-/* A reduction of edges that have weights is a sum or mean of their products: ops multiply by them wherever there are
- * weights. And all aggregates with scales share one set of them. */
-static void check_reduction(struct walk *w, int32_t op)
+/* Ops multiply by edges' weights wherever there are some, and take their features only in attention: reductions that
+ * do otherwise are tile programs. */
+static bool reduction_fits(const struct walk *w, int32_t op)
 {
     struct match_sum sum;
     bool weighs = match_sum(w->trace, op, &sum) && sum.factor != MATCH_FACTOR_NONE;
-    if (w->to->is_weighted && !weighs) {
-        walk_refuse(
-            w, op,
-            "the edges have weights, and this reduction has no e.weight or e.norm: expected all to have one, or "
-            "dataset.edge_weights = \"no\"");
-    }
     struct match_attention attention;
     bool reads = match_attention(w->trace, op, &attention) && attention.edge >= 0;
-    if (w->program->n_edge_feature > 0 && !reads) {
-        walk_refuse(
-            w, op,
-            "the edges have features, and this reduction reads none: expected all to be attention with e.feature, or "
-            "dataset.edge_features = \"no\"");
-    }
+    bool relates = walk_at(w, op)->relation >= 0;
+    return relates || ((weighs || !w->to->is_weighted) && (reads || w->program->n_edge_feature == 0));
 }
 
 /* Ops take rows that are equally wide, and biases: nothing is repeated over heads or columns. */
-static void check_shapes(struct walk *w, int32_t op)
+static bool shapes_fit(const struct walk *w, int32_t op)
 {
     const struct vertex_op *of = walk_at(w, op);
     bool plain = of->kind == VERTEX_OP_CONCAT || of->kind == VERTEX_OP_NORMALIZE;
@@ -71,12 +61,7 @@ static void check_shapes(struct walk *w, int32_t op)
         }
         fits = n[0] == n[1];
     }
-    if (!fits) {
-        walk_refuse(
-            w, op,
-            "no op of trainerd repeats rows over heads or columns yet, or joins those of heads: expected equal "
-            "columns without heads");
-    }
+    return fits;
 }
 
 /* --- attention, maxima, relations --- */
@@ -122,6 +107,9 @@ static int emit_reduction(struct walk *w, int32_t op)
 {
     struct match_attention attention;
     const struct vertex_op *of = walk_at(w, op);
+    if (w->by_tile[op]) {
+        return walk_edges(w, op);
+    }
     if (match_attention(w->trace, op, &attention)) {
         return emit_attention(w, &attention);
     }
@@ -129,11 +117,7 @@ static int emit_reduction(struct walk *w, int32_t op)
         int x = walk_value(w, walk_at(w, of->in[0])->in[0]);
         return walk_aggregate(w, walk_dense(w, x), AGGREGATE_KIND_MAX);
     }
-    return walk_refuse(
-        w, op,
-        "no op of trainerd reduces edges like this yet; there are sums and means of e.src.NAME, of "
-        "e.weight and e.norm times it, its maximum, and the attentions of GAT, GATv2, the transformer and "
-        "AGNN");
+    return walk_edges(w, op);
 }
 
 /* --- one operation --- */
@@ -159,10 +143,7 @@ static int emit_activation(struct walk *w, int32_t op)
         }
     }
     if (activation == DEVICE_ACTIVATION_NONE && inner == op) {
-        return walk_refuse(
-            w, op,
-            "no op of trainerd computes this of rows yet; there are relu, elu, gelu, and leaky_relu with "
-            "slope 0.01");
+        return walk_rows(w, op);
     }
     int x = walk_value(w, activation != DEVICE_ACTIVATION_NONE ? walk_at(w, inner)->in[0] : inner);
     x = activation != DEVICE_ACTIVATION_NONE ? walk_dense(w, x) : x;
@@ -175,8 +156,7 @@ static int emit_dot(struct walk *w, int32_t op)
     int32_t a = walk_at(w, op)->in[0], b = walk_at(w, op)->in[1], row = walk_is(w, a, VERTEX_OP_PARAMETER) ? b : a;
     int32_t weight = row == a ? b : a;
     if (!walk_is(w, weight, VERTEX_OP_PARAMETER)) {
-        return walk_refuse(w, op,
-                           "no op of trainerd computes this dot of nodes yet; there is that of rows and a weight");
+        return walk_rows(w, op);
     }
     int x = walk_dense(w, walk_value(w, row));
     return walk_goes_on(w) ? program_head_dot(w->program, x, walk_weight(w, weight)) : 0;
@@ -253,6 +233,9 @@ struct open_value walk_open(struct walk *w, int32_t op, int bias)
     if (w->status != STATUS_OK) {
         return (struct open_value){0, -1};
     }
+    if (w->by_tile[op] && of->kind < VERTEX_OP_SUM) {
+        return (struct open_value){walk_rows(w, op), -1};
+    }
     switch (of->kind) {
     case VERTEX_OP_INPUT:
         return (struct open_value){w->to->x, -1};
@@ -266,18 +249,17 @@ struct open_value walk_open(struct walk *w, int32_t op, int bias)
             of->shape.n_dim == 1) {
             return walk_linear(w, op, bias);
         }
-        return (struct open_value){walk_refuse(w, op, "no op of trainerd computes this product yet"), -1};
+        return (struct open_value){
+            of->shape.n_dim > 1 ? walk_rows(w, op)
+                                : walk_refuse(w, op, "a product with what is no weight itself is not computed yet"),
+            -1};
     case VERTEX_OP_ADD:
     case VERTEX_OP_SUBTRACT:
         return walk_add(w, op);
     case VERTEX_OP_MULTIPLY:
     case VERTEX_OP_DIVIDE:
         if (!walk_is_multiple(w, op)) {
-            return (struct open_value){
-                walk_refuse(w, op,
-                            "no op of trainerd multiplies rows by rows yet; there are factors that are known before "
-                            "training"),
-                -1};
+            return (struct open_value){walk_rows(w, op), -1};
         }
         return walk_add(w, op);
     default:
@@ -349,7 +331,8 @@ static void check_shared(struct walk *w)
                 n += op->param[p] == w->param[i];
             }
             bool maps_sparse = op->kind == OP_KIND_LINEAR && program->value[op->in[0]].is_sparse;
-            bool alone = maps_sparse || op->kind == OP_KIND_AGGREGATE || op->kind == OP_KIND_BATCH_NORM;
+            bool attends = op->kind == OP_KIND_AGGREGATE && op->aggregate < AGGREGATE_KIND_EDGES;
+            bool alone = maps_sparse || attends || op->kind == OP_KIND_BATCH_NORM;
             n_reader += n;
             n_alone += alone ? n : 0;
             sparse = sparse || (maps_sparse && n > 0);
@@ -375,18 +358,15 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
                      .program = emission->program,
                      .n_use = memory_alloc(n_op, sizeof *w.n_use),
                      .value = memory_alloc(n_op, sizeof *w.value),
-                     .param = memory_alloc(n_weight, sizeof *w.param)};
+                     .param = memory_alloc(n_weight, sizeof *w.param),
+                     .by_tile = memory_alloc(n_op, sizeof *w.by_tile)};
     for (size_t i = 0; i < n_op; i++) {
         w.value[i] = -1;
     }
     emission->needs_dense = false;
     count_uses(&w);
     for (int32_t i = 0; i < emission->trace->n_op; i++) {
-        if (w.n_use[i] > 0 && emission->trace->op[i].kind >= VERTEX_OP_SUM) {
-            check_reduction(&w, i);
-        } else if (w.n_use[i] > 0) {
-            check_shapes(&w, i);
-        }
+        w.by_tile[i] = emission->trace->op[i].kind >= VERTEX_OP_SUM ? !reduction_fits(&w, i) : !shapes_fit(&w, i);
     }
     append_weights(&w);
     *out = walk_value(&w, emission->trace->out);
@@ -396,5 +376,6 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
     free(w.n_use);
     free(w.value);
     free(w.param);
+    free(w.by_tile);
     return w.status;
 }

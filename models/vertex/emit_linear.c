@@ -16,8 +16,8 @@ int walk_aggregate(struct walk *w, int x, enum aggregate_kind kind)
     const struct aggregate_def *def = aggregate_defs[kind];
     for (int i = 0; i < w->program->n_op && def->scale != NULL; i++) {
         const struct op *op = &w->program->op[i];
-        if (op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->scale != NULL && op->aggregate != kind &&
-            w->status == STATUS_OK) {
+        if (op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->scale != NULL &&
+            !aggregate_scales_alike(aggregate_defs[op->aggregate], def) && w->status == STATUS_OK) {
             w->status = status_fail(
                 STATUS_CONFIG,
                 "%s: sums of e.norm and means stand in one program, whose aggregates share one set of "
@@ -44,7 +44,7 @@ bool walk_is_sum(const struct walk *w, int32_t op, struct match_sum *out)
         *out = (struct match_sum){walk_at(w, of->in[0])->in[0], MATCH_FACTOR_NONE, AGGREGATE_KIND_SUM};
         return true;
     }
-    return match_sum(w->trace, op, out);
+    return !w->by_tile[op] && match_sum(w->trace, op, out);
 }
 
 /* A linear aggregate that may swap with a linear map: the outermost of its sums, or one that nothing else reads. */

@@ -44,7 +44,7 @@ static bool is_inner(const struct walk *w, int32_t op, bool is_root)
     int32_t eps, x;
     enum aggregate_kind kind;
     return (walk_is(w, op, VERTEX_OP_ADD) || walk_is(w, op, VERTEX_OP_SUBTRACT)) && (is_root || w->n_use[op] == 1) &&
-           !walk_match_gin(w, op, &eps, &x, &kind);
+           !w->by_tile[op] && !walk_match_gin(w, op, &eps, &x, &kind);
 }
 
 static int n_term_of(const struct walk *w, int32_t op, bool is_root)
@@ -112,7 +112,7 @@ static int bias_wait(struct walk *w, int value, int waits, int *bias)
     return value;
 }
 
-static struct open_value emit_terms(struct walk *w, int32_t op, const struct terms *terms)
+static struct open_value emit_terms(struct walk *w, const struct terms *terms)
 {
     struct match_relation relation = {0};
     int value = -1, t = 0, b = 0, waits = -1;
@@ -139,9 +139,6 @@ static struct open_value emit_terms(struct walk *w, int32_t op, const struct ter
         value = value >= 0 ? add(w, factor, value, terms->term[t].factor, term.value) : term.value;
         factor = value == term.value ? terms->term[t].factor : 1.0;
     }
-    if (w->status == STATUS_OK && (value < 0 || factor != 1.0)) {
-        walk_refuse(w, op, "no op of trainerd multiplies rows by a number alone yet; expected a sum of two");
-    }
     for (; b < terms->n_bias && w->status == STATUS_OK; b++) {
         value = bias_wait(w, value, walk_weight(w, terms->bias[b]), &waits);
     }
@@ -160,7 +157,11 @@ struct open_value walk_add(struct walk *w, int32_t op)
     size_t n = (size_t)n_term_of(w, op, true);
     struct terms terms = {.term = memory_alloc(n, sizeof *terms.term), .bias = memory_alloc(n, sizeof *terms.bias)};
     terms_add(w, op, 1.0, true, &terms);
-    struct open_value out = emit_terms(w, op, &terms);
+    bool by_tile = terms.n == 0 || (terms.n == 1 && terms.term[0].factor != 1.0);
+    for (int k = 0; k < terms.n; k++) { /* multiples of weights */
+        by_tile = by_tile || walk_at(w, terms.term[k].op)->place == VERTEX_PLACE_WEIGHT;
+    }
+    struct open_value out = by_tile ? (struct open_value){walk_rows(w, op), -1} : emit_terms(w, &terms);
     free(terms.term);
     free(terms.bias);
     return out;

@@ -13,6 +13,7 @@ struct walk {
     int32_t *n_use;     /* by operation, of those that the result reads */
     int *value;         /* by operation; -1: not appended yet */
     int *param;         /* by weight */
+    bool *by_tile;      /* by operation: no op but a tile program computes it */
 };
 
 /* A value, and a bias that is still to be added to it; -1: nothing is. */
@@ -55,6 +56,11 @@ bool walk_takes_bias(const struct walk *w, int32_t op);
 bool walk_match_gin(const struct walk *w, int32_t op, int32_t *eps_out, int32_t *x_out,
                     enum aggregate_kind *kind_out);
 int walk_eps_add(struct walk *w, int eps, int x, int sum);
+
+/* emit_tile.c: operations of nodes that no op computes, as one op of rows with what it alone reads; and reductions of
+ * edges */
+int walk_rows(struct walk *w, int32_t op);
+int walk_edges(struct walk *w, int32_t op);
 
 /* emit_terms.c: sums of rows, and multiples */
 struct open_value walk_add(struct walk *w, int32_t op);

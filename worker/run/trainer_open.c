@@ -36,6 +36,12 @@ static enum status program_open(struct trainer *t)
     if (status == STATUS_OK && t->setup.program == NULL) {
         status = program_build(t->setup.job, &input, &t->program);
     }
+    if (status == STATUS_OK && t->program.n_tile > 0 && t->ops->tile_rows == NULL) {
+        status = status_fail(
+            STATUS_CONFIG,
+            "the program computes rows or edges as no op of workers.device = \"%s\" does yet: expected \"cpu\"",
+            t->ops->name);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -82,8 +88,10 @@ static enum status part_setup_fill(struct trainer *t)
             continue;
         }
         const struct aggregate_def *def = aggregate_defs[op->aggregate];
-        ASSERT(def->scale == NULL || t->own.setup.scaled == NULL || t->own.setup.scaled == def);
-        t->own.setup.scaled = def->scale != NULL ? def : t->own.setup.scaled;
+        const struct aggregate_def *scaled = t->own.setup.scaled;
+        bool alike = def->scale == NULL || scaled == NULL || aggregate_scales_alike(scaled, def);
+        ASSERT(alike);
+        t->own.setup.scaled = def->scale != NULL ? def : scaled;
         bool returns = aggregate_returns(&t->program, op->aggregate);
         t->own.setup.in_place = t->own.setup.in_place || !returns;
     }

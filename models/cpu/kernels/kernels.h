@@ -123,6 +123,27 @@ struct cpu_attention_begin {
     float *grad_query;
 };
 
+/* Rows of a tile program that are worked on together at most, and floats of their registers. */
+#define CPU_TILE_RUN 32
+#define CPU_TILE_FLOATS 16384
+
+/* A tile program on n nodes or edges at a time. */
+struct cpu_tile {
+    const struct device_tile *how;
+    struct random_key key;
+    int64_t n;
+    const float *rows[TILE_ROWS_N][CPU_TILE_RUN];
+    uint32_t source[CPU_TILE_RUN], target[CPU_TILE_RUN]; /* node ids */
+    float *registers;                                    /* tile.n_float of each */
+};
+
+/* How so many results of a row's edges are added. */
+struct cpu_tile_result {
+    const struct tile_result *of;
+    float factor, shift;
+    float *out, *saved; /* of the row: the result's first */
+};
+
 /* Dropout of stored values. */
 struct cpu_drop {
     struct random_key key;
@@ -150,6 +171,11 @@ struct cpu_kernels {
                               const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
     /* sum[c] += Σ_r x[r, c], row after row */
     void (*column_sum)(int64_t n, int64_t f, const float *x, double *sum);
+    /* All instructions, and what a result adds to a row, to a weight's gradient, or sets of each row's own. */
+    void (*tile_run)(const struct cpu_tile *tile);
+    void (*tile_reduce)(const struct cpu_tile *tile, const struct cpu_tile_result *result);
+    void (*tile_weigh)(const struct cpu_tile *tile, const struct tile_result *result, float factor, double *grad);
+    void (*tile_store)(const struct cpu_tile *tile, const struct tile_result *result, int64_t width, float *to);
     /* Rows first … end-1 of an attention's pass; parameters' gradients are added to `sums` (NULL: not wanted): att's,
      * then those of how->edge, cpu_attention_sums doubles. */
     void (*attention_rows)(const struct cpu_attention *attention, int64_t first, int64_t end, double *sums);

@@ -74,17 +74,23 @@ class AProgram(FolderCase):
     def setUp(self) -> None:
         super().setUp()
         self.data = random_data()
-        self.path = trainerd.from_pyg(self.data, self.folder / "data")
+        self.path = self.plain = trainerd.from_pyg(self.data, self.folder / "data")
+        featured = self.data.clone()
+        featured.edge_attr = torch.from_numpy(np.random.default_rng(3).random((self.data.num_edges, 2), dtype=np.float32))
+        self.featured = trainerd.from_pyg(featured, self.folder / "featured")
 
     def compare(self, program: Program, args: dict[str, Any] | None = None, n_layer: int = 2, norm: str = "none") -> None:
         """The logits of a job, and those of the text in PyTorch with the job's weights."""
         model = {"program": program, "args": args or {}, "layers": n_layer, "norm": norm, "residual": norm == "layer"}
         run = self.train(self.path, "program", model=model, train={"epochs": 2, "lr": 0.02})
         self.compare_gradients(model, program.text)
-        x, edges, of_edge = trainerd.pyg_inputs(run, self.path)
+        inputs = self.inputs(run)
         with torch.no_grad():
-            expected = trainerd.pyg_model(run).double()(x.double(), edges, of_edge).numpy()
+            expected = trainerd.pyg_model(run).double()(*inputs).numpy()
         np.testing.assert_allclose(run.logits(), expected, rtol=0, atol=2e-5 * max(1e-3, float(np.abs(expected).max())), err_msg=program.text)
+
+    def inputs(self, run: trainerd.Result) -> list[Any]:
+        return [part.double() if part is not None and part.is_floating_point() else part for part in trainerd.pyg_inputs(run, self.path)]
 
     def compare_gradients(self, model: dict[str, Any], text: str) -> None:
         """One step of SGD, against the gradient of the text's loss in PyTorch."""
@@ -95,9 +101,8 @@ class AProgram(FolderCase):
             weights.append(run.weights("model.safetensors"))
         module = trainerd.load_into_pyg(trainerd.pyg_model(run), run).double().train()
         module.load_state_dict({name: torch.from_numpy(weights[0][name]) for name in module.state_dict() if name in weights[0]}, strict=False)
-        x, edges, of_edge = trainerd.pyg_inputs(run, self.path)
         mask = self.data.train_mask
-        torch.nn.functional.cross_entropy(module(x.double(), edges, of_edge)[mask], self.data.y[mask]).backward()
+        torch.nn.functional.cross_entropy(module(*self.inputs(run))[mask], self.data.y[mask]).backward()
         gradients = {name: np.zeros(p.shape) if p.grad is None else p.grad.numpy() for name, p in module.named_parameters() if p.requires_grad}
         most = max(float(np.abs(gradient).max()) for gradient in gradients.values())
         for name, gradient in gradients.items():
@@ -112,6 +117,16 @@ class AProgram(FolderCase):
         for name, args, n_layer in cases:
             with self.subTest(name, **args):
                 self.compare(Program.from_file(LIBRARY / f"{name}.gnn"), args, n_layer)
+
+    def test_of_the_library_that_is_computed_edge_by_edge(self) -> None:
+        cases: list[tuple[str, dict[str, Any]]] = [
+            ("resgated", {}), ("edgeconv", {}), ("edgeconv", {"aggregator": "mean"}), ("edgeconv", {"hidden": 5}), ("film", {}), ("gen", {}),
+            ("gen", {"learn_t": True, "t": 0.5}), ("gmm", {}), ("gine", {"hidden": 6}), ("cg", {}), ("nn", {})]
+        for name, args in cases:
+            with self.subTest(name, **args):
+                program = Program.from_file(LIBRARY / f"{name}.gnn")
+                self.path = self.featured if "e.feature" in program.text else self.plain
+                self.compare(program, args)
 
     def test_at_random_gives_the_logits_of_its_text(self) -> None:
         seed = int(os.environ.get("TEST_SEED", "1"))

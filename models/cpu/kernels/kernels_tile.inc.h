@@ -1,0 +1,486 @@
+/* Tile programs (models/tile/tile.h): one instruction after another, each on all rows of a run.
+ *
+ * Sums over columns are made in 16 lanes, which are added up in one order; sums over rows and edges one after
+ * another. Nothing depends on how wide vectors are.
+ */
+
+#define TILE_LANES 16
+
+INLINE const float *tile_operand_at(const struct cpu_tile *tile, const struct tile_operand *o, int64_t t)
+{
+    switch (o->kind) {
+    case TILE_REGISTER:
+        return tile->registers + t * tile->how->tile->n_float + o->at;
+    case TILE_ROW:
+        return tile->rows[o->which][t] + o->at;
+    case TILE_PARAM:
+        return tile->how->param[o->which] + o->at;
+    case TILE_NUMBER:
+        break;
+    }
+    return &o->number;
+}
+
+INLINE float *tile_out_at(const struct cpu_tile *tile, const struct tile_instruction *i, int64_t t)
+{
+    return tile->registers + t * tile->how->tile->n_float + i->out;
+}
+
+/* One instruction's loops: heads, whose columns are side by side, are one where all operands let them. */
+struct tile_shape {
+    int64_t n_head, n_column;
+};
+
+INLINE bool tile_is_flat(const struct tile_operand *o, int64_t n_column)
+{
+    return (o->head == 0 && o->column == 0) || (o->column == 1 && o->head == n_column);
+}
+
+INLINE struct tile_shape tile_shape_of(const struct tile_instruction *i, bool two)
+{
+    bool flat = i->n_head == 1 || (i->out_head == i->n_column && tile_is_flat(&i->a, i->n_column) &&
+                                   (!two || tile_is_flat(&i->b, i->n_column)));
+    return flat ? (struct tile_shape){1, i->n_head * i->n_column} : (struct tile_shape){i->n_head, i->n_column};
+}
+
+/* A loop over columns without dependences: where the result lies on an operand, it lies on all of it. */
+#define TILE_COLUMNS _Pragma("GCC ivdep") for (int64_t c = 0; c < n; c++)
+
+/* z = an expression of x */
+#define TILE_UNARY(name, expression)                                                                                 \
+    TARGET static void tile_##name(const struct cpu_tile *tile, const struct tile_instruction *i)                    \
+    {                                                                                                                \
+        const struct tile_shape shape = tile_shape_of(i, false);                                                     \
+        const int64_t n = shape.n_column;                                                                            \
+        const float first = i->number[0], second = i->number[1];                                                     \
+        (void)first;                                                                                                 \
+        (void)second;                                                                                                \
+        for (int64_t t = 0; t < tile->n; t++) {                                                                      \
+            const float *a = tile_operand_at(tile, &i->a, t);                                                        \
+            float *z = tile_out_at(tile, i, t);                                                                      \
+            for (int64_t h = 0; h < shape.n_head; h++, a += i->a.head, z += i->out_head) {                           \
+                if (i->a.column == 0) {                                                                              \
+                    const float x = a[0];                                                                            \
+                    TILE_COLUMNS                                                                                     \
+                    {                                                                                                \
+                        z[c] = (expression);                                                                         \
+                    }                                                                                                \
+                } else {                                                                                             \
+                    TILE_COLUMNS                                                                                     \
+                    {                                                                                                \
+                        const float x = a[c];                                                                        \
+                        z[c] = (expression);                                                                         \
+                    }                                                                                                \
+                }                                                                                                    \
+            }                                                                                                        \
+        }                                                                                                            \
+    }
+
+/* z = an expression of x and y */
+#define TILE_BINARY(name, expression)                                                                                \
+    TARGET static void tile_##name(const struct cpu_tile *tile, const struct tile_instruction *i)                    \
+    {                                                                                                                \
+        const struct tile_shape shape = tile_shape_of(i, true);                                                      \
+        const int64_t n = shape.n_column;                                                                            \
+        const float first = i->number[0], second = i->number[1];                                                     \
+        (void)first;                                                                                                 \
+        (void)second;                                                                                                \
+        for (int64_t t = 0; t < tile->n; t++) {                                                                      \
+            const float *a = tile_operand_at(tile, &i->a, t), *b = tile_operand_at(tile, &i->b, t);                  \
+            float *z = tile_out_at(tile, i, t);                                                                      \
+            for (int64_t h = 0; h < shape.n_head; h++, a += i->a.head, b += i->b.head, z += i->out_head) {           \
+                if (i->a.column == 0 && i->b.column == 0) {                                                          \
+                    const float x = a[0], y = b[0];                                                                  \
+                    TILE_COLUMNS                                                                                     \
+                    {                                                                                                \
+                        z[c] = (expression);                                                                         \
+                    }                                                                                                \
+                } else if (i->a.column == 0) {                                                                       \
+                    const float x = a[0];                                                                            \
+                    TILE_COLUMNS                                                                                     \
+                    {                                                                                                \
+                        const float y = b[c];                                                                        \
+                        z[c] = (expression);                                                                         \
+                    }                                                                                                \
+                } else if (i->b.column == 0) {                                                                       \
+                    const float y = b[0];                                                                            \
+                    TILE_COLUMNS                                                                                     \
+                    {                                                                                                \
+                        const float x = a[c];                                                                        \
+                        z[c] = (expression);                                                                         \
+                    }                                                                                                \
+                } else {                                                                                             \
+                    TILE_COLUMNS                                                                                     \
+                    {                                                                                                \
+                        const float x = a[c], y = b[c];                                                              \
+                        z[c] = (expression);                                                                         \
+                    }                                                                                                \
+                }                                                                                                    \
+            }                                                                                                        \
+        }                                                                                                            \
+    }
+
+/* e^x as vector_exp has it, in one lane's arithmetic, so that loops of it become vectors. */
+INLINE float tile_exp_of(float x)
+{
+    float bounded = x < -87.0f ? -87.0f : x;
+    bounded = bounded > 88.0f ? 88.0f : bounded;
+    float whole = bounded * 0x1.715476p0f + 0x1.8p23f;
+    float k = whole - 0x1.8p23f;
+    float r = (bounded - k * 0x1.62ep-1f) - k * 0x1.0bfbe8p-15f;
+    float tail = 0x1.a01a02p-13f;
+    tail = tail * r + 0x1.6c16c2p-10f;
+    tail = tail * r + 0x1.111112p-7f;
+    tail = tail * r + 0x1.555556p-5f;
+    tail = tail * r + 0x1.555556p-3f;
+    tail = tail * r + 0.5f;
+    float series = tail * r * r + r;
+    union {
+        float value;
+        int32_t bits;
+    } number = {.value = whole}, power = {.bits = (int32_t)(((uint32_t)number.bits + 127U) << 23)};
+    return x < -87.0f ? 0.0f : power.value * series + power.value;
+}
+
+INLINE float tile_sigmoid_of(float x)
+{
+    return 1.0f / (1.0f + tile_exp_of(-x));
+}
+
+INLINE float tile_tanh_of(float x)
+{
+    float magnitude = x < 0.0f ? -x : x, e = tile_exp_of(-2.0f * magnitude), y = (1.0f - e) / (1.0f + e);
+    return x < 0.0f ? -y : y;
+}
+
+/* clang-format off */
+TILE_UNARY(copy, x)
+TILE_UNARY(relu, x <= 0.0f ? 0.0f : x)
+TILE_UNARY(leaky_relu, x > 0.0f ? x : x * first)
+TILE_UNARY(elu, x < 0.0f ? expm1_negative(x) : x)
+TILE_UNARY(gelu, activate_value(DEVICE_ACTIVATION_GELU, x))
+TILE_UNARY(silu, x * tile_sigmoid_of(x))
+TILE_UNARY(sigmoid, tile_sigmoid_of(x))
+TILE_UNARY(tanh, tile_tanh_of(x))
+TILE_UNARY(softplus, x > 0.0f ? x + log1pf(tile_exp_of(-x)) : log1pf(tile_exp_of(x)))
+TILE_UNARY(exp, tile_exp_of(x))
+TILE_UNARY(log, logf(x))
+TILE_UNARY(sqrt, sqrtf(x))
+TILE_UNARY(abs, x < 0.0f ? -x : x)
+TILE_UNARY(clamp, x < first ? first : x > second ? second : x)
+TILE_UNARY(square, x * x)
+TILE_UNARY(power, powf(x, first))
+TILE_BINARY(add, x + y)
+TILE_BINARY(subtract, x - y)
+TILE_BINARY(multiply, x * y)
+TILE_BINARY(divide, x / y)
+TILE_BINARY(minimum, x < y || x != x ? x : y)
+TILE_BINARY(maximum, x > y || x != x ? x : y)
+TILE_BINARY(relu_back, y > 0.0f ? x : 0.0f)
+TILE_BINARY(leaky_relu_back, y > 0.0f ? x : x * first)
+TILE_BINARY(elu_back, y > 0.0f ? x : x * (y + 1.0f))
+TILE_BINARY(gelu_back, x * activate_slope(DEVICE_ACTIVATION_GELU, y, 0.0f))
+TILE_BINARY(silu_back, x * (tile_sigmoid_of(y) * (1.0f + y * (1.0f - tile_sigmoid_of(y)))))
+TILE_BINARY(sigmoid_back, x * (y * (1.0f - y)))
+TILE_BINARY(tanh_back, x * (1.0f - y * y))
+TILE_BINARY(softplus_back, x * tile_sigmoid_of(y))
+TILE_BINARY(sqrt_back, x == 0.0f ? 0.0f : 0.5f * x / y)
+TILE_BINARY(abs_back, y > 0.0f ? x : y < 0.0f ? -x : 0.0f)
+TILE_BINARY(clamp_back, y < first || y > second ? 0.0f : x)
+TILE_BINARY(square_back, x * (2.0f * y))
+TILE_BINARY(power_back, x * (first * powf(y, first - 1.0f)))
+TILE_BINARY(less, x < y ? 1.0f : x == y ? 0.5f : 0.0f)
+/* clang-format on */
+
+/* a where the bits of b, a node id, are the source's. */
+TARGET static void tile_won(const struct cpu_tile *tile, const struct tile_instruction *i)
+{
+    for (int64_t t = 0; t < tile->n; t++) {
+        const float *a = tile_operand_at(tile, &i->a, t), *b = tile_operand_at(tile, &i->b, t);
+        float *z = tile_out_at(tile, i, t);
+        const uint32_t source = tile->source[t];
+        for (int64_t h = 0; h < i->n_head; h++) {
+            const uint32_t *winner = (const uint32_t *)(const void *)(b + h * i->b.head);
+            for (int64_t c = 0; c < i->n_column; c++) {
+                z[h * i->out_head + c] = winner[c * i->b.column] == source ? a[h * i->a.head + c * i->a.column]
+                                                                           : 0.0f;
+            }
+        }
+    }
+}
+
+TARGET static void tile_drop(const struct cpu_tile *tile, const struct tile_instruction *i)
+{
+    const double p = (double)i->number[0];
+    const float keep = (float)(1.0 / (1.0 - p));
+    const uint32_t threshold = random_drop_threshold(p), first = (uint32_t)i->number[1];
+    for (int64_t t = 0; t < tile->n; t++) {
+        const float *a = tile_operand_at(tile, &i->a, t);
+        float *z = tile_out_at(tile, i, t);
+        for (int64_t h = 0; h < i->n_head; h++) {
+            for (int64_t c = 0; c < i->n_column; c++) {
+                float x = a[h * i->a.head + c * i->a.column];
+                uint32_t head = first + (uint32_t)(h * i->n_column + c);
+                bool drops = tile->how->drops &&
+                             random_edge_u32(&tile->key, tile->target[t], tile->source[t], head) < threshold;
+                z[h * i->out_head + c] = drops ? 0.0f : tile->how->drops ? x * keep : x;
+            }
+        }
+    }
+}
+
+/* --- contractions --- */
+
+/* Σ_k x[k] y[k] */
+INLINE float tile_dot_of(int64_t n, const float *x, int64_t x_step, const float *y, int64_t y_step)
+{
+    float lane[TILE_LANES] = {0.0f};
+    int64_t k = 0;
+    if (x_step == 1 && y_step == 1) {
+        for (; k + TILE_LANES <= n; k += TILE_LANES) {
+            for (int64_t l = 0; l < TILE_LANES; l++) {
+                lane[l] += x[k + l] * y[k + l];
+            }
+        }
+    } else if (x_step == 1 && y_step == 0) {
+        for (; k + TILE_LANES <= n; k += TILE_LANES) {
+            for (int64_t l = 0; l < TILE_LANES; l++) {
+                lane[l] += x[k + l] * y[0];
+            }
+        }
+    }
+    for (; k < n; k++) {
+        lane[k % TILE_LANES] += x[k * x_step] * y[k * y_step];
+    }
+    for (int64_t half = TILE_LANES / 2; half > 0; half /= 2) {
+        for (int64_t l = 0; l < half; l++) {
+            lane[l] += lane[l + half];
+        }
+    }
+    return lane[0];
+}
+
+/* z[c] = Σ_k a[k] b[k, c], of rows of b side by side: k ascending. */
+INLINE void tile_rows_product(int64_t n, int64_t n_inner, const float *a, int64_t a_column, int64_t a_inner,
+                              const float *b, int64_t b_column, int64_t b_inner, float *z)
+{
+    for (int64_t c = 0; c < n; c++) {
+        z[c] = 0.0f;
+    }
+    for (int64_t k = 0; k < n_inner; k++, a += a_inner, b += b_inner) {
+        if (a_column == 0 && b_column == 1) {
+            const float x = a[0];
+            TILE_COLUMNS
+            {
+                z[c] += x * b[c];
+            }
+        } else {
+            TILE_COLUMNS
+            {
+                z[c] += a[c * a_column] * b[c * b_column];
+            }
+        }
+    }
+}
+
+TARGET static void tile_contract(const struct cpu_tile *tile, const struct tile_instruction *i)
+{
+    const struct tile_operand *a = &i->a, *b = &i->b;
+    bool dots = i->n_column == 1 || (b->inner == 1 && b->column != 1);
+    for (int64_t t = 0; t < tile->n; t++) {
+        const float *x = tile_operand_at(tile, a, t), *y = tile_operand_at(tile, b, t);
+        float *z = tile_out_at(tile, i, t);
+        for (int64_t h = 0; h < i->n_head; h++, x += a->head, y += b->head, z += i->out_head) {
+            for (int64_t c = 0; dots && c < i->n_column; c++) {
+                z[c] = tile_dot_of(i->n_inner, x + c * a->column, a->inner, y + c * b->column, b->inner);
+            }
+            if (!dots) {
+                tile_rows_product(i->n_column, i->n_inner, x, a->column, a->inner, y, b->column, b->inner, z);
+            }
+        }
+    }
+}
+
+TARGET static void tile_run(const struct cpu_tile *tile)
+{
+    static void (*const run[TILE_OP_N])(const struct cpu_tile *, const struct tile_instruction *) = {
+        [TILE_OP_COPY] = tile_copy,
+        [TILE_OP_RELU] = tile_relu,
+        [TILE_OP_LEAKY_RELU] = tile_leaky_relu,
+        [TILE_OP_ELU] = tile_elu,
+        [TILE_OP_GELU] = tile_gelu,
+        [TILE_OP_SILU] = tile_silu,
+        [TILE_OP_SIGMOID] = tile_sigmoid,
+        [TILE_OP_TANH] = tile_tanh,
+        [TILE_OP_SOFTPLUS] = tile_softplus,
+        [TILE_OP_EXP] = tile_exp,
+        [TILE_OP_LOG] = tile_log,
+        [TILE_OP_SQRT] = tile_sqrt,
+        [TILE_OP_ABS] = tile_abs,
+        [TILE_OP_CLAMP] = tile_clamp,
+        [TILE_OP_POWER] = tile_power,
+        [TILE_OP_ADD] = tile_add,
+        [TILE_OP_SUBTRACT] = tile_subtract,
+        [TILE_OP_MULTIPLY] = tile_multiply,
+        [TILE_OP_DIVIDE] = tile_divide,
+        [TILE_OP_MINIMUM] = tile_minimum,
+        [TILE_OP_MAXIMUM] = tile_maximum,
+        [TILE_OP_RELU_BACK] = tile_relu_back,
+        [TILE_OP_LEAKY_RELU_BACK] = tile_leaky_relu_back,
+        [TILE_OP_ELU_BACK] = tile_elu_back,
+        [TILE_OP_GELU_BACK] = tile_gelu_back,
+        [TILE_OP_SILU_BACK] = tile_silu_back,
+        [TILE_OP_SIGMOID_BACK] = tile_sigmoid_back,
+        [TILE_OP_TANH_BACK] = tile_tanh_back,
+        [TILE_OP_SOFTPLUS_BACK] = tile_softplus_back,
+        [TILE_OP_SQRT_BACK] = tile_sqrt_back,
+        [TILE_OP_ABS_BACK] = tile_abs_back,
+        [TILE_OP_CLAMP_BACK] = tile_clamp_back,
+        [TILE_OP_POWER_BACK] = tile_power_back,
+        [TILE_OP_LESS] = tile_less,
+        [TILE_OP_WON] = tile_won,
+        [TILE_OP_CONTRACT] = tile_contract,
+        [TILE_OP_DROP] = tile_drop,
+    };
+    for (int k = 0; k < tile->how->tile->n_instruction; k++) {
+        const struct tile_instruction *i = &tile->how->tile->instruction[k];
+        bool squares = i->number[0] == 2.0f;
+        if (i->op == TILE_OP_POWER && squares) {
+            tile_square(tile, i);
+        } else if (i->op == TILE_OP_POWER_BACK && squares) {
+            tile_square_back(tile, i);
+        } else {
+            run[i->op](tile, i);
+        }
+    }
+}
+
+/* --- results --- */
+
+INLINE const float *tile_result_at(const struct cpu_tile *tile, int64_t at, int64_t t)
+{
+    return tile->registers + t * tile->how->tile->n_float + at;
+}
+
+/* The greatest, or least, with the node id of its source. */
+INLINE void tile_best(int64_t n, bool greatest, const float *from, uint32_t source, float *out, float *saved)
+{
+    uint32_t *winner = (uint32_t *)(void *)saved;
+    TILE_COLUMNS
+    {
+        bool better = greatest ? from[c] > out[c] : from[c] < out[c];
+        winner[c] = better ? source : winner[c];
+        out[c] = better ? from[c] : out[c];
+    }
+}
+
+/* out: the greatest so far, saved: Σ exp(value - it); raised once for the run. */
+INLINE void tile_exponentials(const struct cpu_tile *tile, const struct cpu_tile_result *r)
+{
+    const int64_t n = r->of->n;
+    for (int64_t begin = 0; begin < n; begin += TILE_LANES) {
+        const int64_t some = n - begin < TILE_LANES ? n - begin : TILE_LANES;
+        float most[TILE_LANES], *out = r->out + begin, *saved = r->saved + begin;
+        for (int64_t c = 0; c < some; c++) {
+            most[c] = out[c];
+        }
+        for (int64_t t = 0; t < tile->n; t++) {
+            const float *from = tile_result_at(tile, r->of->from + begin, t);
+            for (int64_t c = 0; c < some; c++) {
+                float value = from[c] + r->shift;
+                most[c] = value > most[c] ? value : most[c];
+            }
+        }
+        for (int64_t c = 0; c < some; c++) {
+            saved[c] *= tile_exp_of(out[c] - most[c]);
+            out[c] = most[c];
+        }
+        for (int64_t t = 0; t < tile->n; t++) {
+            const float *from = tile_result_at(tile, r->of->from + begin, t);
+            for (int64_t c = 0; c < some; c++) {
+                saved[c] += tile_exp_of(from[c] + r->shift - most[c]);
+            }
+        }
+    }
+}
+
+TARGET static void tile_reduce(const struct cpu_tile *tile, const struct cpu_tile_result *r)
+{
+    const int64_t n = r->of->n;
+    if (r->of->reduction == TILE_REDUCTION_LOGSUMEXP) {
+        tile_exponentials(tile, r);
+        return;
+    }
+    for (int64_t t = 0; t < tile->n; t++) {
+        const float *from = tile_result_at(tile, r->of->from, t);
+        float *out = r->out;
+        if (r->of->reduction != TILE_REDUCTION_SUM) {
+            tile_best(n, r->of->reduction == TILE_REDUCTION_MAX, from, tile->source[t], out, r->saved);
+        } else if (r->factor == 1.0f) {
+            TILE_COLUMNS
+            {
+                out[c] += from[c];
+            }
+        } else {
+            TILE_COLUMNS
+            {
+                out[c] += r->factor * from[c];
+            }
+        }
+    }
+}
+
+/* A run's sums in float, added in double. */
+TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_result *r, float factor, double *grad)
+{
+    float sum[256];
+    const int64_t n_with = r->n_with > 0 ? r->n_with : 1;
+    if (r->n_with == 0) {
+        for (int64_t begin = 0; begin < r->n; begin += 256) {
+            const int64_t n = r->n - begin < 256 ? r->n - begin : 256;
+            memset(sum, 0, sizeof sum);
+            for (int64_t t = 0; t < tile->n; t++) {
+                const float *from = tile_result_at(tile, r->from + begin, t);
+                TILE_COLUMNS
+                {
+                    sum[c] += from[c];
+                }
+            }
+            for (int64_t c = 0; c < n; c++) {
+                grad[begin + c] += (double)(factor * sum[c]);
+            }
+        }
+        return;
+    }
+    for (int64_t begin = 0; begin < n_with; begin += 256) {
+        const int64_t n = n_with - begin < 256 ? n_with - begin : 256;
+        for (int64_t i = 0; i < r->n; i++) {
+            memset(sum, 0, (size_t)n * sizeof *sum);
+            for (int64_t t = 0; t < tile->n; t++) {
+                const float x = tile_result_at(tile, r->from, t)[i], *y = tile_result_at(tile, r->with + begin, t);
+                TILE_COLUMNS
+                {
+                    sum[c] += x * y[c];
+                }
+            }
+            double *to = grad + i * r->step + begin * r->step_with;
+            for (int64_t c = 0; c < n; c++) {
+                to[c * r->step_with] += (double)(factor * sum[c]);
+            }
+        }
+    }
+}
+
+/* Row t of `to`, which is `width` wide, gets what the registers of row t have added to it. */
+TARGET static void tile_store(const struct cpu_tile *tile, const struct tile_result *r, int64_t width, float *to)
+{
+    const int64_t n = r->n;
+    for (int64_t t = 0; t < tile->n; t++) {
+        const float *from = tile_result_at(tile, r->from, t);
+        float *out = to + t * width + r->at;
+        TILE_COLUMNS
+        {
+            out[c] += from[c];
+        }
+    }
+}

@@ -1,0 +1,284 @@
+/* Tile programs over rows and edges, a run of them at a time (kernels_tile.inc.h). One thread works on a row. */
+#include "models/cpu/cpu.h"
+
+#include "protocol/base/log.h"
+
+#include <math.h>
+#include <string.h>
+
+/* Rows of a run: as many as have their registers in a cache. It depends on the program alone, since sums of
+ * exponentials are made run by run. */
+static int64_t run_rows_of(const struct tile *tile)
+{
+    int64_t n = tile->n_float > 0 ? CPU_TILE_FLOATS / tile->n_float : CPU_TILE_RUN;
+    return n < 1 ? 1 : n > CPU_TILE_RUN ? CPU_TILE_RUN : n;
+}
+
+static struct cpu_tile tile_over(const struct device_tile *how, float *registers)
+{
+    return (struct cpu_tile){.how = how, .key = device_key(&how->key, how->now), .registers = registers};
+}
+
+/* --- weights' gradients --- */
+
+/* grad (+)= Σ of n sets, in their order. */
+static void params_end(const struct device_tile *how, int64_t n_set, const double *sets)
+{
+    const int64_t width = tile_n_grad(how->tile);
+    for (int p = 0; p < TILE_N_PARAM; p++) {
+        int64_t at = tile_grad_at(how->tile, p);
+        for (int64_t i = 0; at >= 0 && how->grad_param[p] != NULL && i < how->tile->param[p]; i++) {
+            double sum = how->add_param[p] ? (double)how->grad_param[p][i] : 0.0;
+            for (int64_t s = 0; s < n_set; s++) {
+                sum += sets[s * width + at + i];
+            }
+            how->grad_param[p][i] = (float)sum;
+        }
+    }
+}
+
+static void params_weigh(const struct cpu_device *device, const struct cpu_tile *tile, float factor, double *grad)
+{
+    for (int k = 0; k < tile->how->tile->n_result; k++) {
+        const struct tile_result *r = &tile->how->tile->result[k];
+        if (r->target == TILE_TARGET_PARAM) {
+            device->kernels->tile_weigh(tile, r, factor, grad + tile_grad_at(tile->how->tile, r->which) + r->at);
+        }
+    }
+}
+
+/* --- rows --- */
+
+void cpu_tile_rows(struct device *device, int64_t n, const struct device_tile *how)
+{
+    const struct cpu_device *cpu = cpu_device(device);
+    const struct tile *program = how->tile;
+    const int64_t n_run = run_rows_of(program);
+    float registers[CPU_TILE_FLOATS > TILE_FLOAT_MOST ? CPU_TILE_FLOATS : TILE_FLOAT_MOST]
+        __attribute__((aligned(64)));
+    struct cpu_tile tile = tile_over(how, registers);
+    double *grad = how->scratch;
+    memset(grad, 0, (size_t)tile_n_grad(program) * sizeof *grad);
+    for (int t = 0; t < TILE_TARGET_N; t++) {
+        if (how->to[t] != NULL && !how->add[t]) {
+            memset(how->to[t], 0, (size_t)(n * program->target[t]) * sizeof(float));
+        }
+    }
+    for (int64_t first = 0; first < n; first += n_run) {
+        tile.n = n - first < n_run ? n - first : n_run;
+        for (int64_t t = 0; t < tile.n; t++) {
+            for (int k = 0; k < TILE_ROWS_N; k++) {
+                tile.rows[k][t] = how->rows[k] != NULL ? how->rows[k] + (first + t) * program->width[k] : NULL;
+            }
+        }
+        cpu->kernels->tile_run(&tile);
+        for (int k = 0; k < program->n_result; k++) {
+            const struct tile_result *r = &program->result[k];
+            if (r->target != TILE_TARGET_PARAM && how->to[r->target] != NULL) {
+                int64_t width = program->target[r->target];
+                cpu->kernels->tile_store(&tile, r, width, how->to[r->target] + first * width);
+            }
+        }
+        params_weigh(cpu, &tile, 1.0F, grad);
+    }
+    params_end(how, 1, grad);
+}
+
+/* --- edges --- */
+
+struct edges {
+    const struct cpu_device *device;
+    const struct device_tile_edges *how;
+    int64_t n_run;
+    unsigned far; /* bit k: rows of the block's columns are read of array k */
+};
+
+static bool is_far(const struct edges *e, int rows)
+{
+    return (e->far >> rows & 1) != 0;
+}
+
+static struct edges edges_over(const struct cpu_device *device, const struct device_tile_edges *how)
+{
+    struct edges out = {.device = device, .how = how, .n_run = run_rows_of(how->of.tile)};
+    for (int k = 0; k < TILE_ROWS_WEIGHT; k++) {
+        bool of_source = k == TILE_ROWS_IN_0 || k == TILE_ROWS_SCALE_0;
+        out.far |= (of_source != how->rows_are_sources) ? 1U << k : 0U;
+    }
+    return out;
+}
+
+/* Slot t of a run: an edge of the row to a column; `self`: to itself. */
+static void edge_set(const struct edges *e, struct cpu_tile *tile, int64_t t, int64_t row, int64_t edge, bool self)
+{
+    static const float one = 1.0F;
+    const struct device_tile_edges *how = e->how;
+    const struct tile *program = how->of.tile;
+    const struct device_block *block = how->block;
+    const int64_t col = self ? row : block->cols[edge];
+    for (int k = 0; k < TILE_ROWS_WEIGHT; k++) {
+        if (program->width[k] > 0) {
+            const float *rows = self && is_far(e, k) ? how->self_rows[k] : how->of.rows[k];
+            tile->rows[k][t] = rows + (is_far(e, k) ? col : row) * program->width[k];
+        }
+    }
+    bool weighs = !self && block->edge_table == NULL && block->weights != NULL;
+    tile->rows[TILE_ROWS_WEIGHT][t] = weighs ? &block->weights[edge] : &one;
+    if (program->width[TILE_ROWS_FEATURE] > 0) {
+        tile->rows[TILE_ROWS_FEATURE][t] = block->edge_table +
+                                           (int64_t)block->edge_rows[edge] * program->width[TILE_ROWS_FEATURE];
+    }
+    uint32_t own = how->of.row_node[row], other = self ? own : how->col_node[col];
+    tile->source[t] = how->rows_are_sources ? own : other;
+    tile->target[t] = how->rows_are_sources ? other : own;
+}
+
+static void run_end(const struct edges *e, struct cpu_tile *tile, int64_t row, double *grad)
+{
+    const struct device_tile_edges *how = e->how;
+    const struct tile *program = how->of.tile;
+    e->device->kernels->tile_run(tile);
+    for (int k = 0; k < program->n_result; k++) {
+        const struct tile_result *r = &program->result[k];
+        if (r->target != TILE_TARGET_PARAM && how->of.to[r->target] != NULL) {
+            const struct cpu_tile_result result = {
+                .of = r,
+                .factor = how->factor,
+                .shift = how->shift,
+                .out = how->of.to[r->target] + row * program->target[r->target] + r->at,
+                .saved = how->saved != NULL ? how->saved + row * program->saved + r->saved : NULL};
+            e->device->kernels->tile_reduce(tile, &result);
+        }
+    }
+    if (grad != NULL) {
+        params_weigh(e->device, tile, how->factor, grad);
+    }
+    tile->n = 0;
+}
+
+static void result_begin(const struct tile_result *r, float *out, float *saved)
+{
+    static const float starts[] = {[TILE_REDUCTION_SUM] = 0.0F,
+                                   [TILE_REDUCTION_MAX] = -INFINITY,
+                                   [TILE_REDUCTION_MIN] = INFINITY,
+                                   [TILE_REDUCTION_LOGSUMEXP] = -INFINITY};
+    const uint32_t none = UINT32_MAX;
+    for (int64_t i = 0; i < r->n; i++) {
+        out[i] = starts[r->reduction];
+        if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {
+            saved[i] = 0.0F;
+        } else if (r->reduction != TILE_REDUCTION_SUM) {
+            memcpy(&saved[i], &none, sizeof none);
+        }
+    }
+}
+
+static void row_begin(const struct device_tile_edges *how, int64_t row)
+{
+    const struct tile *program = how->of.tile;
+    for (int t = 0; t < TILE_TARGET_N; t++) {
+        if (how->of.to[t] != NULL) {
+            memset(how->of.to[t] + row * program->target[t], 0, (size_t)program->target[t] * sizeof(float));
+        }
+    }
+    for (int k = 0; k < program->n_result; k++) {
+        const struct tile_result *r = &program->result[k];
+        if (r->target == TILE_TARGET_OUT && r->reduction != TILE_REDUCTION_SUM) {
+            result_begin(r, how->of.to[TILE_TARGET_OUT] + row * program->target[TILE_TARGET_OUT] + r->at,
+                         how->saved + row * program->saved + r->saved);
+        }
+    }
+}
+
+/* Rows first … end-1 of the block; weights' gradients are added to `grad` (NULL: none are wanted). A row's runs
+ * begin at its first edge. */
+static void rows_run(const struct edges *e, int64_t first, int64_t end, double *grad)
+{
+    const struct device_block *block = e->how->block;
+    float registers[TILE_FLOAT_MOST] __attribute__((aligned(64)));
+    struct cpu_tile tile = tile_over(&e->how->of, registers);
+    for (int64_t r = first; r < end; r++) {
+        int64_t row = block->rows != NULL ? block->rows[r] : r;
+        if (e->how->begin) {
+            row_begin(e->how, row);
+        }
+        if (e->how->begin && e->how->with_self) {
+            edge_set(e, &tile, tile.n++, row, -1, true);
+        }
+        for (int64_t edge = block->indptr[r]; edge < block->indptr[r + 1]; edge++) {
+            if (tile.n == e->n_run) {
+                run_end(e, &tile, row, grad);
+            }
+            edge_set(e, &tile, tile.n++, row, edge, false);
+        }
+        if (tile.n > 0) {
+            run_end(e, &tile, row, grad);
+        }
+    }
+}
+
+static void finish(const struct device_tile_edges *how, int64_t row)
+{
+    const struct tile *program = how->of.tile;
+    float *out = how->of.to[TILE_TARGET_OUT] + row * program->target[TILE_TARGET_OUT];
+    float *saved = how->saved != NULL ? how->saved + row * program->saved : NULL;
+    const float scale = program->scales_mean ? how->of.rows[TILE_ROWS_SCALE_2][row] : 1.0F;
+    for (int k = 0; k < program->n_result; k++) {
+        const struct tile_result *r = &program->result[k];
+        for (int64_t i = 0; i < r->n; i++) {
+            float *to = &out[r->at + i];
+            if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {
+                *to = saved[r->saved + i] > 0.0F ? *to + logf(saved[r->saved + i]) : 0.0F;
+                saved[r->saved + i] = *to;
+            } else if (r->reduction != TILE_REDUCTION_SUM) {
+                *to = isinf(*to) ? 0.0F : *to;
+            } else if (program->scales_mean) {
+                *to *= scale;
+            }
+        }
+    }
+}
+
+/* A unit of work: some ranges of rows; the first units are hub rows, one each. */
+static void unit_run(const struct edges *e, const struct cpu_schedule *schedule, int64_t unit, int64_t n_unit,
+                     double *grad)
+{
+    const int64_t n_range = schedule->n_range;
+    for (int64_t i = unit * n_range / n_unit; i < (unit + 1) * n_range / n_unit; i++) {
+        rows_run(e, schedule->range[2 * i], schedule->range[2 * i + 1], grad);
+        cpu_between(e->device);
+    }
+    for (int64_t i = unit * schedule->n_piece / n_unit; i < (unit + 1) * schedule->n_piece / n_unit; i++) {
+        const struct cpu_piece *piece = &schedule->piece[i];
+        if (i == 0 || piece->row != piece[-1].row) { /* a hub row's first piece: all of it */
+            rows_run(e, piece->row, piece->row + 1, grad);
+        }
+    }
+}
+
+void cpu_tile_edges(struct device *device, const struct device_tile_edges *how)
+{
+    const struct cpu_device *cpu = cpu_device(device);
+    const struct edges e = edges_over(cpu, how);
+    const int64_t n_grad = tile_n_grad(how->of.tile);
+    struct cpu_small_schedule small;
+    const struct cpu_schedule *schedule = cpu_schedule_of(how->block, &small);
+    int64_t n_unit = schedule->n_range > schedule->n_piece ? schedule->n_range : schedule->n_piece;
+    n_unit = n_grad > 0 && n_unit > CPU_TILE_PARTIALS ? CPU_TILE_PARTIALS : n_unit;
+    double *sets = n_grad > 0 ? how->of.scratch : NULL;
+    if (sets != NULL) {
+        memset(sets, 0, (size_t)(n_unit * n_grad) * sizeof *sets);
+    }
+    int64_t work = (how->block->n_row + cpu_n_edge(how->block)) * how->of.tile->n_float;
+#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (work >= CPU_PARALLEL_MIN)
+    for (int64_t unit = 0; unit < n_unit; unit++) {
+        unit_run(&e, schedule, unit, n_unit, sets != NULL ? sets + unit * n_grad : NULL);
+    }
+#pragma omp parallel for num_threads(cpu->n_thread) if (how->n_finish >= CPU_PARALLEL_MIN)
+    for (int64_t row = 0; row < how->n_finish; row++) {
+        finish(how, row);
+    }
+    if (n_grad > 0) {
+        params_end(&how->of, n_unit, sets);
+    }
+}

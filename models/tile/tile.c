@@ -1,0 +1,187 @@
+#include "models/tile/tile.h"
+
+#include <inttypes.h>
+#include <stdlib.h>
+
+static const struct {
+    const char *text;
+    int n_operand;
+} ops[] = {
+#define X(name, text, n) {text, n},
+    TILE_OP_LIST(X)
+#undef X
+};
+
+const char *tile_op_text(enum tile_op op)
+{
+    return ops[op].text;
+}
+
+int tile_op_n_operand(enum tile_op op)
+{
+    return ops[op].n_operand;
+}
+
+/* --- check --- */
+
+static bool fits(int64_t at, int64_t last, int64_t n)
+{
+    return at >= 0 && last >= 0 && last < n && at <= last;
+}
+
+static bool operand_fits(const struct tile *tile, const struct tile_instruction *i, const struct tile_operand *o)
+{
+    if (o->kind == TILE_NUMBER) {
+        return true;
+    }
+    int n = o->kind == TILE_ROW ? TILE_ROWS_N : o->kind == TILE_PARAM ? TILE_N_PARAM : 1;
+    if (o->which < 0 || o->which >= n || o->head < 0 || o->column < 0 || o->inner < 0 || o->head > TILE_FLOAT_MOST ||
+        o->column > TILE_FLOAT_MOST || o->inner > TILE_FLOAT_MOST) {
+        return false;
+    }
+    int64_t last = o->at + (i->n_head - 1) * o->head + (i->n_column - 1) * o->column + (i->n_inner - 1) * o->inner;
+    return fits(o->at, last,
+                o->kind == TILE_ROW     ? tile->width[o->which]
+                : o->kind == TILE_PARAM ? tile->param[o->which]
+                                        : tile->n_float);
+}
+
+static bool instruction_fits(const struct tile *tile, const struct tile_instruction *i)
+{
+    const int64_t most = TILE_FLOAT_MOST;
+    if (i->op >= TILE_OP_N || i->n_head < 1 || i->n_column < 1 || i->n_inner < 1 || i->n_head > most ||
+        i->n_column > most || i->n_inner > most || i->out_head < 0 || i->out_head > most ||
+        (i->op != TILE_OP_CONTRACT && i->n_inner != 1)) {
+        return false;
+    }
+    return fits(i->out, i->out + (i->n_head - 1) * i->out_head + i->n_column - 1, tile->n_float) &&
+           operand_fits(tile, i, &i->a) && (ops[i->op].n_operand < 2 || operand_fits(tile, i, &i->b));
+}
+
+static bool result_fits(const struct tile *tile, const struct tile_result *r)
+{
+    bool is_param = r->target == TILE_TARGET_PARAM;
+    if (r->n < 1 || r->n > TILE_FLOAT_MOST || r->n_with < 0 || r->n_with > TILE_FLOAT_MOST ||
+        r->target > TILE_TARGET_PARAM || (is_param && (r->which < 0 || r->which >= TILE_N_PARAM)) ||
+        r->reduction > TILE_REDUCTION_LOGSUMEXP || !fits(r->from, r->from + r->n - 1, tile->n_float)) {
+        return false;
+    }
+    int64_t last = r->at + r->n - 1;
+    if (r->n_with > 0) {
+        last = r->at + (r->n - 1) * r->step + (r->n_with - 1) * r->step_with;
+        if (!is_param || r->step < 0 || r->step_with < 0 || r->step > TILE_FLOAT_MOST ||
+            r->step_with > TILE_FLOAT_MOST || !fits(r->with, r->with + r->n_with - 1, tile->n_float)) {
+            return false;
+        }
+    }
+    bool saves = r->reduction != TILE_REDUCTION_SUM;
+    return fits(r->at, last, is_param ? tile->param[r->which] : tile->target[r->target]) &&
+           (!saves || (r->target == TILE_TARGET_OUT && fits(r->saved, r->saved + r->n - 1, tile->saved)));
+}
+
+bool tile_check(const struct tile *tile)
+{
+    bool all = tile->n_instruction >= 0 && tile->n_instruction <= TILE_INSTRUCTION_MOST && tile->n_float >= 0 &&
+               tile->n_float <= TILE_FLOAT_MOST;
+    for (int i = 0; all && i < tile->n_instruction; i++) {
+        all = instruction_fits(tile, &tile->instruction[i]);
+    }
+    for (int i = 0; all && i < tile->n_result; i++) {
+        all = result_fits(tile, &tile->result[i]);
+    }
+    return all;
+}
+
+void tile_release(struct tile *tile)
+{
+    free(tile->instruction);
+    free(tile->result);
+    *tile = (struct tile){0};
+}
+
+/* --- gradients of parameters --- */
+
+static bool gets_gradient(const struct tile *tile, int param)
+{
+    bool any = false;
+    for (int i = 0; i < tile->n_result; i++) {
+        any = any || (tile->result[i].target == TILE_TARGET_PARAM && tile->result[i].which == param);
+    }
+    return any;
+}
+
+int64_t tile_grad_at(const struct tile *tile, int param)
+{
+    int64_t at = 0;
+    for (int p = 0; p < param; p++) {
+        at += gets_gradient(tile, p) ? tile->param[p] : 0;
+    }
+    return gets_gradient(tile, param) ? at : -1;
+}
+
+int64_t tile_n_grad(const struct tile *tile)
+{
+    int64_t n = 0;
+    for (int p = 0; p < TILE_N_PARAM; p++) {
+        n += gets_gradient(tile, p) ? tile->param[p] : 0;
+    }
+    return n;
+}
+
+/* --- text --- */
+
+static void operand_print(const struct tile_operand *o, FILE *file)
+{
+    static const char *const rows[] = {"in0", "in1", "in2", "grad", "saved", "scale0", "scale2", "weight", "feature"};
+    switch (o->kind) {
+    case TILE_REGISTER:
+        fprintf(file, " r%" PRId64, o->at);
+        break;
+    case TILE_ROW:
+        fprintf(file, " %s[%" PRId64 "]", rows[o->which], o->at);
+        break;
+    case TILE_PARAM:
+        fprintf(file, " w%d[%" PRId64 "]", o->which, o->at);
+        break;
+    case TILE_NUMBER:
+        fprintf(file, " %.9g", (double)o->number);
+        return;
+    }
+    if (o->head != 0 || o->column != 1 || o->inner != 0) {
+        fprintf(file, ":%" PRId64 ",%" PRId64 ",%" PRId64, o->head, o->column, o->inner);
+    }
+}
+
+void tile_print(const struct tile *tile, FILE *file)
+{
+    static const char *const reductions[] = {"sum", "max", "min", "logsumexp"};
+    static const char *const targets[] = {"out", "grad_in0", "grad_in1", "grad_in2"};
+    for (int i = 0; i < tile->n_instruction; i++) {
+        const struct tile_instruction *at = &tile->instruction[i];
+        fprintf(file, "r%" PRId64 " = %s %" PRId64 "x%" PRId64, at->out, ops[at->op].text, at->n_head, at->n_column);
+        if (at->op == TILE_OP_CONTRACT) {
+            fprintf(file, "x%" PRId64, at->n_inner);
+        }
+        operand_print(&at->a, file);
+        if (ops[at->op].n_operand > 1) {
+            operand_print(&at->b, file);
+        }
+        if (at->number[0] != 0.0F || at->number[1] != 0.0F) {
+            fprintf(file, " (%.9g, %.9g)", (double)at->number[0], (double)at->number[1]);
+        }
+        fputc('\n', file);
+    }
+    for (int i = 0; i < tile->n_result; i++) {
+        const struct tile_result *r = &tile->result[i];
+        if (r->target == TILE_TARGET_PARAM) {
+            fprintf(file, "grad_w%d[%" PRId64 "]", r->which, r->at);
+        } else {
+            fprintf(file, "%s[%" PRId64 "]", targets[r->target], r->at);
+        }
+        fprintf(file, " = %s r%" PRId64 " x%" PRId64, reductions[r->reduction], r->from, r->n);
+        if (r->n_with > 0) {
+            fprintf(file, " r%" PRId64 " x%" PRId64, r->with, r->n_with);
+        }
+        fputc('\n', file);
+    }
+}

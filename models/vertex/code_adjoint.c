@@ -1,0 +1,346 @@
+/* Reverse accumulation: the gradients of a tile program's rows and weights, as further operations of it. */
+#include "models/vertex/code_state.h"
+
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct differentiation {
+    struct code *code;
+    struct code_gradient *buffer; /* by buffer there is before */
+    int n_buffer;
+    bool params, fails;
+};
+
+/* Sums over the heads, or columns, that an operand has one of. */
+static struct code_value reduced(struct code *code, struct code_value gradient, const struct code_value *operand)
+{
+    if (operand->n_column == 1 && gradient.n_column > 1) {
+        gradient = code_dot(code, gradient, code_number(1.0));
+    }
+    return operand->n_head == 1 && gradient.n_head > 1 ? code_sum_heads(code, gradient) : gradient;
+}
+
+static bool is_same(const struct code_value *a, const struct code_value *b)
+{
+    return a->at.kind == b->at.kind && a->at.which == b->at.which && a->at.at == b->at.at &&
+           a->at.head == b->at.head && a->n_head == b->n_head && a->n_column == b->n_column;
+}
+
+static struct code_gradient *leaf_gradient(struct code *code, const struct code_value *of)
+{
+    int g = 0;
+    while (g < code->n_gradient && !is_same(&code->gradient[g].of, of)) {
+        g++;
+    }
+    if (g == code->n_gradient) {
+        code->gradient = memory_list_grow(code->gradient, code->n_gradient, sizeof *code->gradient);
+        code->gradient[code->n_gradient++] = (struct code_gradient){.of = *of};
+    }
+    return &code->gradient[g];
+}
+
+static void add_in_place(struct code *code, struct code_value to, struct code_value gradient)
+{
+    const struct tile_instruction of = {.op = TILE_OP_ADD,
+                                        .n_head = to.n_head,
+                                        .n_column = to.n_column,
+                                        .n_inner = 1,
+                                        .a = code_repeated(&to, to.n_head, to.n_column),
+                                        .b = code_repeated(&gradient, to.n_head, to.n_column),
+                                        .out = to.at.at,
+                                        .out_head = to.at.head};
+    code_append(code, &of, to.at.which);
+}
+
+/* gradient (+)= more, for all of what it is of */
+static void gradient_add(struct code *code, struct code_gradient *gradient, struct code_value more)
+{
+    if (!gradient->there) {
+        *gradient = (struct code_gradient){gradient->of, more, .there = true};
+    } else if (gradient->owned) {
+        add_in_place(code, gradient->is, more);
+    } else {
+        gradient->is = code_binary(code, TILE_OP_ADD, gradient->is, more);
+        gradient->owned = true;
+    }
+}
+
+/* To a part of a buffer: the rest of its gradient begins as 0. */
+static void buffer_add(struct differentiation *d, const struct code_value *operand, struct code_value more)
+{
+    struct code *code = d->code;
+    struct code_gradient *gradient = &d->buffer[operand->at.which];
+    int64_t n = code->buffer[operand->at.which];
+    bool whole = operand->at.at == 0 && code_is_flat(operand) && operand->n_head * operand->n_column == n;
+    if (whole) {
+        gradient_add(code, gradient, code_reshape(code, more, 1));
+        return;
+    }
+    if (!gradient->there || !gradient->owned) {
+        struct code_value start = gradient->there ? gradient->is : code_number(0.0);
+        start.n_column = n; /* a number is repeated */
+        gradient->is = code_unary(code, TILE_OP_COPY, start, 0.0, 0.0);
+        gradient->there = gradient->owned = true;
+    }
+    struct code_value part = code_in_buffer(gradient->is.at.which, operand->at.at, operand->at.head, operand->n_head,
+                                            operand->n_column);
+    add_in_place(code, part, more);
+}
+
+static bool wants(const struct differentiation *d, const struct code_value *operand)
+{
+    switch (operand->at.kind) {
+    case TILE_REGISTER:
+        return true;
+    case TILE_ROW:
+        return operand->at.which >= TILE_ROWS_N && d->code->leaf[operand->at.which - TILE_ROWS_N].wants_gradient;
+    case TILE_PARAM:
+        return d->params && d->code->param_trains[operand->at.which];
+    case TILE_NUMBER:
+        break;
+    }
+    return false;
+}
+
+/* The value that an operand of an instruction is, with one head or column where it is repeated. */
+static struct code_value operand_value(const struct tile_instruction *i, const struct tile_operand *o)
+{
+    struct code_value out = {*o, o->head != 0 ? i->n_head : 1, o->column != 0 ? i->n_column : 1};
+    out.at.column = 1;
+    out.at.head = out.n_head > 1 ? o->head : out.n_column;
+    return out;
+}
+
+static void give(struct differentiation *d, const struct code_value *operand, struct code_value gradient)
+{
+    if (!wants(d, operand)) {
+        return;
+    }
+    gradient = reduced(d->code, gradient, operand);
+    if (operand->at.kind == TILE_REGISTER) {
+        buffer_add(d, operand, gradient);
+    } else {
+        gradient_add(d->code, leaf_gradient(d->code, operand), gradient);
+    }
+}
+
+/* dW[k, c] += a[k] g[c] of each head */
+static void give_matrix(struct differentiation *d, const struct tile_instruction *i, struct code_value g)
+{
+    struct code *code = d->code;
+    if (i->b.kind != TILE_PARAM) {
+        d->fails = d->fails || i->b.kind != TILE_NUMBER;
+        return;
+    }
+    if (!d->params || !code->param_trains[i->b.which]) {
+        return;
+    }
+    struct code_value a = {i->a, i->a.head != 0 ? i->n_head : 1, i->n_inner};
+    a.at.column = i->a.inner;
+    a.at.inner = 0;
+    a = code_copied(code, a);
+    g = code_copied(code, g);
+    for (int64_t h = 0; h < i->n_head; h++) {
+        const struct tile_result of = {.target = TILE_TARGET_PARAM,
+                                       .which = i->b.which,
+                                       .at = i->b.at + h * i->b.head,
+                                       .from = (a.n_head > 1 ? h : 0) * i->n_inner,
+                                       .n = i->n_inner,
+                                       .with = h * i->n_column,
+                                       .n_with = i->n_column,
+                                       .step = i->b.inner,
+                                       .step_with = i->b.column};
+        code_result_append(code, &of, a.at.which, g.at.which);
+    }
+}
+
+/* Σ_c g[h, c] y[h, c, k], heads × k: the gradient of an operand that is the same for all columns. */
+static void give_inner(struct differentiation *d, const struct tile_instruction *i, const struct tile_operand *x,
+                       const struct tile_operand *y, const struct code_value *g)
+{
+    struct tile_operand gradient = code_repeated(g, i->n_head, i->n_column), other = *y;
+    struct code_value to = {*x, x->head != 0 ? i->n_head : 1, x->inner != 0 ? i->n_inner : 1};
+    to.at.column = 1;
+    to.at.inner = 0;
+    to.at.head = to.n_head > 1 ? x->head : to.n_column;
+    if (!wants(d, &to)) {
+        return;
+    }
+    gradient.inner = gradient.column;
+    gradient.column = 0;
+    other.inner = y->column;
+    other.column = y->inner;
+    give(d, &to,
+         code_result_of(d->code, (struct tile_instruction){.op = TILE_OP_CONTRACT,
+                                                           .n_head = i->n_head,
+                                                           .n_column = i->n_inner,
+                                                           .n_inner = i->n_column,
+                                                           .a = gradient,
+                                                           .b = other}));
+}
+
+static void contract_back(struct differentiation *d, const struct tile_instruction *i, struct code_value g)
+{
+    bool sums_heads = i->b.kind == TILE_NUMBER && (i->n_column > 1 || (i->n_head == 1 && i->a.inner > 1));
+    if (sums_heads) { /* a[k, c] */
+        struct code_value to = {i->a, i->a.inner != 0 ? i->n_inner : 1, i->a.column != 0 ? i->n_column : 1};
+        to.at.head = to.n_head > 1 ? i->a.inner : to.n_column;
+        to.at.column = 1;
+        to.at.inner = 0;
+        g.n_head = to.n_head;
+        g.at.head = 0;
+        give(d, &to, to.n_head > 1 ? code_copied(d->code, g) : g);
+        return;
+    }
+    give_inner(d, i, &i->a, &i->b, &g);
+    if (i->b.column != 0) {
+        give_matrix(d, i, g);
+    } else {
+        give_inner(d, i, &i->b, &i->a, &g);
+    }
+}
+
+/* What reads the operand of f(a) again: a itself, or the result y. */
+static const struct {
+    enum tile_op op;
+    bool of_result;
+} backs[TILE_OP_N] = {
+    [TILE_OP_RELU] = {TILE_OP_RELU_BACK, false},   [TILE_OP_LEAKY_RELU] = {TILE_OP_LEAKY_RELU_BACK, false},
+    [TILE_OP_ELU] = {TILE_OP_ELU_BACK, true},      [TILE_OP_GELU] = {TILE_OP_GELU_BACK, false},
+    [TILE_OP_SILU] = {TILE_OP_SILU_BACK, false},   [TILE_OP_SIGMOID] = {TILE_OP_SIGMOID_BACK, true},
+    [TILE_OP_TANH] = {TILE_OP_TANH_BACK, true},    [TILE_OP_SOFTPLUS] = {TILE_OP_SOFTPLUS_BACK, false},
+    [TILE_OP_EXP] = {TILE_OP_MULTIPLY, true},      [TILE_OP_LOG] = {TILE_OP_DIVIDE, false},
+    [TILE_OP_SQRT] = {TILE_OP_SQRT_BACK, true},    [TILE_OP_ABS] = {TILE_OP_ABS_BACK, false},
+    [TILE_OP_CLAMP] = {TILE_OP_CLAMP_BACK, false}, [TILE_OP_POWER] = {TILE_OP_POWER_BACK, false},
+};
+
+static void binary_back(struct differentiation *d, const struct tile_instruction *i, const struct code_value *y,
+                        struct code_value g)
+{
+    struct code *code = d->code;
+    struct code_value a = operand_value(i, &i->a), b = operand_value(i, &i->b), share;
+    switch (i->op) {
+    case TILE_OP_ADD:
+        give(d, &a, g);
+        give(d, &b, g);
+        return;
+    case TILE_OP_SUBTRACT:
+        give(d, &a, g);
+        if (wants(d, &b)) {
+            give(d, &b, code_binary(code, TILE_OP_MULTIPLY, reduced(code, g, &b), code_number(-1.0)));
+        }
+        return;
+    case TILE_OP_MULTIPLY:
+        if (wants(d, &a)) {
+            give(d, &a, code_binary(code, TILE_OP_MULTIPLY, g, b));
+        }
+        if (wants(d, &b)) {
+            give(d, &b, code_binary(code, TILE_OP_MULTIPLY, g, a));
+        }
+        return;
+    case TILE_OP_DIVIDE:
+        share = code_binary(code, TILE_OP_DIVIDE, g, b);
+        give(d, &a, share);
+        if (wants(d, &b)) {
+            share = code_binary(code, TILE_OP_MULTIPLY, share, *y);
+            give(d, &b, code_binary(code, TILE_OP_MULTIPLY, share, code_number(-1.0)));
+        }
+        return;
+    case TILE_OP_MINIMUM:
+    case TILE_OP_MAXIMUM:
+        for (int turn = 0; turn < 2; turn++) {
+            bool less = (i->op == TILE_OP_MINIMUM) == (turn == 0);
+            if (wants(d, turn == 0 ? &a : &b)) {
+                share = code_binary(code, TILE_OP_LESS, less ? a : b, less ? b : a);
+                give(d, turn == 0 ? &a : &b, code_binary(code, TILE_OP_MULTIPLY, g, share));
+            }
+        }
+        return;
+    default:
+        ASSERT(!"an operation without a gradient");
+    }
+}
+
+static void instruction_back(struct differentiation *d, const struct code_instruction *at)
+{
+    const struct tile_instruction *i = &at->of;
+    const struct code_gradient *gradient = &d->buffer[at->buffer];
+    if (!gradient->there) {
+        return;
+    }
+    struct code_value g = code_in_buffer(gradient->is.at.which, gradient->is.at.at + i->out, i->out_head, i->n_head,
+                                         i->n_column);
+    g.at.kind = gradient->is.at.kind;
+    struct code_value y = code_in_buffer(at->buffer, i->out, i->out_head, i->n_head, i->n_column);
+    if (i->op == TILE_OP_CONTRACT) {
+        contract_back(d, i, g);
+    } else if (tile_op_n_operand(i->op) == 2) {
+        binary_back(d, i, &y, g);
+    } else {
+        struct code_value a = operand_value(i, &i->a);
+        if (i->op == TILE_OP_COPY) {
+            give(d, &a, g);
+        } else if (i->op == TILE_OP_DROP && wants(d, &a)) {
+            give(d, &a, code_unary(d->code, TILE_OP_DROP, g, (double)i->number[0], (double)i->number[1]));
+        } else if (wants(d, &a)) {
+            struct code_value back = code_binary(d->code, backs[i->op].op, g, backs[i->op].of_result ? y : a);
+            struct code_instruction *last = &d->code->instruction[d->code->n_instruction - 1];
+            memcpy(last->of.number, i->number, sizeof last->of.number);
+            give(d, &a, back);
+        }
+    }
+}
+
+/* Rows of heads that lie apart are several results. */
+static void leaf_result(struct code *code, const struct code_gradient *gradient, struct tile_result result)
+{
+    const struct code_value *of = &gradient->of;
+    struct code_value is = gradient->is;
+    if (code_is_flat(of)) {
+        result.at = of->at.at;
+        code_result(code, is, result);
+        return;
+    }
+    for (int64_t h = 0; h < of->n_head; h++) {
+        struct code_value head = is;
+        head.at.at = is.at.at + h * is.at.head;
+        head.n_head = 1;
+        result.at = of->at.at + h * of->at.head;
+        code_result(code, head, result);
+    }
+}
+
+bool code_differentiate(struct code *code, struct code_value value, struct code_value gradient, unsigned ends,
+                        bool params)
+{
+    struct differentiation d = {.code = code, .n_buffer = code->n_buffer, .params = params};
+    const int n = code->n_instruction;
+    d.buffer = memory_alloc((size_t)code->n_buffer + 1, sizeof *d.buffer);
+    for (int leaf = 0; leaf < code->n_leaf; leaf++) {
+        code->leaf[leaf].wants_gradient = code->leaf[leaf].wants_gradient && (ends >> code->leaf[leaf].end & 1) != 0;
+    }
+    if (value.at.kind == TILE_REGISTER && gradient.at.kind != TILE_REGISTER) {
+        gradient = code_copied(code, gradient);
+    }
+    give(&d, &value, gradient);
+    for (int i = n - 1; i >= 0; i--) {
+        struct code_instruction at = code->instruction[i]; /* the list grows */
+        instruction_back(&d, &at);
+    }
+    for (int g = 0; g < code->n_gradient; g++) {
+        const struct code_gradient leaf = code->gradient[g];
+        struct tile_result result = {.target = TILE_TARGET_PARAM, .which = leaf.of.at.which};
+        if (leaf.of.at.kind == TILE_ROW) {
+            result.which = leaf.of.at.which - TILE_ROWS_N; /* the leaf, whose place is not known yet */
+            result.target = TILE_TARGET_GRAD_IN_0;
+        }
+        if (leaf.there) {
+            leaf_result(code, &leaf, result);
+        }
+    }
+    free(d.buffer);
+    return !d.fails;
+}

@@ -1,0 +1,175 @@
+/* From operations with a buffer each to a tile: leaves get their places, what no result needs is left out, and
+ * buffers that are not needed at the same time share registers. */
+#include "models/vertex/code.h"
+
+#include "protocol/base/memory.h"
+
+#include <stdlib.h>
+
+/* A leaf is the place that it has got. */
+static struct tile_operand placed(const struct code *code, struct tile_operand o)
+{
+    if (o.kind == TILE_ROW && o.which >= TILE_ROWS_N) {
+        const struct code_leaf *leaf = &code->leaf[o.which - TILE_ROWS_N];
+        o.which = (int)leaf->rows;
+        o.at += leaf->at;
+    }
+    return o;
+}
+
+/* What the results need, from the last instruction to the first. */
+static void need(const struct code *code, bool *needed, bool *kept)
+{
+    for (int r = 0; r < code->n_result; r++) {
+        needed[code->result[r].buffer] = needed[code->result[r].with] = true;
+    }
+    for (int i = code->n_instruction - 1; i >= 0; i--) {
+        const struct code_instruction *at = &code->instruction[i];
+        kept[i] = needed[at->buffer];
+        if (!kept[i]) {
+            continue;
+        }
+        if (at->of.a.kind == TILE_REGISTER) {
+            needed[at->of.a.which] = true;
+        }
+        if (tile_op_n_operand(at->of.op) > 1 && at->of.b.kind == TILE_REGISTER) {
+            needed[at->of.b.which] = true;
+        }
+    }
+}
+
+/* Instructions from a buffer's first to its last. */
+struct life {
+    int first, last;
+    int64_t at;
+};
+
+static void live(struct life *life, int instruction)
+{
+    life->first = life->first < 0 ? instruction : life->first;
+    life->last = instruction;
+}
+
+static struct life *lives_of(const struct code *code, const bool *kept)
+{
+    struct life *life = memory_alloc((size_t)code->n_buffer + 1, sizeof *life);
+    for (int b = 0; b < code->n_buffer; b++) {
+        life[b] = (struct life){-1, -1, -1};
+    }
+    for (int i = 0; i < code->n_instruction; i++) {
+        const struct code_instruction *at = &code->instruction[i];
+        if (!kept[i]) {
+            continue;
+        }
+        if (at->of.a.kind == TILE_REGISTER) {
+            live(&life[at->of.a.which], i);
+        }
+        if (tile_op_n_operand(at->of.op) > 1 && at->of.b.kind == TILE_REGISTER) {
+            live(&life[at->of.b.which], i);
+        }
+        live(&life[at->buffer], i);
+    }
+    for (int r = 0; r < code->n_result; r++) {
+        live(&life[code->result[r].buffer], code->n_instruction);
+        live(&life[code->result[r].with], code->n_instruction);
+    }
+    return life;
+}
+
+/* Registers are handed out in multiples of so many floats: a vector of any device. */
+#define REGISTER_FLOATS 16
+
+static int64_t rounded(int64_t n)
+{
+    return (n + REGISTER_FLOATS - 1) / REGISTER_FLOATS * REGISTER_FLOATS;
+}
+
+/* The lowest registers that no buffer alive at the same time has. cost  the buffers that are alive, squared */
+static int64_t place_find(const struct code *code, const struct life *life, const int *alive, int n_alive, int64_t n)
+{
+    int64_t at = 0;
+    for (int k = 0; k < n_alive; k++) {
+        int64_t begin = life[alive[k]].at, end = begin + rounded(code->buffer[alive[k]]);
+        if (begin < at + n && at < end) {
+            at = end;
+            k = -1; /* from the first one again */
+        }
+    }
+    return at;
+}
+
+static int64_t registers_place(const struct code *code, struct life *life)
+{
+    int *alive = memory_alloc((size_t)code->n_buffer + 1, sizeof *alive), n_alive = 0;
+    int64_t n_float = 0;
+    for (int i = 0; i < code->n_instruction; i++) {
+        int b = code->instruction[i].buffer;
+        if (life[b].first != i) {
+            continue;
+        }
+        int n = 0;
+        for (int k = 0; k < n_alive; k++) { /* an operand's last use: the result may not lie on it */
+            alive[n] = alive[k];
+            n += life[alive[k]].last >= i;
+        }
+        n_alive = n;
+        life[b].at = place_find(code, life, alive, n_alive, rounded(code->buffer[b]));
+        alive[n_alive++] = b;
+        n_float = life[b].at + rounded(code->buffer[b]) > n_float ? life[b].at + rounded(code->buffer[b]) : n_float;
+    }
+    free(alive);
+    return n_float;
+}
+
+static struct tile_operand registered(const struct code *code, const struct life *life, struct tile_operand o)
+{
+    o = placed(code, o);
+    if (o.kind == TILE_REGISTER) {
+        o.at += life[o.which].at;
+        o.which = 0;
+    }
+    return o;
+}
+
+static void results_place(const struct code *code, const struct life *life, struct tile *out)
+{
+    out->result = memory_alloc((size_t)code->n_result + 1, sizeof *out->result);
+    for (int r = 0; r < code->n_result; r++) {
+        const struct code_result *from = &code->result[r];
+        struct tile_result *to = &out->result[out->n_result++];
+        *to = from->of;
+        to->from += life[from->buffer].at;
+        to->with = from->of.n_with > 0 ? from->of.with + life[from->with].at : 0;
+        if (to->target == TILE_TARGET_GRAD_IN_0) { /* of a leaf */
+            const struct code_leaf *leaf = &code->leaf[to->which];
+            to->target = (enum tile_target)(TILE_TARGET_GRAD_IN_0 + (int)leaf->rows);
+            to->at += leaf->at;
+            to->which = 0;
+        }
+    }
+}
+
+void code_tile(const struct code *code, struct tile *out)
+{
+    bool *needed = memory_alloc((size_t)code->n_buffer + 1, sizeof *needed),
+         *kept = memory_alloc((size_t)code->n_instruction + 1, sizeof *kept);
+    *out = (struct tile){.instruction = memory_alloc((size_t)code->n_instruction + 1, sizeof *out->instruction)};
+    need(code, needed, kept);
+    struct life *life = lives_of(code, kept);
+    out->n_float = registers_place(code, life);
+    for (int i = 0; i < code->n_instruction; i++) {
+        if (!kept[i]) {
+            continue;
+        }
+        struct tile_instruction *to = &out->instruction[out->n_instruction++];
+        *to = code->instruction[i].of;
+        to->out += life[code->instruction[i].buffer].at;
+        to->a = registered(code, life, to->a);
+        to->b = registered(code, life, to->b);
+        out->draws = out->draws || to->op == TILE_OP_DROP;
+    }
+    results_place(code, life, out);
+    free(life);
+    free(needed);
+    free(kept);
+}

@@ -1,0 +1,591 @@
+/* What no op of trainerd computes becomes tile programs: of nodes an op of kind ROWS, of edges an aggregate of one of
+ * the kinds EDGES. */
+#include "models/program/op.h"
+#include "models/vertex/code.h"
+#include "models/vertex/walk.h"
+
+#include "protocol/base/memory.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct generation {
+    struct walk *walk;
+    struct code code;
+    struct code_value *value; /* by operation */
+    bool *there;
+    const bool *region; /* of nodes: operations that are part of the tile; NULL: it is over edges */
+    int param[TILE_N_PARAM], n_param;
+    bool reads_norm, draws;
+};
+
+static struct code_value generate(struct generation *g, int32_t op);
+
+static struct code_value refuse(struct generation *g, int32_t op, const char *why)
+{
+    walk_refuse(g->walk, op, why);
+    return code_number(0.0);
+}
+
+/* Heads × columns of a row or weight: a weight of one row's heads has one dimension more. */
+static void shape_of(const struct vertex_op *of, int64_t *n_head, int64_t *n_column)
+{
+    const struct vertex_shape *shape = &of->shape;
+    *n_column = shape->dim[shape->n_dim - 1];
+    *n_head = shape->n_dim > 1 ? shape->dim[shape->n_dim - 2] : 1;
+}
+
+/* A value of the model's program, at an end. */
+static struct code_value leaf(struct generation *g, int32_t op, enum tile_rows end)
+{
+    struct walk *w = g->walk;
+    int64_t n_head, n_column;
+    shape_of(walk_at(w, op), &n_head, &n_column);
+    int value = walk_dense(w, walk_value(w, op));
+    if (!walk_goes_on(w)) {
+        return code_number(0.0);
+    }
+    return code_leaf(&g->code, value, end, w->program->value[value].needs_grad, n_head, n_column);
+}
+
+static struct code_value weight(struct generation *g, int32_t op)
+{
+    int param = walk_weight(g->walk, op), k = 0;
+    int64_t n_head, n_column;
+    shape_of(walk_at(g->walk, op), &n_head, &n_column);
+    while (k < g->n_param && g->param[k] != param) {
+        k++;
+    }
+    if (k == TILE_N_PARAM) {
+        return refuse(g, op,
+                      "more than 16 weights in what is computed together: expected some of it in values v.NAME of "
+                      "their own, before linear maps");
+    }
+    if (k == g->n_param) {
+        g->param[g->n_param++] = param;
+        g->code.param_trains[k] = g->walk->program->param[param].trains;
+    }
+    return (struct code_value){{.kind = TILE_PARAM, .which = k, .head = n_column, .column = 1}, n_head, n_column};
+}
+
+/* w[r] of a weight: its r-th part */
+static struct code_value slice(struct generation *g, int32_t op)
+{
+    const struct vertex_op *of = walk_at(g->walk, op);
+    if (!walk_is(g->walk, of->in[0], VERTEX_OP_PARAMETER)) {
+        return refuse(g, op, "a slice of what is no weight itself is not computed by rows or edges yet");
+    }
+    struct code_value out = weight(g, of->in[0]);
+    shape_of(of, &out.n_head, &out.n_column);
+    out.at.at = (int64_t)of->number[0] * out.n_head * out.n_column;
+    out.at.head = out.n_column;
+    return out;
+}
+
+/* --- products --- */
+
+/* A row, or each of its heads, times a weight: w[k · inner + c · column] of each head. */
+static struct code_value product(struct generation *g, int32_t op)
+{
+    const struct vertex_op *of = walk_at(g->walk, op);
+    struct code_value x = generate(g, of->in[0]), w = generate(g, of->in[1]);
+    const struct vertex_shape *shape = &walk_at(g->walk, of->in[1])->shape;
+    bool by_head = shape->n_dim == 3, turned = of->kind == VERTEX_OP_LINEAR; /* its weight is out × in */
+    if (!walk_goes_on(g->walk)) {
+        return x;
+    }
+    if (w.at.kind != TILE_PARAM || shape->n_dim < 2 || (by_head && shape->dim[0] != x.n_head)) {
+        return refuse(g, op, "a product with what is no weight itself is not computed by rows or edges yet");
+    }
+    int64_t n_in = x.n_column, n_out = turned ? shape->dim[shape->n_dim - 2] : shape->dim[shape->n_dim - 1];
+    struct tile_operand matrix = w.at;
+    matrix.inner = turned ? 1 : n_out;
+    matrix.column = turned ? n_in : 1;
+    matrix.head = by_head ? n_in * n_out : 0;
+    struct code_value y = code_product(&g->code, x, matrix, n_out);
+    if (turned && of->in[2] >= 0) {
+        y = code_binary(&g->code, TILE_OP_ADD, y, generate(g, of->in[2]));
+    }
+    return y;
+}
+
+static struct code_value norm(struct generation *g, struct code_value x)
+{
+    return code_unary(&g->code, TILE_OP_SQRT, code_dot(&g->code, x, x), 0.0, 0.0);
+}
+
+/* x / ‖x‖, and 0 for a row of zeros */
+static struct code_value normalized(struct generation *g, struct code_value x)
+{
+    struct code_value length = code_binary(&g->code, TILE_OP_MAXIMUM, norm(g, x), code_number(1e-12));
+    return code_binary(&g->code, TILE_OP_DIVIDE, x, length);
+}
+
+/* exp(s - L), L the log-sum-exp over the in-edges of the destination: an aggregate of its own */
+static struct code_value softmax(struct generation *g, int32_t op)
+{
+    struct walk *w = g->walk;
+    if (g->region != NULL) {
+        return refuse(g, op, "softmax is of edges");
+    }
+    bool drew = g->draws;
+    struct code_value score = generate(g, walk_at(w, op)->in[0]);
+    if (g->draws && !drew) {
+        return refuse(g, op,
+                      "dropout inside of softmax is not computed yet: expected it outside, dropout(softmax(…))");
+    }
+    int value = walk_edges(w, op);
+    if (!walk_goes_on(w)) {
+        return score;
+    }
+    int64_t n_head, n_column;
+    shape_of(walk_at(w, op), &n_head, &n_column);
+    struct code_value sums = code_leaf(&g->code, value, TILE_ROWS_IN_2, w->program->value[value].needs_grad, n_head,
+                                       n_column);
+    return code_unary(&g->code, TILE_OP_EXP, code_binary(&g->code, TILE_OP_SUBTRACT, score, sums), 0.0, 0.0);
+}
+
+static struct code_value dropout(struct generation *g, int32_t op)
+{
+    const struct vertex_op *of = walk_at(g->walk, op);
+    struct code_value x = generate(g, of->in[0]);
+    int64_t n = x.n_head * x.n_column;
+    if (of->number[0] == 0.0) {
+        return x;
+    }
+    if (g->code.n_draw + n > 1024) {
+        return refuse(g, op, "dropout of more than 1024 numbers of an edge");
+    }
+    g->draws = true;
+    g->code.n_draw += n;
+    return code_unary(&g->code, TILE_OP_DROP, x, of->number[0], (double)(g->code.n_draw - n));
+}
+
+static struct code_value edge_norm(struct generation *g, struct code_value edge)
+{
+    struct code_value scales = code_binary(&g->code, TILE_OP_MULTIPLY, code_row(TILE_ROWS_SCALE_0, 0, 1, 1),
+                                           code_row(TILE_ROWS_SCALE_2, 0, 1, 1));
+    g->reads_norm = true;
+    return edge.at.kind == TILE_NUMBER ? scales : code_binary(&g->code, TILE_OP_MULTIPLY, edge, scales);
+}
+
+/* --- operations --- */
+
+/* Element by element; COPY: it is something else. */
+static enum tile_op element_op(enum vertex_op_kind kind)
+{
+    static const enum tile_op ops[VERTEX_OP_N] = {
+        [VERTEX_OP_RELU] = TILE_OP_RELU,         [VERTEX_OP_LEAKY_RELU] = TILE_OP_LEAKY_RELU,
+        [VERTEX_OP_ELU] = TILE_OP_ELU,           [VERTEX_OP_GELU] = TILE_OP_GELU,
+        [VERTEX_OP_SILU] = TILE_OP_SILU,         [VERTEX_OP_SIGMOID] = TILE_OP_SIGMOID,
+        [VERTEX_OP_TANH] = TILE_OP_TANH,         [VERTEX_OP_SOFTPLUS] = TILE_OP_SOFTPLUS,
+        [VERTEX_OP_EXP] = TILE_OP_EXP,           [VERTEX_OP_LOG] = TILE_OP_LOG,
+        [VERTEX_OP_SQRT] = TILE_OP_SQRT,         [VERTEX_OP_ABS] = TILE_OP_ABS,
+        [VERTEX_OP_CLAMP] = TILE_OP_CLAMP,       [VERTEX_OP_POWER] = TILE_OP_POWER,
+        [VERTEX_OP_ADD] = TILE_OP_ADD,           [VERTEX_OP_SUBTRACT] = TILE_OP_SUBTRACT,
+        [VERTEX_OP_MULTIPLY] = TILE_OP_MULTIPLY, [VERTEX_OP_DIVIDE] = TILE_OP_DIVIDE,
+        [VERTEX_OP_MINIMUM] = TILE_OP_MINIMUM,   [VERTEX_OP_MAXIMUM] = TILE_OP_MAXIMUM};
+    return ops[kind];
+}
+
+/* Columns from … to of each head. */
+static struct code_value columns(struct code_value x, const struct vertex_op *of)
+{
+    x.at.at += (int64_t)of->number[0];
+    x.n_column = (int64_t)of->number[1] - (int64_t)of->number[0];
+    return x;
+}
+
+static struct code_value operation(struct generation *g, int32_t op)
+{
+    struct walk *w = g->walk;
+    const struct vertex_op *of = walk_at(w, op);
+    const bool weighted = w->to->is_weighted;
+    struct code_value edge = weighted ? code_row(TILE_ROWS_WEIGHT, 0, 1, 1) : code_number(1.0);
+    int64_t n_head, n_column;
+    shape_of(of, &n_head, &n_column);
+    enum tile_op element = element_op(of->kind);
+    if (element != TILE_OP_COPY && tile_op_n_operand(element) > 1) {
+        struct code_value a = generate(g, of->in[0]);
+        return code_binary(&g->code, element, a, generate(g, of->in[1]));
+    }
+    if (element != TILE_OP_COPY) {
+        return code_unary(&g->code, element, generate(g, of->in[0]), of->number[0], of->number[1]);
+    }
+    switch (of->kind) {
+    case VERTEX_OP_SOURCE:
+        return leaf(g, of->in[0], TILE_ROWS_IN_0);
+    case VERTEX_OP_TARGET:
+        return leaf(g, of->in[0], TILE_ROWS_IN_2);
+    case VERTEX_OP_EDGE_WEIGHT:
+        return edge;
+    case VERTEX_OP_EDGE_NORM:
+        return edge_norm(g, edge);
+    case VERTEX_OP_EDGE_FEATURE:
+        return code_row(TILE_ROWS_FEATURE, 0, 1, n_column);
+    case VERTEX_OP_PARAMETER:
+        return weight(g, op);
+    case VERTEX_OP_SLICE:
+        return slice(g, op);
+    case VERTEX_OP_NUMBER:
+        return code_number(of->number[0]);
+    case VERTEX_OP_PRODUCT:
+    case VERTEX_OP_LINEAR:
+        return product(g, op);
+    case VERTEX_OP_DOT: {
+        struct code_value a = generate(g, of->in[0]);
+        return code_dot(&g->code, a, generate(g, of->in[1]));
+    }
+    case VERTEX_OP_SUM_COLUMNS:
+        return code_dot(&g->code, generate(g, of->in[0]), code_number(1.0));
+    case VERTEX_OP_NORM:
+        return norm(g, generate(g, of->in[0]));
+    case VERTEX_OP_NORMALIZE:
+        return normalized(g, generate(g, of->in[0]));
+    case VERTEX_OP_CONCAT: {
+        struct code_value a = generate(g, of->in[0]);
+        return code_concat(&g->code, a, generate(g, of->in[1]));
+    }
+    case VERTEX_OP_HEADS:
+    case VERTEX_OP_FLAT:
+        return code_reshape(&g->code, generate(g, of->in[0]), n_head);
+    case VERTEX_OP_SUM_HEADS:
+        return code_sum_heads(&g->code, generate(g, of->in[0]));
+    case VERTEX_OP_MEAN_HEADS: {
+        struct code_value x = generate(g, of->in[0]);
+        return code_binary(&g->code, TILE_OP_MULTIPLY, code_sum_heads(&g->code, x),
+                           code_number(1.0 / (double)x.n_head));
+    }
+    case VERTEX_OP_COLUMNS:
+        return columns(generate(g, of->in[0]), of);
+    case VERTEX_OP_SOFTMAX:
+        return softmax(g, op);
+    case VERTEX_OP_DROPOUT:
+        return dropout(g, op);
+    default:
+        return refuse(g, op, "this is not computed by rows or edges yet");
+    }
+}
+
+/* The value of an operation of the tile; of others of nodes a row that is read. */
+static struct code_value generate(struct generation *g, int32_t op)
+{
+    const bool is_leaf = g->region != NULL && !g->region[op] && walk_at(g->walk, op)->place == VERTEX_PLACE_NODE;
+    if (!walk_goes_on(g->walk)) {
+        return code_number(0.0);
+    }
+    if (!g->there[op]) {
+        struct code_value value = is_leaf ? leaf(g, op, TILE_ROWS_IN_0) : operation(g, op);
+        g->value[op] = value;
+        g->there[op] = true;
+    }
+    return g->value[op];
+}
+
+static struct generation generation_open(struct walk *w, const bool *region)
+{
+    size_t n = (size_t)w->trace->n_op + 1;
+    struct generation g = {.walk = w, .region = region};
+    g.value = memory_alloc(n, sizeof *g.value);
+    g.there = memory_alloc(n, sizeof *g.there);
+    return g;
+}
+
+static void generation_close(struct generation *g)
+{
+    code_release(&g->code);
+    free(g->value);
+    free(g->there);
+}
+
+/* --- rows that are read --- */
+
+/* Leaves of an end side by side, as one value of the program; -1: there is none. */
+static int join(struct generation *g, enum tile_rows end, enum tile_rows rows, int first)
+{
+    struct code *code = &g->code;
+    int *in = memory_alloc((size_t)code->n_leaf + 1, sizeof *in), n = 0, value = -1;
+    int64_t at = 0;
+    for (int k = first; k < code->n_leaf; k++) {
+        struct code_leaf *of = &code->leaf[k];
+        if (of->end == end) {
+            of->rows = rows;
+            of->at = at;
+            at += of->width;
+            in[n++] = of->value;
+        }
+    }
+    if (n > 0) {
+        value = n > 1 ? program_concat(g->walk->program, in, n) : in[0];
+    }
+    free(in);
+    return value;
+}
+
+/* Of nodes the first leaves are inputs of their own, and the others one. */
+static void place_inputs(struct generation *g, struct op *op)
+{
+    struct code *code = &g->code;
+    const int n_own = code->n_leaf <= OP_N_IN ? code->n_leaf : OP_N_IN - 1;
+    for (int k = 0; k < n_own; k++) {
+        code->leaf[k].rows = (enum tile_rows)(TILE_ROWS_IN_0 + k);
+        op->in[k] = code->leaf[k].value;
+    }
+    if (code->n_leaf > n_own) {
+        op->in[n_own] = join(g, TILE_ROWS_IN_0, TILE_ROWS_IN_2, n_own);
+    }
+}
+
+/* The tile of some code, over this op's inputs. */
+static bool tile_make(struct generation *g, int32_t at, const struct code *code, const struct op *op,
+                      struct tile *out)
+{
+    const struct program *program = g->walk->program;
+    code_tile(code, out);
+    for (int k = 0; k < OP_N_IN; k++) {
+        int64_t width = op->in[k] >= 0 ? program->value[op->in[k]].width : 0;
+        out->width[TILE_ROWS_IN_0 + k] = out->target[TILE_TARGET_GRAD_IN_0 + k] = width;
+    }
+    for (int p = 0; p < g->n_param; p++) {
+        out->param[p] = parameter_size(&program->param[g->param[p]]);
+    }
+    out->width[TILE_ROWS_SCALE_0] = out->width[TILE_ROWS_SCALE_2] = out->width[TILE_ROWS_WEIGHT] = 1;
+    out->width[TILE_ROWS_FEATURE] = program->n_edge_feature;
+    if (code->overflows || out->n_float > TILE_FLOAT_MOST) {
+        walk_refuse(g->walk, at,
+                    "more than what is computed together may have: expected fewer operations or columns");
+    }
+    return walk_goes_on(g->walk);
+}
+
+/* Arrays that no instruction reads have no width: they need not be there. */
+static void widths_trim(struct tile *tile)
+{
+    bool reads[TILE_ROWS_N] = {false}, writes[TILE_TARGET_N] = {false};
+    for (int i = 0; i < tile->n_instruction; i++) {
+        const struct tile_operand *operands[] = {&tile->instruction[i].a, &tile->instruction[i].b};
+        for (int k = 0; k < tile_op_n_operand(tile->instruction[i].op); k++) {
+            if (operands[k]->kind == TILE_ROW) {
+                reads[operands[k]->which] = true;
+            }
+        }
+    }
+    for (int i = 0; i < tile->n_result; i++) {
+        if (tile->result[i].target < TILE_TARGET_N) {
+            writes[tile->result[i].target] = true;
+        }
+    }
+    for (int k = 0; k < TILE_ROWS_N; k++) {
+        tile->width[k] = reads[k] ? tile->width[k] : 0;
+    }
+    for (int k = TILE_TARGET_GRAD_IN_0; k < TILE_TARGET_N; k++) {
+        tile->target[k] = writes[k] ? tile->target[k] : 0;
+    }
+}
+
+static int tiles_append(struct generation *g, struct op *op, struct tile tile[3], int64_t width)
+{
+    for (int k = 0; k < OP_N_PARAM; k++) {
+        op->param[k] = k < g->n_param ? g->param[k] : -1;
+    }
+    const int n = op->kind == OP_KIND_ROWS ? 2 : 3;
+    for (int k = 0; k < n; k++) {
+        tile[k].target[TILE_TARGET_OUT] = k == 0 ? width : 0;
+        tile[k].width[TILE_ROWS_GRAD] = width;
+        tile[k].width[TILE_ROWS_SAVED] = tile[k].saved = tile[0].saved;
+        tile[k].scales_mean = k == 0 && tile[0].scales_mean;
+        widths_trim(&tile[k]);
+    }
+    return program_tiles(g->walk->program, op, tile, width);
+}
+
+/* --- rows --- */
+
+/* Does it give each node's numbers from that node's, and weights, and cheaply? */
+static bool is_row_op(const struct walk *w, int32_t op)
+{
+    const struct vertex_op *of = walk_at(w, op);
+    bool heads = of->kind == VERTEX_OP_PRODUCT && of->shape.n_dim > 1;
+    bool other = of->kind == VERTEX_OP_DOT || of->kind == VERTEX_OP_SUM_COLUMNS || of->kind == VERTEX_OP_NORM ||
+                 of->kind == VERTEX_OP_NORMALIZE || of->kind == VERTEX_OP_CONCAT || of->kind == VERTEX_OP_HEADS ||
+                 of->kind == VERTEX_OP_FLAT || of->kind == VERTEX_OP_MEAN_HEADS || of->kind == VERTEX_OP_SUM_HEADS ||
+                 of->kind == VERTEX_OP_COLUMNS || heads;
+    return of->place == VERTEX_PLACE_NODE && (element_op(of->kind) != TILE_OP_COPY || other);
+}
+
+/* The operation, and all row operations that nothing else reads. */
+static bool *region_of(const struct walk *w, int32_t root)
+{
+    bool *region = memory_alloc((size_t)w->trace->n_op + 1, sizeof *region);
+    int32_t *n_read = memory_alloc((size_t)w->trace->n_op + 1, sizeof *n_read);
+    region[root] = true;
+    for (int32_t i = root; i >= 0; i--) {
+        region[i] = region[i] || (n_read[i] > 0 && n_read[i] == w->n_use[i] && w->value[i] < 0 && is_row_op(w, i));
+        for (int k = 0; k < VERTEX_N_IN && region[i]; k++) {
+            if (walk_at(w, i)->in[k] >= 0) {
+                n_read[walk_at(w, i)->in[k]]++;
+            }
+        }
+    }
+    free(n_read);
+    return region;
+}
+
+int walk_rows(struct walk *w, int32_t op)
+{
+    int out = 0;
+    if (!walk_goes_on(w)) {
+        return 0;
+    }
+    if (!is_row_op(w, op)) {
+        return walk_refuse(w, op, "this is not computed of nodes yet");
+    }
+    bool *region = region_of(w, op);
+    struct generation g = generation_open(w, region);
+    struct op rows = {.kind = OP_KIND_ROWS, .in = {-1, -1, -1}};
+    struct code_value value = generate(&g, op);
+    int64_t width = value.n_head * value.n_column;
+    if (walk_goes_on(w) && g.code.n_leaf == 0) {
+        walk_refuse(w, op, "a row that is the same for all nodes: expected one that depends on v.x");
+    }
+    if (walk_goes_on(w)) {
+        struct code back;
+        struct tile tile[3] = {{0}};
+        place_inputs(&g, &rows);
+        code_copy(&g.code, &back);
+        code_result(&g.code, value, (struct tile_result){.target = TILE_TARGET_OUT});
+        bool fits = code_differentiate(&back, value, code_row(TILE_ROWS_GRAD, 0, value.n_head, value.n_column),
+                                       1U << TILE_ROWS_IN_0, true);
+        if (!fits) {
+            walk_refuse(w, op, "a product with what is no weight itself is not computed by rows or edges yet");
+        }
+        if (tile_make(&g, op, &g.code, &rows, &tile[0]) & tile_make(&g, op, &back, &rows, &tile[1])) {
+            out = tiles_append(&g, &rows, tile, width);
+        } else {
+            tile_release(&tile[0]);
+            tile_release(&tile[1]);
+        }
+        code_release(&back);
+    }
+    generation_close(&g);
+    free(region);
+    return out;
+}
+
+/* --- edges --- */
+
+static enum tile_reduction reduction_of(enum vertex_op_kind kind)
+{
+    return kind == VERTEX_OP_MAX       ? TILE_REDUCTION_MAX
+           : kind == VERTEX_OP_MIN     ? TILE_REDUCTION_MIN
+           : kind == VERTEX_OP_SOFTMAX ? TILE_REDUCTION_LOGSUMEXP
+                                       : TILE_REDUCTION_SUM;
+}
+
+/* The gradient of an edge's value, given that of what it was reduced to. */
+static struct code_value seed(struct code *code, enum vertex_op_kind kind, struct code_value value)
+{
+    struct code_value grad = code_row(TILE_ROWS_GRAD, 0, value.n_head, value.n_column);
+    struct code_value saved = code_row(TILE_ROWS_SAVED, 0, value.n_head, value.n_column);
+    switch (kind) {
+    case VERTEX_OP_MEAN:
+        return code_binary(code, TILE_OP_MULTIPLY, grad, code_row(TILE_ROWS_SCALE_2, 0, 1, 1));
+    case VERTEX_OP_MAX:
+    case VERTEX_OP_MIN:
+        return code_binary(code, TILE_OP_WON, grad, saved);
+    case VERTEX_OP_SOFTMAX:
+        value = code_unary(code, TILE_OP_EXP, code_binary(code, TILE_OP_SUBTRACT, value, saved), 0.0, 0.0);
+        return code_binary(code, TILE_OP_MULTIPLY, grad, value);
+    default:
+        return grad;
+    }
+}
+
+/* An aggregate that shares the scales of the program's others. */
+static bool scales_fit(struct walk *w, int32_t op, enum aggregate_kind kind)
+{
+    const struct aggregate_def *def = aggregate_defs[kind];
+    for (int i = 0; i < w->program->n_op && def->scale != NULL; i++) {
+        const struct op *other = &w->program->op[i];
+        const struct aggregate_def *of = other->kind == OP_KIND_AGGREGATE ? aggregate_defs[other->aggregate] : NULL;
+        if (of != NULL && of->scale != NULL && !aggregate_scales_alike(of, def)) {
+            walk_refuse(w, op,
+                        "e.norm and means stand in one program, whose aggregates share one set of scales: expected "
+                        "one of both");
+        }
+    }
+    return walk_goes_on(w);
+}
+
+static int edges_append(struct generation *g, int32_t at, struct code_value value)
+{
+    struct walk *w = g->walk;
+    const enum vertex_op_kind kind = walk_at(w, at)->kind;
+    const int64_t width = value.n_head * value.n_column;
+    struct op op = {.kind = OP_KIND_AGGREGATE, .aggregate = AGGREGATE_KIND_EDGES, .in = {-1, -1, -1}};
+    struct tile tile[3] = {{0}};
+    int out = 0;
+    op.aggregate = kind == VERTEX_OP_MEAN ? AGGREGATE_KIND_EDGES_MEAN
+                   : g->reads_norm        ? AGGREGATE_KIND_EDGES_NORM
+                                          : AGGREGATE_KIND_EDGES;
+    if (kind == VERTEX_OP_MEAN && g->reads_norm) {
+        return walk_refuse(w, at, "a mean of e.norm is not computed yet: expected a sum");
+    }
+    if (!scales_fit(w, at, op.aggregate)) {
+        return 0;
+    }
+    op.in[0] = join(g, TILE_ROWS_IN_0, TILE_ROWS_IN_0, 0);
+    op.in[2] = join(g, TILE_ROWS_IN_2, TILE_ROWS_IN_2, 0);
+    op.in[0] = op.in[0] >= 0 ? op.in[0] : op.in[2] >= 0 ? op.in[2] : walk_dense(w, w->to->x);
+    op.dropout = g->draws ? 0.5 : 0.0; /* it is not the same in each epoch */
+    const enum tile_reduction reduction = reduction_of(kind);
+    bool made = true;
+    for (int k = 0; k < 3 && walk_goes_on(w); k++) {
+        struct code code;
+        code_copy(&g->code, &code);
+        bool fits = true;
+        if (k == 0) {
+            code_result(&code, value, (struct tile_result){.target = TILE_TARGET_OUT, .reduction = reduction});
+        } else {
+            fits = code_differentiate(&code, value, seed(&code, kind, value),
+                                      1U << (k == 1 ? TILE_ROWS_IN_2 : TILE_ROWS_IN_0), k == 1);
+        }
+        if (!fits) {
+            walk_refuse(w, at, "a product with what is no weight itself is not computed by rows or edges yet");
+        }
+        made = tile_make(g, at, &code, &op, &tile[k]) && made;
+        code_release(&code);
+    }
+    if (made && walk_goes_on(w)) {
+        tile[0].saved = reduction != TILE_REDUCTION_SUM ? width : 0;
+        tile[0].scales_mean = kind == VERTEX_OP_MEAN;
+        out = tiles_append(g, &op, tile, width);
+    } else {
+        for (int k = 0; k < 3; k++) {
+            tile_release(&tile[k]);
+        }
+    }
+    return out;
+}
+
+/* A reduction of edges, or a softmax: its log-sum-exp. */
+int walk_edges(struct walk *w, int32_t op)
+{
+    const struct vertex_op *of = walk_at(w, op);
+    if (!walk_goes_on(w) || w->value[op] >= 0) {
+        return walk_goes_on(w) ? w->value[op] : 0;
+    }
+    if (of->relation >= 0) {
+        return walk_refuse(w, op,
+                           "edges of one relation are reduced only as R-GCN does it, mean(e.src.a if …) @ w[r], yet");
+    }
+    if (of->kind == VERTEX_OP_VAR || of->kind == VERTEX_OP_STD) {
+        return walk_refuse(w, op, "var and std are not computed yet: expected mean(…) and mean of squares");
+    }
+    struct generation g = generation_open(w, NULL);
+    struct code_value value = generate(&g, of->in[0]);
+    int out = walk_goes_on(w) ? edges_append(&g, op, value) : 0;
+    generation_close(&g);
+    w->value[op] = out;
+    return out;
+}
