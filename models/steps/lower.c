@@ -187,7 +187,9 @@ static bool is_wanted(const struct program *program, const struct op *op, const 
 {
     bool key = op->in[1] >= 0 && program->value[op->in[1]].needs_grad;
     if (op->aggregate >= AGGREGATE_KIND_EDGES) {
-        return program->tile[op->tile + (pass->direction == HALO_DIRECTION_IN ? 1 : 2)].n_result > 0;
+        bool of_targets = pass->direction == HALO_DIRECTION_IN;
+        const struct tile *tile = &program->tile[op->tile + (of_targets ? 1 : 2)];
+        return tile->n_result > 0 || tile->target[of_targets ? TILE_TARGET_GRAD_IN_2 : TILE_TARGET_GRAD_IN_0] > 0;
     }
     return pass->direction != HALO_DIRECTION_RETURN || program->value[op->in[0]].needs_grad || key;
 }

@@ -243,8 +243,11 @@ struct open_value walk_open(struct walk *w, int32_t op, int bias)
     case VERTEX_OP_FLAT:
         return (struct open_value){walk_value(w, of->in[0]), -1};
     case VERTEX_OP_LINEAR:
-        return walk_linear(w, op, bias);
+        return walk_is_part(w, op) ? (struct open_value){walk_rows(w, op), -1} : walk_linear(w, op, bias);
     case VERTEX_OP_PRODUCT:
+        if (walk_is_part(w, op)) {
+            return (struct open_value){walk_rows(w, op), -1};
+        }
         if (walk_is(w, of->in[1], VERTEX_OP_PARAMETER) && walk_at(w, of->in[1])->shape.n_dim == 2 &&
             of->shape.n_dim == 1) {
             return walk_linear(w, op, bias);

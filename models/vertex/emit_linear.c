@@ -155,7 +155,8 @@ static int32_t map_below(const struct walk *w, int32_t op)
     for (bool first = true; is_swappable(w, op, first, &sum); first = false) {
         op = sum.source;
     }
-    bool maps = walk_is(w, op, VERTEX_OP_LINEAR) && walk_at(w, op)->in[2] < 0 && w->n_use[op] == 1;
+    bool maps = walk_is(w, op, VERTEX_OP_LINEAR) && walk_at(w, op)->in[2] < 0 && w->n_use[op] == 1 &&
+                !walk_is_part(w, op);
     return maps ? op : -1;
 }
 
@@ -187,6 +188,9 @@ struct open_value walk_sum(struct walk *w, int32_t op, int bias)
 bool walk_takes_bias(const struct walk *w, int32_t op)
 {
     struct match_sum sum;
+    if (walk_is_part(w, op)) {
+        return false;
+    }
     return ((walk_is(w, op, VERTEX_OP_LINEAR) && walk_at(w, op)->in[2] < 0) || walk_is(w, op, VERTEX_OP_PRODUCT) ||
             (walk_is_sum(w, op, &sum) && map_below(w, op) >= 0)) &&
            w->n_use[op] == 1;

@@ -101,6 +101,11 @@ static struct code_value product(struct generation *g, int32_t op)
     struct tile_operand matrix = w.at;
     matrix.inner = turned ? 1 : n_out;
     matrix.column = turned ? n_in : 1;
+    if (!by_head) { /* of a part, some columns of the weight */
+        int64_t n_all = turned ? shape->dim[1] : shape->dim[0], first = (int64_t)of->number[0];
+        matrix.column = turned ? n_all : 1;
+        matrix.at += first * (turned ? 1 : n_out);
+    }
     matrix.head = by_head ? n_in * n_out : 0;
     struct code_value y = code_product(&g->code, x, matrix, n_out);
     if (turned && of->in[2] >= 0) {
@@ -344,7 +349,9 @@ static bool tile_make(struct generation *g, int32_t at, const struct code *code,
     code_tile(code, out);
     for (int k = 0; k < OP_N_IN; k++) {
         int64_t width = op->in[k] >= 0 ? program->value[op->in[k]].width : 0;
-        out->width[TILE_ROWS_IN_0 + k] = out->target[TILE_TARGET_GRAD_IN_0 + k] = width;
+        bool wants = op->in[k] >= 0 && program->value[op->in[k]].needs_grad;
+        out->width[TILE_ROWS_IN_0 + k] = width;
+        out->target[TILE_TARGET_GRAD_IN_0 + k] = wants ? width : 0;
     }
     for (int p = 0; p < g->n_param; p++) {
         out->param[p] = parameter_size(&program->param[g->param[p]]);
@@ -361,7 +368,7 @@ static bool tile_make(struct generation *g, int32_t at, const struct code *code,
 /* Arrays that no instruction reads have no width: they need not be there. */
 static void widths_trim(struct tile *tile)
 {
-    bool reads[TILE_ROWS_N] = {false}, writes[TILE_TARGET_N] = {false};
+    bool reads[TILE_ROWS_N] = {false};
     for (int i = 0; i < tile->n_instruction; i++) {
         const struct tile_operand *operands[] = {&tile->instruction[i].a, &tile->instruction[i].b};
         for (int k = 0; k < tile_op_n_operand(tile->instruction[i].op); k++) {
@@ -370,16 +377,8 @@ static void widths_trim(struct tile *tile)
             }
         }
     }
-    for (int i = 0; i < tile->n_result; i++) {
-        if (tile->result[i].target < TILE_TARGET_N) {
-            writes[tile->result[i].target] = true;
-        }
-    }
     for (int k = 0; k < TILE_ROWS_N; k++) {
         tile->width[k] = reads[k] ? tile->width[k] : 0;
-    }
-    for (int k = TILE_TARGET_GRAD_IN_0; k < TILE_TARGET_N; k++) {
-        tile->target[k] = writes[k] ? tile->target[k] : 0;
     }
 }
 
@@ -401,6 +400,17 @@ static int tiles_append(struct generation *g, struct op *op, struct tile tile[3]
 
 /* --- rows --- */
 
+bool walk_is_part(const struct walk *w, int32_t op)
+{
+    const struct vertex_op *of = walk_at(w, op);
+    bool maps = of->kind == VERTEX_OP_LINEAR || of->kind == VERTEX_OP_PRODUCT;
+    if (!maps || of->shape.n_dim > 1 || walk_at(w, of->in[1])->shape.n_dim != 2) {
+        return false;
+    }
+    const struct vertex_shape *weight = &walk_at(w, of->in[1])->shape;
+    return weight->dim[of->kind == VERTEX_OP_LINEAR ? 1 : 0] != walk_at(w, of->in[0])->shape.dim[0];
+}
+
 /* Does it give each node's numbers from that node's, and weights, and cheaply? */
 static bool is_row_op(const struct walk *w, int32_t op)
 {
@@ -409,7 +419,7 @@ static bool is_row_op(const struct walk *w, int32_t op)
     bool other = of->kind == VERTEX_OP_DOT || of->kind == VERTEX_OP_SUM_COLUMNS || of->kind == VERTEX_OP_NORM ||
                  of->kind == VERTEX_OP_NORMALIZE || of->kind == VERTEX_OP_CONCAT || of->kind == VERTEX_OP_HEADS ||
                  of->kind == VERTEX_OP_FLAT || of->kind == VERTEX_OP_MEAN_HEADS || of->kind == VERTEX_OP_SUM_HEADS ||
-                 of->kind == VERTEX_OP_COLUMNS || heads;
+                 of->kind == VERTEX_OP_COLUMNS || heads || walk_is_part(w, op);
     return of->place == VERTEX_PLACE_NODE && (element_op(of->kind) != TILE_OP_COPY || other);
 }
 

@@ -97,7 +97,9 @@ static bool feature_map(const struct vertex_trace *trace, int32_t op, int32_t *w
 {
     int32_t linear = match_below(trace, op);
     bool found = is(trace, linear, VERTEX_OP_LINEAR) && is(trace, at(trace, linear)->in[0], VERTEX_OP_EDGE_FEATURE) &&
-                 at(trace, linear)->in[2] < 0;
+                 at(trace, linear)->in[2] < 0 &&
+                 at(trace, at(trace, linear)->in[1])->shape.dim[1] ==
+                     at(trace, at(trace, linear)->in[0])->shape.dim[0]; /* not a part of it */
     *weight_out = found ? at(trace, linear)->in[1] : -1;
     return found;
 }

@@ -15,8 +15,9 @@ struct moving {
     int32_t *made[2];
 };
 
-/* An operation becomes two at most, each with a sum and a mean, which are of two operations at most. */
-#define N_ROOM (10 * VERTEX_OP_MOST)
+/* An operation becomes two at most, each with a sum and a mean, which are of two operations at most; a linear map up to
+ * three for each part. */
+#define N_ROOM (16 * VERTEX_OP_MOST)
 
 static const struct vertex_op *at(const struct moving *m, int32_t op)
 {
@@ -88,7 +89,116 @@ static int32_t to_nodes(struct moving *m, struct vertex_op op, enum vertex_op_ki
     return append(m, edge);
 }
 
+/* --- linear maps of what both ends have --- */
+
+/* A linear map that is split: of `op`, from its weight's column `first` on. */
+struct split {
+    struct vertex_op map;
+    int32_t bias;  /* waits for the first part at an end; -1: it has been added, or there was none */
+    int n_visited; /* operations, of which the same may be there many times */
+};
+
+#define N_VISITED_MOST 64
+
+static struct vertex_op edge_op(enum vertex_op_kind kind, const struct vertex_op *like, int32_t a, int32_t b)
+{
+    return (struct vertex_op){.kind = kind,
+                              .place = VERTEX_PLACE_EDGE,
+                              .shape = like->shape,
+                              .in = {a, b, -1},
+                              .weight = 0,
+                              .relation = -1,
+                              .at = like->at};
+}
+
+/* Is some part of a row at one end? Sums and joined columns have parts. */
+static bool has_end(const struct moving *m, int32_t op, int *n_visited)
+{
+    const struct vertex_op *of = at(m, op);
+    if (of->kind == VERTEX_OP_SOURCE || of->kind == VERTEX_OP_TARGET) {
+        return true;
+    }
+    bool sums = of->kind == VERTEX_OP_ADD || of->kind == VERTEX_OP_SUBTRACT;
+    if (of->place != VERTEX_PLACE_EDGE || (!sums && of->kind != VERTEX_OP_CONCAT) || ++*n_visited > N_VISITED_MOST) {
+        return false;
+    }
+    return has_end(m, of->in[0], n_visited) || has_end(m, of->in[1], n_visited);
+}
+
+/* The map of one part, which is computed where the part is. */
+static int32_t part_mapped(struct moving *m, struct split *s, int32_t part, int64_t first)
+{
+    struct vertex_op map = s->map;
+    const enum vertex_op_kind kind = at(m, part)->kind;
+    const bool is_end = kind == VERTEX_OP_SOURCE || kind == VERTEX_OP_TARGET;
+    map.in[0] = part;
+    map.in[2] = is_end ? s->bias : -1;
+    map.number[0] = (double)first;
+    s->bias = is_end ? -1 : s->bias;
+    return is_end ? to_nodes(m, map, kind) : append(m, map);
+}
+
+static int32_t row_mapped(struct moving *m, struct split *s, int32_t row, int64_t first)
+{
+    const struct vertex_op of = *at(m, row);
+    bool sums = of.kind == VERTEX_OP_ADD || of.kind == VERTEX_OP_SUBTRACT;
+    int n_visited = 0;
+    if (sums) {
+        sums = vertex_shape_equal(&at(m, of.in[0])->shape, &of.shape) &&
+               vertex_shape_equal(&at(m, of.in[1])->shape, &of.shape) &&
+               at(m, of.in[0])->place == VERTEX_PLACE_EDGE && at(m, of.in[1])->place == VERTEX_PLACE_EDGE;
+    }
+    if (++s->n_visited > N_VISITED_MOST || (!sums && of.kind != VERTEX_OP_CONCAT) || of.shape.n_dim > 1 ||
+        !has_end(m, row, &n_visited)) {
+        return part_mapped(m, s, row, first);
+    }
+    int64_t second = first + (sums ? 0 : at(m, of.in[0])->shape.dim[0]);
+    int32_t a = row_mapped(m, s, of.in[0], first), b = row_mapped(m, s, of.in[1], second);
+    return append(m, edge_op(sums ? of.kind : VERTEX_OP_ADD, &s->map, a, b));
+}
+
+/* linear(concat(e.dst.a, e.src.b - e.dst.a, …)) as the sum of its parts' products, those of nodes at nodes. */
+static int32_t split_map(struct moving *m, struct vertex_op op)
+{
+    struct split s = {.map = op, .bias = op.in[2]};
+    int32_t out = row_mapped(m, &s, op.in[0], 0);
+    return s.bias < 0 ? out : append(m, edge_op(VERTEX_OP_ADD, &op, out, s.bias));
+}
+
+static bool is_split(const struct moving *m, const struct vertex_op *op)
+{
+    bool matrix = op->kind == VERTEX_OP_PRODUCT && at(m, op->in[1])->kind == VERTEX_OP_PARAMETER &&
+                  at(m, op->in[1])->shape.n_dim == 2 && op->shape.n_dim == 1;
+    int n_visited = 0;
+    return op->place == VERTEX_PLACE_EDGE && (op->kind == VERTEX_OP_LINEAR || matrix) &&
+           has_end(m, op->in[0], &n_visited);
+}
+
+/* --- reductions --- */
+
 static int32_t reduced(struct moving *m, struct vertex_op reduce);
+
+/* A row of the source, or times its edge's weight or norm: an aggregate sums it. */
+static bool is_plain(const struct moving *m, int32_t op)
+{
+    const struct vertex_op *of = at(m, op);
+    for (int k = 0; k < 2 && of->kind == VERTEX_OP_MULTIPLY; k++) {
+        enum vertex_op_kind factor = at(m, of->in[k])->kind;
+        if (factor == VERTEX_OP_EDGE_WEIGHT || factor == VERTEX_OP_EDGE_NORM) {
+            return at(m, of->in[1 - k])->kind == VERTEX_OP_SOURCE;
+        }
+    }
+    return of->kind == VERTEX_OP_SOURCE;
+}
+
+/* Is a sum worth to be taken of both terms: of one by an aggregate for it, and of the other by more than its number of
+ * edges? */
+static bool parts_pay(const struct moving *m, const struct vertex_op *row)
+{
+    bool a = is_plain(m, row->in[0]), b = is_plain(m, row->in[1]);
+    int32_t other = a ? row->in[1] : row->in[0];
+    return (a || b) && at(m, other)->kind != VERTEX_OP_TARGET;
+}
 
 /* The operands that a sum or mean may be taken of instead of their row: the terms of a sum, the row of a multiple. */
 static void terms_of(const struct moving *m, const struct vertex_op *row, bool takes[2])
@@ -99,7 +209,7 @@ static void terms_of(const struct moving *m, const struct vertex_op *row, bool t
     bool over = row->kind == VERTEX_OP_DIVIDE, times = row->kind == VERTEX_OP_MULTIPLY;
     takes[0] = takes[1] = false;
     if (sums && a->place == VERTEX_PLACE_EDGE && b->place == VERTEX_PLACE_EDGE) {
-        takes[0] = takes[1] = vertex_shape_equal(&a->shape, &b->shape);
+        takes[0] = takes[1] = vertex_shape_equal(&a->shape, &b->shape) && parts_pay(m, row);
     } else if ((over || times) && b->kind == VERTEX_OP_NUMBER) {
         takes[0] = true;
     } else if (times && a->kind == VERTEX_OP_NUMBER) {
@@ -146,6 +256,9 @@ static int32_t moved(struct moving *m, struct vertex_op op)
     }
     if (op.kind >= VERTEX_OP_SUM) {
         return reduced(m, op);
+    }
+    if (is_split(m, &op) && end_of(m, &op) == VERTEX_OP_N) {
+        return split_map(m, op);
     }
     enum vertex_op_kind end = op.place == VERTEX_PLACE_EDGE && is_by_row(m, &op) ? end_of(m, &op) : VERTEX_OP_N;
     return end != VERTEX_OP_N ? to_nodes(m, op, end) : append(m, op);

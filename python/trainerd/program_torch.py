@@ -224,7 +224,9 @@ class Runtime:
         n = torch.zeros(self.n_node, dtype=values.dtype).index_add(0, index, torch.ones(len(index), dtype=values.dtype))
         n = n.view(-1, *[1] * (values.dim() - 1)).clamp(min=1)
         if how in ("max", "min"):
-            out = torch.zeros(shape, dtype=values.dtype).scatter_reduce(0, at, values, "a" + how, include_self=False)
+            least = -math.inf if how == "max" else math.inf  # the gradient also counts where a result began
+            out = torch.full(shape, least, dtype=values.dtype).scatter_reduce(0, at, values, "a" + how)
+            out = torch.where(out == least, 0.0, out)
         else:
             out = torch.zeros(shape, dtype=values.dtype).index_add(0, index, values)
         if how in ("mean", "var", "std"):
@@ -244,7 +246,7 @@ class Runtime:
 
     def words(self):
         def glorot(values):
-            bound = math.sqrt(6 / (values.shape[-1] + values.shape[-2]))
+            bound = math.sqrt(6 / sum(values.shape[-2:]))
             return values.uniform_(-bound, bound)
 
         def kaiming(values):
@@ -309,7 +311,7 @@ class Runtime:
             "exp": either(math.exp, torch.exp), "log": either(math.log, torch.log), "sqrt": either(math.sqrt, torch.sqrt),
             "abs": either(abs, torch.abs), "clamp": torch.clamp,
             "minimum": pair(min, torch.minimum), "maximum": pair(max, torch.maximum),
-            "sum_columns": lambda x: x.sum(-1, keepdim=True), "norm": norm_of, "normalize": lambda x: x / norm_of(x),
+            "sum_columns": lambda x: x.sum(-1, keepdim=True), "norm": norm_of, "normalize": lambda x: x / norm_of(x).clamp(min=1e-12),
             "concat": lambda *rows: torch.cat(rows, -1), "dropout": lambda x, p: F.dropout(x, p, self.module.training),
         }
 

@@ -11,6 +11,7 @@ from torch_geometric.utils import add_remaining_self_loops
 import trainerd
 from daemon import PROGRAMS, ROOT
 from folders import C, F, N, FolderCase, random_data
+from program_texts import edges_at_random
 from trainerd import Program
 
 LIBRARY = ROOT / "configs/programs"
@@ -74,14 +75,23 @@ class AProgram(FolderCase):
     def setUp(self) -> None:
         super().setUp()
         self.data = random_data()
-        self.path = self.plain = trainerd.from_pyg(self.data, self.folder / "data")
+        self.path = trainerd.from_pyg(self.data, self.folder / "data")
         featured = self.data.clone()
         featured.edge_attr = torch.from_numpy(np.random.default_rng(3).random((self.data.num_edges, 2), dtype=np.float32))
+        rng = np.random.default_rng(3)
+        dense = self.data.clone()  # no two rows are equal, so that one alone is the greatest
+        dense.x = torch.from_numpy(rng.standard_normal((N, F), dtype=np.float32))
+        self.dense = trainerd.from_pyg(dense, self.folder / "dense")
+        weighted, featured = dense.clone(), dense.clone()
+        weighted.edge_weight = torch.from_numpy(rng.random(self.data.num_edges, dtype=np.float32) + 0.5)
+        self.weighted = trainerd.from_pyg(weighted, self.folder / "weighted")
+        featured.edge_attr = torch.from_numpy(rng.random((self.data.num_edges, 2), dtype=np.float32))
         self.featured = trainerd.from_pyg(featured, self.folder / "featured")
 
     def compare(self, program: Program, args: dict[str, Any] | None = None, n_layer: int = 2, norm: str = "none") -> None:
         """The logits of a job, and those of the text in PyTorch with the job's weights."""
-        model = {"program": program, "args": args or {}, "layers": n_layer, "norm": norm, "residual": norm == "layer"}
+        model = {"program": program, "args": args or {}, "layers": n_layer, "norm": norm, "residual": norm == "layer",
+                 "activation": "elu"}  # rows stay different
         run = self.train(self.path, "program", model=model, train={"epochs": 2, "lr": 0.02})
         self.compare_gradients(model, program.text)
         inputs = self.inputs(run)
@@ -125,7 +135,7 @@ class AProgram(FolderCase):
         for name, args in cases:
             with self.subTest(name, **args):
                 program = Program.from_file(LIBRARY / f"{name}.gnn")
-                self.path = self.featured if "e.feature" in program.text else self.plain
+                self.path = self.featured if "e.feature" in program.text else self.dense
                 self.compare(program, args)
 
     def test_at_random_gives_the_logits_of_its_text(self) -> None:
@@ -133,6 +143,13 @@ class AProgram(FolderCase):
         for number in range(seed * 1000, seed * 1000 + N_RANDOM):
             with self.subTest(number=number):
                 self.compare(Program(text_at_random(random.Random(number))), norm=["none", "layer", "batch"][number % 3])
+
+    def test_of_edges_at_random_gives_the_logits_and_gradients_of_its_text(self) -> None:
+        seed = int(os.environ.get("TEST_SEED", "1"))
+        for number in range(seed * 1000, seed * 1000 + N_RANDOM):
+            with self.subTest(number=number):
+                self.path = self.featured if number % 3 == 0 else self.weighted if number % 3 == 1 else self.dense
+                self.compare(Program(edges_at_random(random.Random(number), number % 3 == 0)))
 
     def test_is_a_function_of_one_s_own(self) -> None:
         self.assertTrue(layer.text.startswith("def layer(v, out, slope=0.1):"))

@@ -62,10 +62,28 @@ Test(move, sums_and_means_are_taken_of_terms_and_without_factors)
                  "%0 = input node 32\n%1 = source edge 32 %0\n%2 = relu node 32 %0\n%3 = source edge 32 %2\n"
                  "%4 = number weight 1 4\n%5 = divide edge 32 %3 %4\n%6 = sum node 32 %3\n%7 = divide node 32 %6 %4\n"
                  "return %7\n");
-    expect_moved("sum(e.weight * e.src.x - e.dst.x for e in v.in_edges)",
+    expect_moved("sum(e.weight * e.src.x - relu(e.src.x) for e in v.in_edges)",
                  "%0 = edge_weight edge 1\n%1 = input node 32\n%2 = source edge 32 %1\n%3 = multiply edge 32 %0 %2\n"
-                 "%4 = target edge 32 %1\n%5 = subtract edge 32 %3 %4\n%6 = sum node 32 %3\n%7 = sum node 32 %4\n"
-                 "%8 = subtract node 32 %6 %7\nreturn %8\n");
+                 "%4 = relu node 32 %1\n%5 = source edge 32 %4\n%6 = subtract edge 32 %3 %5\n%7 = sum node 32 %3\n"
+                 "%8 = sum node 32 %5\n%9 = subtract node 32 %7 %8\nreturn %9\n");
+}
+
+Test(move, sums_that_need_each_edge_anyway_stay_together)
+{
+    expect_moved("sum(relu(e.dst.x + e.src.x) + e.dst.x for e in v.in_edges)",
+                 "%0 = input node 32\n%1 = target edge 32 %0\n%2 = source edge 32 %0\n%3 = add edge 32 %1 %2\n"
+                 "%4 = relu edge 32 %3\n%5 = add edge 32 %4 %1\n%6 = sum node 32 %5\nreturn %6\n");
+}
+
+Test(move, linear_maps_of_both_ends_are_split)
+{
+    expect_moved("sum(relu(linear('l', concat(e.dst.x, e.src.x - e.dst.x), 8)) for e in v.in_edges)",
+                 "%0 = input node 32\n%1 = target edge 32 %0\n%2 = source edge 32 %0\n%3 = subtract edge 32 %2 %1\n"
+                 "%4 = concat edge 64 %1 %3\n%5 = parameter weight 8x64 \"l.weight\"\n"
+                 "%6 = parameter weight 8 \"l.bias\"\n%7 = linear node 8 %0 %5 %6\n%8 = target edge 8 %7\n"
+                 "%9 = linear node 8 %0 %5 32\n%10 = source edge 8 %9\n%11 = target edge 8 %9\n"
+                 "%12 = subtract edge 8 %10 %11\n%13 = add edge 8 %8 %12\n%14 = relu edge 8 %13\n"
+                 "%15 = sum node 8 %14\nreturn %15\n");
 }
 
 Test(move, terms_that_double_at_each_step_are_taken_once)

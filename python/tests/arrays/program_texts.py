@@ -1,0 +1,88 @@
+"""Vertex programs at random, in the grammar of docs/programs.md, of operations that tile programs compute."""
+import random
+
+UNARY = ["relu({})", "leaky_relu({}, 0.2)", "elu({})", "gelu({})", "silu({})", "sigmoid({})", "tanh({})", "softplus({})", "exp(tanh({}))",
+         "log(softplus({}) + 1)", "sqrt(softplus({}) + 0.1)", "abs({})", "clamp({}, -0.5, 0.7)", "(({}) ** 2)", "(softplus({}) ** 1.5)", "normalize({})"]
+BINARY = ["({} + {})", "({} - {})", "({} * {})", "({} / (softplus({}) + 1))", "minimum({}, {})", "maximum({}, {})"]
+
+
+class Text:
+    """A layer whose messages are made of rows of `out` columns, of two heads of as many, and of single numbers."""
+
+    def __init__(self, rng: random.Random, featured: bool) -> None:
+        self.rng, self.featured, self.lines, self.n = rng, featured, [], 0
+        self.norm = rng.random() < 0.4  # e.norm and means do not stand in one program
+        nodes = ['linear("r1", v.x, out)', 'tanh(linear("r2", v.x, out, bias=False))']
+        self.lines += [f"v.r{i + 1} = {text}" for i, text in enumerate(nodes)]
+        self.lines += ['v.h1 = linear("h1", v.x, 2 * out).heads(2)', 'v.h2 = relu(linear("h2", v.x, 2 * out)).heads(2)']
+
+    def name(self, what: str) -> str:
+        self.n += 1
+        return f"{what}{self.n}"
+
+    def leaf(self, what: str) -> str:
+        """e.src.r1: a row, or heads"""
+        return f'e.{self.rng.choice(["src", "dst"])}.{what}{self.rng.choice([1, 2])}'
+
+    def number(self, depth: int) -> str:
+        """One number of an edge."""
+        kinds = ["dot({0}, {1})", "sum_columns({0})", "norm({0} + 0.3)", "dot({0}, param('{2}', out))", "(e.weight * {3})"]
+        kind = self.rng.choice([*kinds, "(e.norm + 0.1) * {3}"] if self.norm else kinds)
+        inner = self.number(depth - 1) if depth > 0 else self.rng.choice(["0.5", "2"])
+        return "tanh(" + kind.format(self.row(depth - 1), self.row(depth - 1), self.name("p"), inner) + ")"
+
+    def heads(self, depth: int) -> str:
+        """Two heads of `out` columns."""
+        if depth <= 0:
+            return self.leaf("h")
+        kind = self.rng.randrange(5)
+        if kind == 0:
+            return self.rng.choice(UNARY).format(self.heads(depth - 1))
+        if kind == 1:
+            return self.rng.choice(BINARY).format(self.heads(depth - 1), self.heads(depth - 1))
+        if kind == 2:
+            return f"({self.heads(depth - 1)} * dot({self.leaf('h')}, param('{self.name('p')}', 1, 2, out)))"
+        if kind == 3:
+            return f"({self.heads(depth - 1)} @ param('{self.name('w')}', 2, out, out))"
+        return f"({self.row(depth - 1)} * param('{self.name('p')}', 2, out))"
+
+    def row(self, depth: int) -> str:
+        """`out` columns of an edge."""
+        if depth <= 0:
+            return self.leaf("r")
+        kind = self.rng.randrange(9)
+        if kind in (0, 1):
+            return self.rng.choice(UNARY).format(self.row(depth - 1))
+        if kind in (2, 3):
+            return self.rng.choice(BINARY).format(self.row(depth - 1), self.row(depth - 1))
+        if kind == 4:
+            return f"({self.row(depth - 1)} * {self.number(depth - 1)})"
+        if kind == 5:
+            return f"{self.heads(depth - 1)}.{self.rng.choice(['sum_heads', 'mean_heads'])}()"
+        if kind == 6:
+            other = "e.feature" if self.featured and self.rng.random() < 0.5 else self.row(depth - 1)
+            return f'linear("{self.name("m")}", concat({self.row(depth - 1)}, {other}), out, bias={self.rng.random() < 0.5})'
+        if kind == 7:
+            row = self.row(depth - 1)
+            return f"concat({row}[:, 1:out], {row}[:, 0:1])"
+        return f"({self.row(depth - 1)} * param('{self.name('p')}', out, init=uniform(1.0)) + param('{self.name('p')}', out, init=zeros))"
+
+    def reduction(self) -> str:
+        how = self.rng.choice(["sum", "max", "min", "sum" if self.norm else "mean", "softmax", "channels"])
+        if how in ("softmax", "channels"):
+            score = self.number(2) if how == "softmax" else self.row(2)
+            return f"sum(softmax({score}) * {self.row(2)} for e in v.in_edges)"
+        if self.rng.random() < 0.3:
+            return f"{how}({self.heads(2)} for e in v.in_edges).{self.rng.choice(['sum_heads', 'mean_heads'])}()"
+        return f"{how}({self.row(3)} for e in v.in_edges)"
+
+    def text(self) -> str:
+        for i in range(self.rng.randint(1, 2)):
+            self.lines.append(f"v.y{i + 1} = {self.reduction()}")
+        last = self.rng.choice(["v.y1 + v.r1", "v.y1 * sigmoid(v.r2)", "silu(v.y1) - v.r1 * 0.5", "concat(v.y1, v.r1)", "normalize(v.y1 + v.r2)"])
+        loops = "self_loops = True\n" if self.rng.random() < 0.4 else ""
+        return f"{loops}def layer(v, out):\n    " + "\n    ".join([*self.lines, f'return linear("last", {last}, out)']) + "\n"
+
+
+def edges_at_random(rng: random.Random, featured: bool) -> str:
+    return Text(rng, featured).text()
