@@ -51,13 +51,20 @@ static enum status append(const struct model *model, const struct vertex_facts *
     if (status != STATUS_OK) {
         return status;
     }
+    bool moves = true, matches = true;
+    status = vertex_setting(&build->tree, "move", true, &moves);
+    status = status == STATUS_OK ? vertex_setting(&build->tree, "match", true, &matches) : status;
+    if (status != STATUS_OK) {
+        vertex_trace_release(&text);
+        return status;
+    }
     if (!text.complete) {
         vertex_trace_release(&text);
         return status_fail(STATUS_CONFIG, "%s: reads graph.types, which is not known to programs yet",
                            build->tree.source.origin);
     }
     print_pass(model, prefix, "text: each operation once", &text);
-    vertex_move(&text, &trace);
+    vertex_move(&text, moves, &trace);
     print_pass(model, prefix, "moved: what depends on one end alone is of nodes", &trace);
     vertex_trace_release(&text);
     struct vertex_emission emission = {.program = model->program,
@@ -67,6 +74,7 @@ static enum status append(const struct model *model, const struct vertex_facts *
                                        .prefix = prefix,
                                        .is_one_hot = model_is_one_hot(model),
                                        .is_weighted = model->input->is_weighted,
+                                       .matches = matches,
                                        .transform_first = transform_first};
     status = vertex_emit(&emission, out);
     build->needs_dense = build->needs_dense || emission.needs_dense;

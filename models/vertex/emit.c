@@ -135,7 +135,7 @@ static int emit_activation(struct walk *w, int32_t op)
     double dropout = walk_is(w, op, VERTEX_OP_DROPOUT) ? walk_at(w, op)->number[0] : 0.0;
     int32_t inner = dropout > 0.0 ? walk_at(w, op)->in[0] : op;
     enum device_activation activation = DEVICE_ACTIVATION_NONE;
-    bool joins = inner == op || w->n_use[inner] == 1;
+    bool joins = inner == op || (w->n_use[inner] == 1 && !w->by_tile[inner]);
     for (size_t i = 0; i < sizeof rows / sizeof *rows && joins; i++) {
         bool slope = rows[i].kind != VERTEX_OP_LEAKY_RELU || walk_at(w, inner)->number[0] == 0.01;
         if (walk_at(w, inner)->kind == rows[i].kind && slope) {
@@ -369,7 +369,9 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
     emission->needs_dense = false;
     count_uses(&w);
     for (int32_t i = 0; i < emission->trace->n_op; i++) {
-        w.by_tile[i] = emission->trace->op[i].kind >= VERTEX_OP_SUM ? !reduction_fits(&w, i) : !shapes_fit(&w, i);
+        bool reduces = emission->trace->op[i].kind >= VERTEX_OP_SUM;
+        w.by_tile[i] = reduces ? !emission->matches || !reduction_fits(&w, i)
+                               : !shapes_fit(&w, i) || (!emission->matches && walk_is_row(&w, i));
     }
     append_weights(&w);
     *out = walk_value(&w, emission->trace->out);

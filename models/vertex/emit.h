@@ -22,6 +22,7 @@ struct vertex_emission {
     bool (*transform_first)(const struct program *program, int x, int64_t f_out);
     bool
         is_weighted; /* edges have weights: every reduction is a sum or mean of their products then, as ops know it */
+    bool matches;    /* patterns become ops; else tile programs compute all that they can */
     bool needs_dense; /* out: STATUS_CONFIG for v.x is sparse, and is more than multiplied and dropped out */
 };
 

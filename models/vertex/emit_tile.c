@@ -411,8 +411,7 @@ bool walk_is_part(const struct walk *w, int32_t op)
     return weight->dim[of->kind == VERTEX_OP_LINEAR ? 1 : 0] != walk_at(w, of->in[0])->shape.dim[0];
 }
 
-/* Does it give each node's numbers from that node's, and weights, and cheaply? */
-static bool is_row_op(const struct walk *w, int32_t op)
+bool walk_is_row(const struct walk *w, int32_t op)
 {
     const struct vertex_op *of = walk_at(w, op);
     bool heads = of->kind == VERTEX_OP_PRODUCT && of->shape.n_dim > 1;
@@ -430,7 +429,7 @@ static bool *region_of(const struct walk *w, int32_t root)
     int32_t *n_read = memory_alloc((size_t)w->trace->n_op + 1, sizeof *n_read);
     region[root] = true;
     for (int32_t i = root; i >= 0; i--) {
-        region[i] = region[i] || (n_read[i] > 0 && n_read[i] == w->n_use[i] && w->value[i] < 0 && is_row_op(w, i));
+        region[i] = region[i] || (n_read[i] > 0 && n_read[i] == w->n_use[i] && w->value[i] < 0 && walk_is_row(w, i));
         for (int k = 0; k < VERTEX_N_IN && region[i]; k++) {
             if (walk_at(w, i)->in[k] >= 0) {
                 n_read[walk_at(w, i)->in[k]]++;
@@ -447,7 +446,7 @@ int walk_rows(struct walk *w, int32_t op)
     if (!walk_goes_on(w)) {
         return 0;
     }
-    if (!is_row_op(w, op)) {
+    if (!walk_is_row(w, op)) {
         return walk_refuse(w, op, "this is not computed of nodes yet");
     }
     bool *region = region_of(w, op);

@@ -249,11 +249,22 @@ static int32_t reduced(struct moving *m, struct vertex_op reduce)
     return *made;
 }
 
-static int32_t moved(struct moving *m, struct vertex_op op)
+static struct vertex_op with_operands(const struct moving *m, struct vertex_op op)
 {
     for (int k = 0; k < VERTEX_N_IN; k++) {
         op.in[k] = op.in[k] >= 0 ? m->to[op.in[k]] : -1;
     }
+    return op;
+}
+
+static int32_t copied(struct moving *m, struct vertex_op op)
+{
+    return append(m, with_operands(m, op));
+}
+
+static int32_t moved(struct moving *m, struct vertex_op op)
+{
+    op = with_operands(m, op);
     if (op.kind >= VERTEX_OP_SUM) {
         return reduced(m, op);
     }
@@ -269,7 +280,7 @@ static void keep(void *op)
     (void)op;
 }
 
-void vertex_move(const struct vertex_trace *trace, struct vertex_trace *out)
+void vertex_move(const struct vertex_trace *trace, bool moves, struct vertex_trace *out)
 {
     struct moving m = {.out = out, .to = memory_alloc((size_t)trace->n_op + 1, sizeof *m.to)};
     m.made[0] = memory_alloc(N_ROOM, sizeof **m.made);
@@ -280,7 +291,7 @@ void vertex_move(const struct vertex_trace *trace, struct vertex_trace *out)
                                  .complete = trace->complete};
     memcpy(out->weight, trace->weight, (size_t)trace->n_weight * sizeof *out->weight);
     for (int32_t i = 0; i < trace->n_op; i++) {
-        m.to[i] = moved(&m, trace->op[i]);
+        m.to[i] = moves ? moved(&m, trace->op[i]) : copied(&m, trace->op[i]);
     }
     out->out = m.to[trace->out];
     tdestroy(m.same, keep);

@@ -7,8 +7,9 @@
 /* What depends on one end of an edge alone is computed there, once for each node: f(e.src.a) becomes e.src.f(a).
  * Factors that are known before training leave sums and means, and these are taken of each term of a sum.
  *
+ *   moves false: nothing is moved, the operations are copied
  *   owns  borrows *trace, of a complete trace; the caller owns *out: vertex_trace_release
  *   cost  linear in the operations, but for a search among them */
-void vertex_move(const struct vertex_trace *trace, struct vertex_trace *out);
+void vertex_move(const struct vertex_trace *trace, bool moves, struct vertex_trace *out);
 
 #endif

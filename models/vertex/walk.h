@@ -60,6 +60,8 @@ int walk_eps_add(struct walk *w, int eps, int x, int sum);
 /* emit_tile.c: operations of nodes that no op computes, as one op of rows with what it alone reads; and reductions of
  * edges */
 int walk_rows(struct walk *w, int32_t op);
+/* Can it be part of that: does it give each node's numbers from that node's, and weights? */
+bool walk_is_row(const struct walk *w, int32_t op);
 /* Is it a linear map by some columns of its weight? */
 bool walk_is_part(const struct walk *w, int32_t op);
 int walk_edges(struct walk *w, int32_t op);

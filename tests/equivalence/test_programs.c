@@ -193,6 +193,29 @@ Test(programs, texts_of_relations_give_their_kinds_bits)
     expect_all(typed, LENGTH(typed), data_typed("bare", 50, 4, true, false));
 }
 
+/* Texts that no kind has: the same bits in each way. */
+static const struct pair edges[] = {
+#define SAME(lines) "kind = 'program'\n" lines, lines
+    {SAME("program = 'configs/programs/resgated.gnn'"), "hidden = 8\ndropout = 0.3"},
+    {SAME("program = 'configs/programs/edgeconv.gnn'"), "hidden = 9\nlayers = 3"},
+    {SAME("program = 'configs/programs/edgeconv.gnn'\nargs.aggregator = 'mean'\nargs.hidden = 5"), "hidden = 8"},
+    {SAME("program = 'configs/programs/gen.gnn'\nargs.learn_t = true"), "hidden = 8\nnorm = 'layer'"},
+    {SAME("program = 'configs/programs/film.gnn'"), "hidden = 7"},
+};
+static const struct pair edges_with_features[] = {
+    {SAME("program = 'configs/programs/gmm.gnn'"), "hidden = 8"},
+    {SAME("program = 'configs/programs/cg.gnn'"), "hidden = 8\nresidual = true"},
+    {SAME("program = 'configs/programs/gine.gnn'"), "hidden = 8"},
+};
+
+Test(programs, edges_give_the_same_bits_in_each_way)
+{
+    expect_all(edges, LENGTH(edges), data_graphs[1]);
+    expect_all(edges, LENGTH(edges), data_few[0]);
+    const char *features = data_write(&(struct data_folder){.has_edge_features = true}, true);
+    expect_all(edges_with_features, LENGTH(edges_with_features), features);
+}
+
 /* AGNN's kind counts its betas as of the first layer, its text does not. */
 Test(programs, the_first_layer_is_that_of_the_kind)
 {

@@ -138,6 +138,20 @@ class AProgram(FolderCase):
                 self.path = self.featured if "e.feature" in program.text else self.dense
                 self.compare(program, args)
 
+    def test_gives_the_same_loss_without_passes_of_the_compiler(self) -> None:
+        cases: list[tuple[str, dict[str, Any]]] = [
+            ("gcn", {}), ("sage", {}), ("sage", {"aggregator": "max"}), ("sage", {"aggregator": "sum"}), ("gin", {"hidden": 8}), ("gat", {"heads": 2}),
+            ("gatv2", {"heads": 2}), ("transformer", {"heads": 2}), ("agnn", {"hidden": 8}), ("gcnii", {"hidden": 8}), ("edgeconv", {}), ("cg", {}), ("gmm", {})]
+        for name, args in cases:
+            text = (LIBRARY / f"{name}.gnn").read_text(encoding="utf-8")
+            self.path = self.featured if name in ("gat", "gatv2", "transformer", "cg", "gmm") else self.weighted
+            model, train = {"args": args, "layers": 2}, {"epochs": 3, "optimizer": "sgd", "lr": 0.2}  # Adam divides by what rounding leaves
+            whole = self.train(self.path, "program", model={"program": Program(text), **model}, train=dict(train)).metrics()
+            for off in ("match = False", "move = False", "match = False\nmove = False"):
+                with self.subTest(name, off=off, **args):
+                    run = self.train(self.path, "program", model={"program": Program(f"{off}\n{text}"), **model}, train=dict(train))
+                    np.testing.assert_allclose(run.metrics()["loss"], whole["loss"], rtol=1e-6)
+
     def test_at_random_gives_the_logits_of_its_text(self) -> None:
         seed = int(os.environ.get("TEST_SEED", "1"))
         for number in range(seed * 1000, seed * 1000 + N_RANDOM):
