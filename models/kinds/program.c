@@ -52,9 +52,8 @@ static enum status append(const struct model *model, const struct vertex_facts *
         return status;
     }
     bool moves = true, matches = true;
-    status = vertex_setting(&build->tree, "move", true, &moves);
-    status = status == STATUS_OK ? vertex_setting(&build->tree, "match", true, &matches) : status;
-    if (status != STATUS_OK) {
+    if ((status = vertex_setting(&build->tree, "move", true, &moves)) != STATUS_OK ||
+        (status = vertex_setting(&build->tree, "match", true, &matches)) != STATUS_OK) {
         vertex_trace_release(&text);
         return status;
     }

@@ -139,7 +139,7 @@ static int op_append(struct program *program, struct op op, int64_t width)
     for (int k = 0; k < OP_N_IN; k++) {
         if (op.in[k] >= 0) {
             const struct value *in = &program->value[op.in[k]];
-            ASSERT(!in->is_sparse || op.kind == OP_KIND_LINEAR ||
+            ASSERT(!in->is_sparse || op.kind == OP_KIND_LINEAR || op.kind == OP_KIND_ROWS ||
                    (op.kind == OP_KIND_ACTIVATE && op.activation == DEVICE_ACTIVATION_NONE));
             out.is_static = out.is_static && in->is_static;
             out.needs_grad = out.needs_grad || in->needs_grad;

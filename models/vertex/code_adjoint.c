@@ -249,6 +249,11 @@ static void binary_back(struct differentiation *d, const struct tile_instruction
             give(d, &b, code_binary(code, TILE_OP_MULTIPLY, share, code_number(-1.0)));
         }
         return;
+    case TILE_OP_RELU_BACK: /* a gate: b opens it */
+        if (wants(d, &a)) {
+            give(d, &a, code_binary(code, TILE_OP_RELU_BACK, g, b));
+        }
+        return;
     case TILE_OP_MINIMUM:
     case TILE_OP_MAXIMUM:
         for (int turn = 0; turn < 2; turn++) {

@@ -239,6 +239,8 @@ struct open_value walk_open(struct walk *w, int32_t op, int bias)
     switch (of->kind) {
     case VERTEX_OP_INPUT:
         return (struct open_value){w->to->x, -1};
+    case VERTEX_OP_DEGREE:
+        return (struct open_value){walk_degree(w), -1};
     case VERTEX_OP_HEADS:
     case VERTEX_OP_FLAT:
         return (struct open_value){walk_value(w, of->in[0]), -1};

@@ -189,7 +189,8 @@ static enum tile_op element_op(enum vertex_op_kind kind)
         [VERTEX_OP_CLAMP] = TILE_OP_CLAMP,       [VERTEX_OP_POWER] = TILE_OP_POWER,
         [VERTEX_OP_ADD] = TILE_OP_ADD,           [VERTEX_OP_SUBTRACT] = TILE_OP_SUBTRACT,
         [VERTEX_OP_MULTIPLY] = TILE_OP_MULTIPLY, [VERTEX_OP_DIVIDE] = TILE_OP_DIVIDE,
-        [VERTEX_OP_MINIMUM] = TILE_OP_MINIMUM,   [VERTEX_OP_MAXIMUM] = TILE_OP_MAXIMUM};
+        [VERTEX_OP_GATE] = TILE_OP_RELU_BACK,    [VERTEX_OP_MINIMUM] = TILE_OP_MINIMUM,
+        [VERTEX_OP_MAXIMUM] = TILE_OP_MAXIMUM};
     return ops[kind];
 }
 
@@ -597,4 +598,35 @@ int walk_edges(struct walk *w, int32_t op)
     generation_close(&g);
     w->value[op] = out;
     return out;
+}
+
+/* --- degrees --- */
+
+/* Rows of one number, made of nothing. */
+static struct tile constant_tile(double number)
+{
+    struct code code = {0};
+    struct tile out;
+    code_result(&code, code_number(number), (struct tile_result){.target = TILE_TARGET_OUT});
+    code_tile(&code, &out);
+    out.target[TILE_TARGET_OUT] = 1;
+    code_release(&code);
+    return out;
+}
+
+/* In-edges, with loops that are added: a sum of ones, once before training. */
+int walk_degree(struct walk *w)
+{
+    if (!walk_goes_on(w)) {
+        return 0;
+    }
+    const struct op ones = {.kind = OP_KIND_ROWS, .in = {0, -1, -1}};
+    struct tile rows[3] = {constant_tile(1.0), {0}, {0}}, edges[3] = {constant_tile(1.0), {0}, {0}};
+    struct op sum = {.kind = OP_KIND_AGGREGATE, .aggregate = AGGREGATE_KIND_EDGES, .in = {-1, -1, -1}};
+    struct op of_rows = ones;
+    for (int p = 0; p < OP_N_PARAM; p++) {
+        of_rows.param[p] = sum.param[p] = -1;
+    }
+    sum.in[0] = program_tiles(w->program, &of_rows, rows, 1);
+    return program_tiles(w->program, &sum, edges, 1);
 }

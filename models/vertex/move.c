@@ -1,4 +1,4 @@
-#include "models/vertex/move.h"
+#include "models/vertex/move_state.h"
 
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
@@ -7,31 +7,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct moving {
-    struct vertex_trace *out;
-    void *same;  /* finds an equal operation (tsearch) */
-    int32_t *to; /* by operation of the trace before: the one that it has become */
-    /* by operation of edges: its sum, its mean, as they are made; 0: not made yet */
-    int32_t *made[2];
-};
-
-/* An operation becomes two at most, each with a sum and a mean, which are of two operations at most; a linear map up to
- * three for each part. */
-#define N_ROOM (16 * VERTEX_OP_MOST)
-
-static const struct vertex_op *at(const struct moving *m, int32_t op)
-{
-    return &m->out->op[op];
-}
-
-/* Append an operation, or find an equal one. */
-static int32_t append(struct moving *m, struct vertex_op op)
+int32_t move_append(struct moving *m, struct vertex_op op)
 {
     struct vertex_op **found = tfind(&op, &m->same, vertex_op_compare);
     if (found != NULL && op.kind != VERTEX_OP_DROPOUT) {
         return (int32_t)(*found - m->out->op);
     }
-    ASSERT(m->out->n_op < N_ROOM);
+    ASSERT(m->out->n_op < MOVE_N_ROOM);
     struct vertex_op *added = &m->out->op[m->out->n_op];
     *added = op;
     if (found == NULL) {
@@ -46,7 +28,7 @@ static bool is_by_row(const struct moving *m, const struct vertex_op *op)
 {
     const enum vertex_op_kind kind = op->kind;
     for (int k = 0; k < 2; k++) {
-        bool is_number = op->in[k] >= 0 && at(m, op->in[k])->kind == VERTEX_OP_NUMBER;
+        bool is_number = op->in[k] >= 0 && move_at(m, op->in[k])->kind == VERTEX_OP_NUMBER;
         if (is_number && (kind == VERTEX_OP_MULTIPLY || (kind == VERTEX_OP_DIVIDE && k == 1))) {
             return false;
         }
@@ -60,10 +42,10 @@ static enum vertex_op_kind end_of(const struct moving *m, const struct vertex_op
 {
     enum vertex_op_kind end = VERTEX_OP_N;
     for (int k = 0; k < VERTEX_N_IN; k++) {
-        if (op->in[k] < 0 || at(m, op->in[k])->place == VERTEX_PLACE_WEIGHT) {
+        if (op->in[k] < 0 || move_at(m, op->in[k])->place == VERTEX_PLACE_WEIGHT) {
             continue;
         }
-        enum vertex_op_kind kind = at(m, op->in[k])->kind;
+        enum vertex_op_kind kind = move_at(m, op->in[k])->kind;
         bool is_end = kind == VERTEX_OP_SOURCE || kind == VERTEX_OP_TARGET;
         if (!is_end || (end != VERTEX_OP_N && end != kind)) {
             return VERTEX_OP_N;
@@ -79,14 +61,14 @@ static int32_t to_nodes(struct moving *m, struct vertex_op op, enum vertex_op_ki
     struct vertex_op node = op;
     node.place = VERTEX_PLACE_NODE;
     for (int k = 0; k < VERTEX_N_IN; k++) {
-        if (op.in[k] >= 0 && at(m, op.in[k])->place != VERTEX_PLACE_WEIGHT) {
-            node.in[k] = at(m, op.in[k])->in[0];
+        if (op.in[k] >= 0 && move_at(m, op.in[k])->place != VERTEX_PLACE_WEIGHT) {
+            node.in[k] = move_at(m, op.in[k])->in[0];
         }
     }
     struct vertex_op edge = {.kind = end, .place = VERTEX_PLACE_EDGE, .shape = op.shape, .relation = -1, .at = op.at};
-    edge.in[0] = append(m, node);
+    edge.in[0] = move_append(m, node);
     edge.in[1] = edge.in[2] = -1;
-    return append(m, edge);
+    return move_append(m, edge);
 }
 
 /* --- linear maps of what both ends have --- */
@@ -114,7 +96,7 @@ static struct vertex_op edge_op(enum vertex_op_kind kind, const struct vertex_op
 /* Is some part of a row at one end? Sums and joined columns have parts. */
 static bool has_end(const struct moving *m, int32_t op, int *n_visited)
 {
-    const struct vertex_op *of = at(m, op);
+    const struct vertex_op *of = move_at(m, op);
     if (of->kind == VERTEX_OP_SOURCE || of->kind == VERTEX_OP_TARGET) {
         return true;
     }
@@ -129,32 +111,32 @@ static bool has_end(const struct moving *m, int32_t op, int *n_visited)
 static int32_t part_mapped(struct moving *m, struct split *s, int32_t part, int64_t first)
 {
     struct vertex_op map = s->map;
-    const enum vertex_op_kind kind = at(m, part)->kind;
+    const enum vertex_op_kind kind = move_at(m, part)->kind;
     const bool is_end = kind == VERTEX_OP_SOURCE || kind == VERTEX_OP_TARGET;
     map.in[0] = part;
     map.in[2] = is_end ? s->bias : -1;
     map.number[0] = (double)first;
     s->bias = is_end ? -1 : s->bias;
-    return is_end ? to_nodes(m, map, kind) : append(m, map);
+    return is_end ? to_nodes(m, map, kind) : move_append(m, map);
 }
 
 static int32_t row_mapped(struct moving *m, struct split *s, int32_t row, int64_t first)
 {
-    const struct vertex_op of = *at(m, row);
+    const struct vertex_op of = *move_at(m, row);
     bool sums = of.kind == VERTEX_OP_ADD || of.kind == VERTEX_OP_SUBTRACT;
     int n_visited = 0;
     if (sums) {
-        sums = vertex_shape_equal(&at(m, of.in[0])->shape, &of.shape) &&
-               vertex_shape_equal(&at(m, of.in[1])->shape, &of.shape) &&
-               at(m, of.in[0])->place == VERTEX_PLACE_EDGE && at(m, of.in[1])->place == VERTEX_PLACE_EDGE;
+        sums = vertex_shape_equal(&move_at(m, of.in[0])->shape, &of.shape) &&
+               vertex_shape_equal(&move_at(m, of.in[1])->shape, &of.shape) &&
+               move_at(m, of.in[0])->place == VERTEX_PLACE_EDGE && move_at(m, of.in[1])->place == VERTEX_PLACE_EDGE;
     }
     if (++s->n_visited > N_VISITED_MOST || (!sums && of.kind != VERTEX_OP_CONCAT) || of.shape.n_dim > 1 ||
         !has_end(m, row, &n_visited)) {
         return part_mapped(m, s, row, first);
     }
-    int64_t second = first + (sums ? 0 : at(m, of.in[0])->shape.dim[0]);
+    int64_t second = first + (sums ? 0 : move_at(m, of.in[0])->shape.dim[0]);
     int32_t a = row_mapped(m, s, of.in[0], first), b = row_mapped(m, s, of.in[1], second);
-    return append(m, edge_op(sums ? of.kind : VERTEX_OP_ADD, &s->map, a, b));
+    return move_append(m, edge_op(sums ? of.kind : VERTEX_OP_ADD, &s->map, a, b));
 }
 
 /* linear(concat(e.dst.a, e.src.b - e.dst.a, …)) as the sum of its parts' products, those of nodes at nodes. */
@@ -162,91 +144,16 @@ static int32_t split_map(struct moving *m, struct vertex_op op)
 {
     struct split s = {.map = op, .bias = op.in[2]};
     int32_t out = row_mapped(m, &s, op.in[0], 0);
-    return s.bias < 0 ? out : append(m, edge_op(VERTEX_OP_ADD, &op, out, s.bias));
+    return s.bias < 0 ? out : move_append(m, edge_op(VERTEX_OP_ADD, &op, out, s.bias));
 }
 
 static bool is_split(const struct moving *m, const struct vertex_op *op)
 {
-    bool matrix = op->kind == VERTEX_OP_PRODUCT && at(m, op->in[1])->kind == VERTEX_OP_PARAMETER &&
-                  at(m, op->in[1])->shape.n_dim == 2 && op->shape.n_dim == 1;
+    bool matrix = op->kind == VERTEX_OP_PRODUCT && move_at(m, op->in[1])->kind == VERTEX_OP_PARAMETER &&
+                  move_at(m, op->in[1])->shape.n_dim == 2 && op->shape.n_dim == 1;
     int n_visited = 0;
     return op->place == VERTEX_PLACE_EDGE && (op->kind == VERTEX_OP_LINEAR || matrix) &&
            has_end(m, op->in[0], &n_visited);
-}
-
-/* --- reductions --- */
-
-static int32_t reduced(struct moving *m, struct vertex_op reduce);
-
-/* A row of the source, or times its edge's weight or norm: an aggregate sums it. */
-static bool is_plain(const struct moving *m, int32_t op)
-{
-    const struct vertex_op *of = at(m, op);
-    for (int k = 0; k < 2 && of->kind == VERTEX_OP_MULTIPLY; k++) {
-        enum vertex_op_kind factor = at(m, of->in[k])->kind;
-        if (factor == VERTEX_OP_EDGE_WEIGHT || factor == VERTEX_OP_EDGE_NORM) {
-            return at(m, of->in[1 - k])->kind == VERTEX_OP_SOURCE;
-        }
-    }
-    return of->kind == VERTEX_OP_SOURCE;
-}
-
-/* Is a sum worth to be taken of both terms: of one by an aggregate for it, and of the other by more than its number of
- * edges? */
-static bool parts_pay(const struct moving *m, const struct vertex_op *row)
-{
-    bool a = is_plain(m, row->in[0]), b = is_plain(m, row->in[1]);
-    int32_t other = a ? row->in[1] : row->in[0];
-    return (a || b) && at(m, other)->kind != VERTEX_OP_TARGET;
-}
-
-/* The operands that a sum or mean may be taken of instead of their row: the terms of a sum, the row of a multiple. */
-static void terms_of(const struct moving *m, const struct vertex_op *row, bool takes[2])
-{
-    const struct vertex_op *a = row->in[0] >= 0 ? at(m, row->in[0]) : NULL,
-                           *b = row->in[1] >= 0 ? at(m, row->in[1]) : NULL;
-    bool sums = row->kind == VERTEX_OP_ADD || row->kind == VERTEX_OP_SUBTRACT;
-    bool over = row->kind == VERTEX_OP_DIVIDE, times = row->kind == VERTEX_OP_MULTIPLY;
-    takes[0] = takes[1] = false;
-    if (sums && a->place == VERTEX_PLACE_EDGE && b->place == VERTEX_PLACE_EDGE) {
-        takes[0] = takes[1] = vertex_shape_equal(&a->shape, &b->shape) && parts_pay(m, row);
-    } else if ((over || times) && b->kind == VERTEX_OP_NUMBER) {
-        takes[0] = true;
-    } else if (times && a->kind == VERTEX_OP_NUMBER) {
-        takes[1] = true;
-    }
-}
-
-/* Sums and means of a sum, and of a multiple, by their terms. */
-static int32_t distribute(struct moving *m, struct vertex_op reduce)
-{
-    struct vertex_op out = *at(m, reduce.in[0]);
-    bool takes[2];
-    terms_of(m, &out, takes);
-    if (!takes[0] && !takes[1]) {
-        return append(m, reduce);
-    }
-    out.place = VERTEX_PLACE_NODE;
-    for (int k = 0; k < 2; k++) {
-        struct vertex_op term = reduce;
-        term.in[0] = out.in[k];
-        term.shape = at(m, out.in[k])->shape;
-        out.in[k] = takes[k] ? reduced(m, term) : out.in[k];
-    }
-    return append(m, out);
-}
-
-static int32_t reduced(struct moving *m, struct vertex_op reduce)
-{
-    bool sums = reduce.kind == VERTEX_OP_SUM;
-    if ((!sums && reduce.kind != VERTEX_OP_MEAN) || reduce.relation >= 0) {
-        return append(m, reduce);
-    }
-    int32_t *made = &m->made[sums][reduce.in[0]];
-    if (*made == 0) {
-        *made = distribute(m, reduce);
-    }
-    return *made;
 }
 
 static struct vertex_op with_operands(const struct moving *m, struct vertex_op op)
@@ -259,20 +166,21 @@ static struct vertex_op with_operands(const struct moving *m, struct vertex_op o
 
 static int32_t copied(struct moving *m, struct vertex_op op)
 {
-    return append(m, with_operands(m, op));
+    op = with_operands(m, op);
+    return op.kind == VERTEX_OP_VAR || op.kind == VERTEX_OP_STD ? move_variance(m, op) : move_append(m, op);
 }
 
 static int32_t moved(struct moving *m, struct vertex_op op)
 {
     op = with_operands(m, op);
     if (op.kind >= VERTEX_OP_SUM) {
-        return reduced(m, op);
+        return move_reduced(m, op);
     }
     if (is_split(m, &op) && end_of(m, &op) == VERTEX_OP_N) {
         return split_map(m, op);
     }
     enum vertex_op_kind end = op.place == VERTEX_PLACE_EDGE && is_by_row(m, &op) ? end_of(m, &op) : VERTEX_OP_N;
-    return end != VERTEX_OP_N ? to_nodes(m, op, end) : append(m, op);
+    return end != VERTEX_OP_N ? to_nodes(m, op, end) : move_append(m, op);
 }
 
 static void keep(void *op)
@@ -282,11 +190,12 @@ static void keep(void *op)
 
 void vertex_move(const struct vertex_trace *trace, bool moves, struct vertex_trace *out)
 {
-    struct moving m = {.out = out, .to = memory_alloc((size_t)trace->n_op + 1, sizeof *m.to)};
-    m.made[0] = memory_alloc(N_ROOM, sizeof **m.made);
-    m.made[1] = memory_alloc(N_ROOM, sizeof **m.made);
+    struct moving m = {.out = out, .moves = moves, .to = memory_alloc((size_t)trace->n_op + 1, sizeof *m.to)};
+    for (int k = 0; k < MOVE_N_MADE; k++) {
+        m.made[k] = memory_alloc(MOVE_N_ROOM, sizeof **m.made);
+    }
     *out = (struct vertex_trace){.n_weight = trace->n_weight,
-                                 .op = memory_alloc(N_ROOM, sizeof *out->op),
+                                 .op = memory_alloc(MOVE_N_ROOM, sizeof *out->op),
                                  .weight = memory_alloc((size_t)trace->n_weight + 1, sizeof *out->weight),
                                  .complete = trace->complete};
     memcpy(out->weight, trace->weight, (size_t)trace->n_weight * sizeof *out->weight);
@@ -295,7 +204,8 @@ void vertex_move(const struct vertex_trace *trace, bool moves, struct vertex_tra
     }
     out->out = m.to[trace->out];
     tdestroy(m.same, keep);
-    free(m.made[0]);
-    free(m.made[1]);
+    for (int k = 0; k < MOVE_N_MADE; k++) {
+        free(m.made[k]);
+    }
     free(m.to);
 }

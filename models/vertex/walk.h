@@ -65,6 +65,7 @@ bool walk_is_row(const struct walk *w, int32_t op);
 /* Is it a linear map by some columns of its weight? */
 bool walk_is_part(const struct walk *w, int32_t op);
 int walk_edges(struct walk *w, int32_t op);
+int walk_degree(struct walk *w);
 
 /* emit_terms.c: sums of rows, and multiples */
 struct open_value walk_add(struct walk *w, int32_t op);

@@ -30,7 +30,7 @@ enum vertex_place { VERTEX_PLACE_WEIGHT, VERTEX_PLACE_NODE, VERTEX_PLACE_EDGE };
     X(RELU, "relu") X(LEAKY_RELU, "leaky_relu") X(ELU, "elu") X(GELU, "gelu") X(SILU, "silu") X(SIGMOID, "sigmoid")  \
     X(TANH, "tanh") X(SOFTPLUS, "softplus") X(EXP, "exp") X(LOG, "log") X(SQRT, "sqrt") X(ABS, "abs")                \
     X(CLAMP, "clamp") X(ADD, "add") X(SUBTRACT, "subtract") X(MULTIPLY, "multiply") X(DIVIDE, "divide")              \
-    X(POWER, "power") X(MINIMUM, "minimum") X(MAXIMUM, "maximum")                                                    \
+    X(POWER, "power") X(MINIMUM, "minimum") X(MAXIMUM, "maximum") X(GATE, "gate")                                    \
     X(PRODUCT, "product") X(LINEAR, "linear") X(DOT, "dot") X(SUM_COLUMNS, "sum_columns") X(NORM, "norm")            \
     X(NORMALIZE, "normalize") X(LAYER_NORM, "layer_norm") X(BATCH_NORM, "batch_norm") X(CONCAT, "concat")            \
     X(SOFTMAX, "softmax") X(DROPOUT, "dropout") X(HEADS, "heads") X(FLAT, "flat") X(MEAN_HEADS, "mean_heads")        \

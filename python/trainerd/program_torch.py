@@ -233,7 +233,9 @@ class Runtime:
             out = out / n
         if how in ("var", "std"):
             out = torch.zeros(shape, dtype=values.dtype).index_add(0, index, (values - out[index]) ** 2) / n
-        return (out.sqrt() if how == "std" else out).as_subclass(Rows)
+        if how == "std":  # as PyTorch Geometric's StdAggregation
+            out = torch.where(out > 1e-5, out.clamp(min=1e-5).sqrt(), 0.0)
+        return out.as_subclass(Rows)
 
     def softmax(self, scores):
         index = self.edges.targets()

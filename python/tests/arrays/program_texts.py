@@ -68,10 +68,14 @@ class Text:
         return f"({self.row(depth - 1)} * param('{self.name('p')}', out, init=uniform(1.0)) + param('{self.name('p')}', out, init=zeros))"
 
     def reduction(self) -> str:
-        how = self.rng.choice(["sum", "max", "min", "sum" if self.norm else "mean", "softmax", "channels"])
+        how = self.rng.choice(["sum", "max", "min", *(["sum", "max"] if self.norm else ["mean", "mean", "var", "std"]), "softmax", "channels"])
         if how in ("softmax", "channels"):
             score = self.number(2) if how == "softmax" else self.row(2)
             return f"sum(softmax({score}) * {self.row(2)} for e in v.in_edges)"
+        if self.rng.random() < 0.4:  # what all edges of a node have in common leaves a reduction
+            before, behind = self.rng.choice([("relu(", ")"), ("sigmoid(", ")"), ("", " * 0.5"), ("", ""), ("tanh(", ") * 2")])
+            common = self.rng.choice(["e.dst.r1 + {}", "{} - e.dst.r2", "e.dst.r1 - {}", "{} * e.dst.r2", "e.dst.r1 * {}", "{}"])
+            return f"{how}({before}{common.format(self.row(1))}{behind} for e in v.in_edges)"
         if self.rng.random() < 0.3:
             return f"{how}({self.heads(2)} for e in v.in_edges).{self.rng.choice(['sum_heads', 'mean_heads'])}()"
         return f"{how}({self.row(3)} for e in v.in_edges)"
@@ -79,7 +83,7 @@ class Text:
     def text(self) -> str:
         for i in range(self.rng.randint(1, 2)):
             self.lines.append(f"v.y{i + 1} = {self.reduction()}")
-        last = self.rng.choice(["v.y1 + v.r1", "v.y1 * sigmoid(v.r2)", "silu(v.y1) - v.r1 * 0.5", "concat(v.y1, v.r1)", "normalize(v.y1 + v.r2)"])
+        last = self.rng.choice(["v.y1 + v.r1", "v.y1 * sigmoid(v.r2)", "silu(v.y1) - v.r1 * 0.5", "concat(v.y1, v.r1)", "normalize(v.y1 + v.r2)", "v.y1 / (v.degree + 1)", "v.y1 * log(v.degree + 1) + v.r1"])
         loops = "self_loops = True\n" if self.rng.random() < 0.4 else ""
         return f"{loops}def layer(v, out):\n    " + "\n    ".join([*self.lines, f'return linear("last", {last}, out)']) + "\n"
 

@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch_geometric.utils import add_remaining_self_loops
+from torch_geometric import nn
+from torch_geometric.utils import add_remaining_self_loops, coalesce
 
 import trainerd
 from daemon import PROGRAMS, ROOT
@@ -131,12 +132,38 @@ class AProgram(FolderCase):
     def test_of_the_library_that_is_computed_edge_by_edge(self) -> None:
         cases: list[tuple[str, dict[str, Any]]] = [
             ("resgated", {}), ("edgeconv", {}), ("edgeconv", {"aggregator": "mean"}), ("edgeconv", {"hidden": 5}), ("film", {}), ("gen", {}),
-            ("gen", {"learn_t": True, "t": 0.5}), ("gmm", {}), ("gine", {"hidden": 6}), ("cg", {}), ("nn", {})]
+            ("gen", {"learn_t": True, "t": 0.5}), ("gmm", {}), ("gine", {"hidden": 6}), ("cg", {}), ("nn", {}), ("pna", {})]
         for name, args in cases:
             with self.subTest(name, **args):
                 program = Program.from_file(LIBRARY / f"{name}.gnn")
                 self.path = self.featured if "e.feature" in program.text else self.dense
                 self.compare(program, args)
+
+    def test_of_the_library_is_the_module_of_its_name(self) -> None:
+        """With that module's weights, in float64."""
+        two, graph = torch.nn.Sequential(torch.nn.Linear(F, 6), torch.nn.ReLU(), torch.nn.Linear(6, C)), self.data
+        edges = add_remaining_self_loops(coalesce(graph.edge_index), num_nodes=N)[0]  # PNAConv takes the greatest and least of no edges as others do
+        of_edges = torch.rand(edges.shape[1], 2)
+        degrees = torch.bincount(edges[1], minlength=N)
+        cases: list[tuple[str, Any, dict[str, Any], bool]] = [
+            ("resgated", nn.ResGatedGraphConv(F, C), {}, False), ("film", nn.FiLMConv(F, C), {}, False),
+            ("edgeconv", nn.EdgeConv(torch.nn.Linear(2 * F, C)), {}, False), ("edgeconv", nn.EdgeConv(torch.nn.Linear(2 * F, C), "mean"), {"aggregator": "mean"}, False),
+            ("gmm", nn.GMMConv(F, C, 2, 3), {}, True), ("gine", nn.GINEConv(two, edge_dim=2), {"hidden": 6}, True), ("cg", nn.CGConv(F, 2), {}, True),
+            ("nn", nn.NNConv(F, C, torch.nn.Linear(2, F * C)), {}, True), ("gen", nn.GENConv(F, C, num_layers=1), {}, False),
+            ("pna", nn.PNAConv(F, C, ["mean", "min", "max", "std"], ["identity", "amplification", "attenuation"], torch.bincount(degrees)), {}, False)]
+        for name, module, args, featured in cases:
+            with self.subTest(name, **args):
+                module = module.double()
+                program = Program.from_file(LIBRARY / f"{name}.gnn").torch(
+                    F, F if name == "cg" else C, args=args, edge_features=2, mean_log_degree=float((degrees + 1).log().mean())).double()
+                state = {name: values for name, values in module.state_dict().items() if name != "eps" and not name.startswith("aggr_module.")}
+                if name == "cg":  # CGConv has no map of its own before the sum
+                    state |= {"lin.weight": torch.eye(F), "lin.bias": torch.zeros(F)}
+                program.load_state_dict(state)
+                x = torch.rand(N, F, dtype=torch.float64) - 0.5
+                inputs = (x, edges, of_edges.double()) if featured else (x, edges)
+                with torch.no_grad():
+                    np.testing.assert_allclose(program(x, edges, edge_attr=of_edges.double()), module(*inputs), rtol=0, atol=1e-9)
 
     def test_gives_the_same_loss_without_passes_of_the_compiler(self) -> None:
         cases: list[tuple[str, dict[str, Any]]] = [

@@ -41,9 +41,9 @@ Test(move, what_depends_on_a_source_is_computed_at_nodes)
 
 Test(move, what_depends_on_both_ends_or_on_the_edge_stays)
 {
-    expect_moved("max(relu(e.src.x + e.dst.x) for e in v.in_edges)",
+    expect_moved("max(gelu(e.src.x + e.dst.x) for e in v.in_edges)",
                  "%0 = input node 32\n%1 = source edge 32 %0\n%2 = target edge 32 %0\n%3 = add edge 32 %1 %2\n"
-                 "%4 = relu edge 32 %3\n%5 = max node 32 %4\nreturn %5\n");
+                 "%4 = gelu edge 32 %3\n%5 = max node 32 %4\nreturn %5\n");
     expect_moved("sum(e.weight * e.src.x for e in v.in_edges)",
                  "%0 = edge_weight edge 1\n%1 = input node 32\n%2 = source edge 32 %1\n%3 = multiply edge 32 %0 %2\n"
                  "%4 = sum node 32 %3\nreturn %4\n");
@@ -70,9 +70,27 @@ Test(move, sums_and_means_are_taken_of_terms_and_without_factors)
 
 Test(move, sums_that_need_each_edge_anyway_stay_together)
 {
-    expect_moved("sum(relu(e.dst.x + e.src.x) + e.dst.x for e in v.in_edges)",
+    expect_moved("sum(relu(e.dst.x + e.src.x) + silu(e.dst.x + e.src.x) for e in v.in_edges)",
                  "%0 = input node 32\n%1 = target edge 32 %0\n%2 = source edge 32 %0\n%3 = add edge 32 %1 %2\n"
-                 "%4 = relu edge 32 %3\n%5 = add edge 32 %4 %1\n%6 = sum node 32 %5\nreturn %6\n");
+                 "%4 = relu edge 32 %3\n%5 = silu edge 32 %3\n%6 = add edge 32 %4 %5\n%7 = sum node 32 %6\n"
+                 "return %7\n");
+}
+
+Test(move, what_all_edges_of_a_node_have_in_common_leaves_their_reduction)
+{
+    expect_moved("sum(relu(e.dst.x + e.src.x) * 2 + e.dst.x for e in v.in_edges)",
+                 "%0 = input node 32\n%1 = target edge 32 %0\n%2 = source edge 32 %0\n%3 = add edge 32 %1 %2\n"
+                 "%4 = relu edge 32 %3\n%5 = number weight 1 2\n%6 = multiply edge 32 %4 %5\n"
+                 "%7 = add edge 32 %6 %1\n%8 = sum node 32 %4\n%9 = multiply node 32 %8 %5\n"
+                 "%10 = degree node 1\n%11 = multiply node 32 %0 %10\n%12 = add node 32 %9 %11\nreturn %12\n");
+    expect_moved("max(relu(e.src.x - e.dst.x) for e in v.in_edges)",
+                 "%0 = input node 32\n%1 = source edge 32 %0\n%2 = target edge 32 %0\n%3 = subtract edge 32 %1 %2\n"
+                 "%4 = relu edge 32 %3\n%5 = max node 32 %1\n%6 = subtract node 32 %5 %0\n%7 = relu node 32 %6\n"
+                 "%8 = degree node 1\n%9 = gate node 32 %7 %8\nreturn %9\n");
+    expect_moved("min(2 * relu(e.src.x) for e in v.in_edges)",
+                 "%0 = input node 32\n%1 = source edge 32 %0\n%2 = relu node 32 %0\n%3 = source edge 32 %2\n"
+                 "%4 = number weight 1 2\n%5 = multiply edge 32 %4 %3\n%6 = min node 32 %3\n"
+                 "%7 = multiply node 32 %4 %6\nreturn %7\n");
 }
 
 Test(move, linear_maps_of_both_ends_are_split)

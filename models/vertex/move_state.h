@@ -1,0 +1,32 @@
+/* Operations on their way to nodes. Shared by move*.c. */
+#ifndef MODELS_VERTEX_MOVE_STATE_H
+#define MODELS_VERTEX_MOVE_STATE_H
+
+#include "models/vertex/move.h"
+
+/* Operations become some others; a linear map up to three for each part, a reduction as many as its terms. */
+#define MOVE_N_ROOM (24 * VERTEX_OP_MOST)
+#define MOVE_N_MADE 4
+
+struct moving {
+    struct vertex_trace *out;
+    bool moves;  /* false: what has no op, or tile program, becomes others, and all else stays */
+    void *same;  /* finds an equal operation (tsearch) */
+    int32_t *to; /* by operation of the trace before: the one that it has become */
+    /* by operation of edges: its sum, mean, maximum, minimum, as they are made; 0: not made yet */
+    int32_t *made[MOVE_N_MADE];
+};
+
+static inline const struct vertex_op *move_at(const struct moving *m, int32_t op)
+{
+    return &m->out->op[op];
+}
+
+/* Append an operation, or find an equal one. */
+int32_t move_append(struct moving *m, struct vertex_op op);
+
+/* move_reduce.c: a reduction, whose operand has been moved; var or std, by means */
+int32_t move_reduced(struct moving *m, struct vertex_op reduce);
+int32_t move_variance(struct moving *m, struct vertex_op reduce);
+
+#endif
