@@ -108,6 +108,9 @@ static struct edges edges_over(const struct cpu_device *device, const struct dev
     return out;
 }
 
+/* Of a row at the other end: the rest is fetched as it is read. */
+#define PREFETCH_FLOATS 256
+
 /* Slot t of a run: an edge of the row to a column; `self`: to itself. */
 static void edge_set(const struct edges *e, struct cpu_tile *tile, int64_t t, int64_t row, int64_t edge, bool self)
 {
@@ -120,6 +123,9 @@ static void edge_set(const struct edges *e, struct cpu_tile *tile, int64_t t, in
         if (program->width[k] > 0) {
             const float *rows = self && is_far(e, k) ? how->self_rows[k] : how->of.rows[k];
             tile->rows[k][t] = rows + (is_far(e, k) ? col : row) * program->width[k];
+            for (int64_t c = 0; is_far(e, k) && c < program->width[k] && c < PREFETCH_FLOATS; c += 16) {
+                __builtin_prefetch(tile->rows[k][t] + c); /* while the run's other edges are set */
+            }
         }
     }
     bool weighs = !self && block->edge_table == NULL && block->weights != NULL;

@@ -278,7 +278,7 @@ static void instruction_back(struct differentiation *d, const struct code_instru
     }
     struct code_value g = code_in_buffer(gradient->is.at.which, gradient->is.at.at + i->out, i->out_head, i->n_head,
                                          i->n_column);
-    g.at.kind = gradient->is.at.kind;
+    g.at.kind = gradient->is.at.kind; /* a register, or rows */
     struct code_value y = code_in_buffer(at->buffer, i->out, i->out_head, i->n_head, i->n_column);
     if (i->op == TILE_OP_CONTRACT) {
         contract_back(d, i, g);
@@ -326,9 +326,6 @@ bool code_differentiate(struct code *code, struct code_value value, struct code_
     d.buffer = memory_alloc((size_t)code->n_buffer + 1, sizeof *d.buffer);
     for (int leaf = 0; leaf < code->n_leaf; leaf++) {
         code->leaf[leaf].wants_gradient = code->leaf[leaf].wants_gradient && (ends >> code->leaf[leaf].end & 1) != 0;
-    }
-    if (value.at.kind == TILE_REGISTER && gradient.at.kind != TILE_REGISTER) {
-        gradient = code_copied(code, gradient);
     }
     give(&d, &value, gradient);
     for (int i = n - 1; i >= 0; i--) {
