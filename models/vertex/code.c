@@ -91,7 +91,7 @@ void code_append(struct code *code, const struct tile_instruction *of, int buffe
         return;
     }
     code->instruction = memory_list_grow(code->instruction, code->n_instruction, sizeof *code->instruction);
-    code->instruction[code->n_instruction++] = (struct code_instruction){*of, buffer};
+    code->instruction[code->n_instruction++] = (struct code_instruction){*of, buffer, false};
 }
 
 struct code_value code_in_buffer(int buffer, int64_t at, int64_t head, int64_t n_head, int64_t n_column)
@@ -158,18 +158,30 @@ struct code_value code_dot(struct code *code, struct code_value a, struct code_v
                                                           .b = along_columns(&b, n_head, n_inner)});
 }
 
-struct code_value code_sum_heads(struct code *code, struct code_value a)
+/* Elements (·, c, k) */
+static struct tile_operand along_heads(const struct code_value *value, int64_t n_column)
 {
-    struct tile_operand by_head = a.at;
-    by_head.inner = a.n_head > 1 ? a.at.head : 0;
-    by_head.column = a.n_column > 1 ? a.at.column : 0;
-    by_head.head = 0;
-    return code_result_of(code, (struct tile_instruction){.op = TILE_OP_CONTRACT,
-                                                          .n_head = 1,
-                                                          .n_column = a.n_column,
-                                                          .n_inner = a.n_head,
-                                                          .a = by_head,
-                                                          .b = code_number(1.0).at});
+    struct tile_operand out = code_repeated(value, value->n_head, n_column);
+    out.inner = out.head;
+    out.head = 0;
+    return out;
+}
+
+struct code_value code_sum_heads(struct code *code, struct code_value a, struct code_value b)
+{
+    int64_t n_column = a.n_column > b.n_column ? a.n_column : b.n_column;
+    int n = code->n_instruction;
+    struct code_value out = code_result_of(
+        code, (struct tile_instruction){.op = TILE_OP_CONTRACT,
+                                        .n_head = 1,
+                                        .n_column = n_column,
+                                        .n_inner = a.n_head > b.n_head ? a.n_head : b.n_head,
+                                        .a = along_heads(&a, n_column),
+                                        .b = along_heads(&b, n_column)});
+    if (code->n_instruction > n) {
+        code->instruction[n].sums_heads = true;
+    }
+    return out;
 }
 
 struct code_value code_product(struct code *code, struct code_value a, struct tile_operand matrix, int64_t f_out)

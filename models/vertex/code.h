@@ -15,7 +15,8 @@ struct code_value {
 
 struct code_instruction {
     struct tile_instruction of;
-    int buffer; /* of the result */
+    int buffer;      /* of the result */
+    bool sums_heads; /* a contraction over heads, not over columns */
 };
 
 struct code_result {
@@ -71,8 +72,8 @@ struct code_value code_unary(struct code *code, enum tile_op op, struct code_val
 struct code_value code_binary(struct code *code, enum tile_op op, struct code_value a, struct code_value b);
 /* Σ over columns of a · b, of each head: heads × 1 */
 struct code_value code_dot(struct code *code, struct code_value a, struct code_value b);
-/* Σ over heads: 1 × columns */
-struct code_value code_sum_heads(struct code *code, struct code_value a);
+/* Σ over heads of a · b, which may be a number: 1 × columns */
+struct code_value code_sum_heads(struct code *code, struct code_value a, struct code_value b);
 /* Each head times a matrix of its own or (n_head 1) the same: b's head, inner (input) and column (output) steps */
 struct code_value code_product(struct code *code, struct code_value a, struct tile_operand matrix, int64_t f_out);
 /* Side by side, of each head. */

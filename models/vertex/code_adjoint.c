@@ -20,7 +20,7 @@ static struct code_value reduced(struct code *code, struct code_value gradient, 
     if (operand->n_column == 1 && gradient.n_column > 1) {
         gradient = code_dot(code, gradient, code_number(1.0));
     }
-    return operand->n_head == 1 && gradient.n_head > 1 ? code_sum_heads(code, gradient) : gradient;
+    return operand->n_head == 1 && gradient.n_head > 1 ? code_sum_heads(code, gradient, code_number(1.0)) : gradient;
 }
 
 static bool is_same(const struct code_value *a, const struct code_value *b)
@@ -182,19 +182,35 @@ static void give_inner(struct differentiation *d, const struct tile_instruction 
                                                            .b = other}));
 }
 
+/* An operand of a sum over heads, as heads × columns. */
+static struct code_value heads_value(const struct tile_instruction *i, const struct tile_operand *o)
+{
+    struct code_value out = {*o, o->inner != 0 ? i->n_inner : 1, o->column != 0 ? i->n_column : 1};
+    out.at.head = out.n_head > 1 ? o->inner : out.n_column;
+    out.at.column = 1;
+    out.at.inner = 0;
+    return out;
+}
+
+/* da[k, c] = g[c] b[k, c] */
+static void heads_back(struct differentiation *d, const struct tile_instruction *i, struct code_value g)
+{
+    struct code_value value[2] = {heads_value(i, &i->a), heads_value(i, &i->b)};
+    for (int k = 0; k < 2; k++) {
+        if (wants(d, &value[k])) {
+            struct code_value share = code_binary(d->code, TILE_OP_MULTIPLY, g, value[1 - k]);
+            if (share.n_head < value[k].n_head) { /* the same for all heads */
+                struct code_value ones = value[k];
+                ones.at = code_number(1.0).at;
+                share = code_binary(d->code, TILE_OP_MULTIPLY, share, ones);
+            }
+            give(d, &value[k], share);
+        }
+    }
+}
+
 static void contract_back(struct differentiation *d, const struct tile_instruction *i, struct code_value g)
 {
-    bool sums_heads = i->b.kind == TILE_NUMBER && (i->n_column > 1 || (i->n_head == 1 && i->a.inner > 1));
-    if (sums_heads) { /* a[k, c] */
-        struct code_value to = {i->a, i->a.inner != 0 ? i->n_inner : 1, i->a.column != 0 ? i->n_column : 1};
-        to.at.head = to.n_head > 1 ? i->a.inner : to.n_column;
-        to.at.column = 1;
-        to.at.inner = 0;
-        g.n_head = to.n_head;
-        g.at.head = 0;
-        give(d, &to, to.n_head > 1 ? code_copied(d->code, g) : g);
-        return;
-    }
     give_inner(d, i, &i->a, &i->b, &g);
     if (i->b.column != 0) {
         give_matrix(d, i, g);
@@ -280,7 +296,9 @@ static void instruction_back(struct differentiation *d, const struct code_instru
                                          i->n_column);
     g.at.kind = gradient->is.at.kind; /* a register, or rows */
     struct code_value y = code_in_buffer(at->buffer, i->out, i->out_head, i->n_head, i->n_column);
-    if (i->op == TILE_OP_CONTRACT) {
+    if (at->sums_heads) {
+        heads_back(d, i, g);
+    } else if (i->op == TILE_OP_CONTRACT) {
         contract_back(d, i, g);
     } else if (tile_op_n_operand(i->op) == 2) {
         binary_back(d, i, &y, g);

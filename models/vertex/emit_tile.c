@@ -202,6 +202,18 @@ static struct code_value columns(struct code_value x, const struct vertex_op *of
     return x;
 }
 
+/* Σ over heads, of a product without its array where nothing else reads that. */
+static struct code_value heads_summed(struct generation *g, int32_t op)
+{
+    const struct vertex_op *of = walk_at(g->walk, op);
+    const bool inside = g->region == NULL || g->region[op];
+    if (of->kind != VERTEX_OP_MULTIPLY || g->walk->n_use[op] != 1 || !inside) {
+        return code_sum_heads(&g->code, generate(g, op), code_number(1.0));
+    }
+    struct code_value a = generate(g, of->in[0]);
+    return code_sum_heads(&g->code, a, generate(g, of->in[1]));
+}
+
 static struct code_value operation(struct generation *g, int32_t op)
 {
     struct walk *w = g->walk;
@@ -256,10 +268,10 @@ static struct code_value operation(struct generation *g, int32_t op)
     case VERTEX_OP_FLAT:
         return code_reshape(&g->code, generate(g, of->in[0]), n_head);
     case VERTEX_OP_SUM_HEADS:
-        return code_sum_heads(&g->code, generate(g, of->in[0]));
+        return heads_summed(g, of->in[0]);
     case VERTEX_OP_MEAN_HEADS: {
         struct code_value x = generate(g, of->in[0]);
-        return code_binary(&g->code, TILE_OP_MULTIPLY, code_sum_heads(&g->code, x),
+        return code_binary(&g->code, TILE_OP_MULTIPLY, code_sum_heads(&g->code, x, code_number(1.0)),
                            code_number(1.0 / (double)x.n_head));
     }
     case VERTEX_OP_COLUMNS:

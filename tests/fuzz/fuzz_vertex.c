@@ -1,10 +1,12 @@
 /* Any bytes as a vertex program: refused with a place, or traced, with and without data, and compiled. */
 #include "models/program/program.h"
 #include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 #include "protocol/vertex/trace.h"
 #include "tests/fuzz/seeds.h"
 
 #include <stdint.h>
+#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);
@@ -26,10 +28,20 @@ static const char *const seeds[] = {
     "v.in_edges)\n"
     "    y = dropout(elu(y + 0.5 * v.z), p) - max(gelu(e.src.z) for e in v.in_edges) + param('b', out)\n"
     "    return layer_norm('n', maximum(concat(y, v.z) @ param('m', 2 * out, out), normalize(y))) * 2 + y\n",
+    "def layer(v, out):\n    v.h = linear('h', v.x, 2 * out).heads(2)\n    m = std(f(e) for e in "
+    "v.in_edges).mean_heads()\n"
+    "    y = sum(softmax(sum_columns(e.dst.h * param('a', 1, 2, out))) * silu(f(e)) for e in v.in_edges).flat()\n"
+    "    y = y[:, 0:out] / (v.degree + 1) + min(e.feature[:, 0:1] * tanh(linear('l', concat(e.dst.x, e.src.x), "
+    "out))\n"
+    "        for e in v.in_edges)\n    return m * sigmoid(y) + norm(m)\n"
+    "def f(e):\n    return (e.src.h - e.dst.h) @ param('w', 2, 8, 8) ** 2\n",
 };
+
+static struct device *cpu;
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
 {
+    ASSERT(device_cpu.open(1, &cpu) == STATUS_OK);
     seeds_write(*argc, *argv, seeds, sizeof seeds / sizeof *seeds);
     return 0;
 }
@@ -45,6 +57,36 @@ static void check(const struct vertex_trace *trace)
             ASSERT(op->in[k] >= -1 && op->in[k] < i);
         }
         ASSERT(op->kind != VERTEX_OP_PARAMETER || (op->weight >= 0 && op->weight < trace->n_weight));
+    }
+}
+
+/* A row of a tile, and its results, in arrays of the sizes that it says: a place outside of them ends the fuzzer. */
+static void run(const struct tile *tile)
+{
+    float *arrays[TILE_ROWS_N + TILE_TARGET_N + 2 * TILE_N_PARAM] = {NULL};
+    struct device_tile how = {.tile = tile, .drops = true};
+    const uint32_t node = 1;
+    int n = 0;
+    if (tile->n_instruction > 300 || tile->n_float > 4096) { /* long */
+        return;
+    }
+    for (int k = 0; k < TILE_ROWS_N; k++) {
+        how.rows[k] = arrays[n++] = memory_alloc((size_t)tile->width[k], sizeof(float));
+    }
+    for (int k = 0; k < TILE_TARGET_N; k++) {
+        how.to[k] = arrays[n++] = memory_alloc((size_t)tile->target[k], sizeof(float));
+    }
+    for (int k = 0; k < TILE_N_PARAM; k++) {
+        how.param[k] = arrays[n++] = memory_alloc((size_t)tile->param[k], sizeof(float));
+        how.grad_param[k] = arrays[n++] = memory_alloc((size_t)tile->param[k], sizeof(float));
+    }
+    how.row_node = &node;
+    how.scratch = memory_alloc((size_t)(tile->n_float + tile_n_grad(tile)), sizeof(double));
+    device_reference.tile_rows(NULL, 1, &how);
+    cpu->ops->tile_rows(cpu, 1, &how);
+    free(how.scratch);
+    for (int k = 0; k < n; k++) {
+        free(arrays[k]);
     }
 }
 
@@ -69,6 +111,9 @@ static void compile(const uint8_t *bytes, size_t n)
     for (size_t i = 0; i < sizeof inputs / sizeof *inputs && job_program_check(&job, "fuzz.gnn") == STATUS_OK; i++) {
         struct program program;
         if (program_build(&job, &inputs[i], &program) == STATUS_OK) {
+            for (int t = 0; t < program.n_tile; t++) {
+                run(&program.tile[t]);
+            }
             program_release(&program);
         }
     }

@@ -236,6 +236,12 @@ INLINE float tile_dot_of(int64_t n, const float *x, int64_t x_step, const float 
 {
     float lane[TILE_LANES] = {0.0f};
     int64_t k = 0;
+    if (n <= 4) { /* the lanes that are not 0 */
+        for (; k < n; k++) {
+            lane[k] = x[k * x_step] * y[k * y_step];
+        }
+        return (lane[0] + lane[2]) + (lane[1] + lane[3]);
+    }
     if (x_step == 1 && y_step == 1) {
         for (; k + TILE_LANES <= n; k += TILE_LANES) {
             for (int64_t l = 0; l < TILE_LANES; l++) {
@@ -274,6 +280,12 @@ INLINE void tile_rows_product(int64_t n, int64_t n_inner, const float *a, int64_
             {
                 z[c] += x * b[c];
             }
+        } else if (a_column == 1 && b_column == 0) {
+            const float y = b[0];
+            TILE_COLUMNS
+            {
+                z[c] += a[c] * y;
+            }
         } else {
             TILE_COLUMNS
             {
@@ -286,7 +298,7 @@ INLINE void tile_rows_product(int64_t n, int64_t n_inner, const float *a, int64_
 TARGET static void tile_contract(const struct cpu_tile *tile, const struct tile_instruction *i)
 {
     const struct tile_operand *a = &i->a, *b = &i->b;
-    bool dots = i->n_column == 1 || (b->inner == 1 && b->column != 1);
+    bool dots = i->n_column == 1 || (b->inner == 1 && b->column > 1);
     for (int64_t t = 0; t < tile->n; t++) {
         const float *x = tile_operand_at(tile, a, t), *y = tile_operand_at(tile, b, t);
         float *z = tile_out_at(tile, i, t);

@@ -1,0 +1,93 @@
+#!/usr/bin/env python3
+"""Time and memory of vertex programs beside PyTorch Geometric's modules, on one graph: scripts/compare-programs.py [NAME ...]
+
+Run by hand, with a Python that has NumPy, PyTorch and PyTorch Geometric. Two layers, 64 features, 64 hidden columns, 8 classes, 10^5 nodes,
+6 million edges at random; Adam. Each runs alone, on two threads; seconds are the least of the epochs behind the first one, megabytes the
+peak of the process that trains. The graph is written to build/compare-programs once.
+"""
+import json
+import pathlib
+import resource
+import subprocess
+import sys
+import time
+
+ROOT = pathlib.Path(__file__).resolve().parent.parent
+FOLDER = ROOT / "build/compare-programs"
+N, M, F, C, EPOCHS = 100_000, 3_000_000, 64, 8, 4
+CASES = {  # name: text, [model.args]
+    "resgated": ("resgated", {}), "edgeconv": ("edgeconv", {}), "edgeconv-mlp": ("edgeconv", {"hidden": 64}), "gmm": ("gmm", {}),
+    "pna": ("pna", {}), "gen": ("gen", {}), "film": ("film", {})}
+
+
+def write_graph(np):
+    rng = np.random.default_rng(1)
+    one = np.unique(rng.integers(0, N, (2, M)), axis=1)
+    one = one[:, one[0] < one[1]]
+    rows = rng.random((one.shape[1], 2), dtype=np.float32)
+    for name in ("plain", "featured"):
+        folder = FOLDER / name
+        folder.mkdir(parents=True, exist_ok=True)
+        np.save(folder / "edges.npy", np.concatenate([one, one[::-1]], 1))
+        np.save(folder / "features.npy", rng.standard_normal((N, F), dtype=np.float32))
+        np.save(folder / "labels.npy", rng.integers(0, C, N))
+        for split, part in (("train", (0, 60)), ("valid", (60, 80)), ("test", (80, 100))):
+            np.save(folder / f"{split}_idx.npy", np.arange(N // 100 * part[0], N // 100 * part[1]))
+    np.save(FOLDER / "featured/edge_attr.npy", np.concatenate([rows, rows]))
+
+
+def of_trainerd(name):
+    text, args = CASES[name]
+    folder = FOLDER / ("featured" if name == "gmm" else "plain")
+    job = FOLDER / f"{name}.toml"
+    job.write_text("\n".join([f'name = "{name}"', "[dataset]", f'path = "{folder}"', 'undirected = "no"', "[model]", 'kind = "program"', "layers = 2",
+                              "hidden = 64", f'program = "{ROOT}/configs/programs/{text}.gnn"', "[model.args]",
+                              *(f"{key} = {value}" for key, value in args.items()), "[train]", f"epochs = {EPOCHS}", "eval_every = 0", "[output]",
+                              f'dir = "{FOLDER}/runs"']) + "\n")
+    subprocess.run([ROOT / "build/release/bin/trainerd", "--config", job], check=True, capture_output=True)
+    result = FOLDER / "runs"
+    epochs = [json.loads(line) for line in (result / "metrics.jsonl").read_text().splitlines()]
+    memory = json.loads((result / "result.json").read_text())["memory"][0]["resident_peak"]
+    return min(epoch["epoch_s"] for epoch in epochs[1:]), memory / 1e6
+
+
+def of_pyg(name):
+    import numpy as np
+    import torch
+    from torch_geometric import nn
+    torch.set_num_threads(2)
+    folder = FOLDER / ("featured" if name == "gmm" else "plain")
+    edges, x, y = (torch.from_numpy(np.load(folder / f"{what}.npy")) for what in ("edges", "features", "labels"))
+    train = torch.from_numpy(np.load(folder / "train_idx.npy"))
+    more = (torch.from_numpy(np.load(folder / "edge_attr.npy")),) if name == "gmm" else ()
+    line = torch.nn.Linear
+    make = {"resgated": nn.ResGatedGraphConv, "edgeconv": lambda a, b: nn.EdgeConv(line(2 * a, b)),
+            "edgeconv-mlp": lambda a, b: nn.EdgeConv(torch.nn.Sequential(line(2 * a, 64), torch.nn.ReLU(), line(64, b))),
+            "gmm": lambda a, b: nn.GMMConv(a, b, 2, 3), "gen": lambda a, b: nn.GENConv(a, b, num_layers=1), "film": nn.FiLMConv,
+            "pna": lambda a, b: nn.PNAConv(a, b, ["mean", "min", "max", "std"], ["identity", "amplification", "attenuation"],
+                                           torch.bincount(torch.bincount(edges[1], minlength=N)))}[name]
+    convs = torch.nn.ModuleList([make(F, 64), make(64, C)])
+    optimizer = torch.optim.Adam(convs.parameters(), lr=0.01)
+    seconds = []
+    for _ in range(3):
+        begin = time.monotonic()
+        optimizer.zero_grad()
+        logits = convs[1](torch.relu(convs[0](x, edges, *more)), edges, *more)
+        torch.nn.functional.cross_entropy(logits[train], y[train]).backward()
+        optimizer.step()
+        seconds.append(time.monotonic() - begin)
+    print(min(seconds[1:]), resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1e3)
+
+
+if len(sys.argv) == 3 and sys.argv[1] == "--pyg":
+    of_pyg(sys.argv[2])
+    sys.exit()
+if not (FOLDER / "featured/edge_attr.npy").exists():
+    import numpy
+    write_graph(numpy)
+print("| | trainerd | PyG | faster | of its memory |\n|---|---|---|---|---|")
+for case in sys.argv[1:] or CASES:
+    own = of_trainerd(case)
+    done = subprocess.run([sys.executable, __file__, "--pyg", case], capture_output=True, text=True, check=False)
+    theirs = tuple(map(float, done.stdout.split())) if done.returncode == 0 else (float("nan"), float("nan"))
+    print(f"| {case} | {own[0]:.2f} s ({own[1]:.0f} MB) | {theirs[0]:.1f} ({theirs[1]:.0f}) | {theirs[0] / own[0]:.1f} × | 1/{theirs[1] / own[1]:.0f} |", flush=True)
