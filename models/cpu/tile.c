@@ -58,7 +58,9 @@ void cpu_tile_rows(struct device *device, int64_t n, const struct device_tile *h
         __attribute__((aligned(64)));
     struct cpu_tile tile = tile_over(how, registers);
     double *grad = how->scratch;
-    memset(grad, 0, (size_t)tile_n_grad(program) * sizeof *grad);
+    for (int64_t i = tile_n_grad(program) - 1; i >= 0; i--) {
+        grad[i] = 0.0;
+    }
     for (int t = 0; t < TILE_TARGET_N; t++) {
         if (how->to[t] != NULL && !how->add[t]) {
             memset(how->to[t], 0, (size_t)(n * program->target[t]) * sizeof(float));

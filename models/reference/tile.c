@@ -197,7 +197,9 @@ static struct run run_begin(const struct device_tile *how)
     double *scratch = how->scratch;
     struct run run = {
         .how = how, .key = device_key(&how->key, how->now), .at = scratch, .grad = scratch + how->tile->n_float};
-    memset(run.grad, 0, (size_t)tile_n_grad(how->tile) * sizeof *run.grad);
+    for (int64_t i = tile_n_grad(how->tile) - 1; i >= 0; i--) {
+        run.grad[i] = 0.0;
+    }
     return run;
 }
 
