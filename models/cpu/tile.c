@@ -1,7 +1,6 @@
 /* Tile programs over rows and edges, a run of them at a time (kernels_tile.inc.h). One thread works on a row. */
 #include "models/cpu/cpu.h"
-
-#include "protocol/base/log.h"
+#include "models/device/tile_edges.h"
 
 #include <math.h>
 #include <string.h>
@@ -104,8 +103,7 @@ static struct edges edges_over(const struct cpu_device *device, const struct dev
 {
     struct edges out = {.device = device, .how = how, .n_run = run_rows_of(how->of.tile)};
     for (int k = 0; k < TILE_ROWS_WEIGHT; k++) {
-        bool of_source = k == TILE_ROWS_IN_0 || k == TILE_ROWS_SCALE_0;
-        out.far |= (of_source != how->rows_are_sources) ? 1U << k : 0U;
+        out.far |= device_tile_is_far(how, k) ? 1U << k : 0U;
     }
     return out;
 }
@@ -164,23 +162,6 @@ static void run_end(const struct edges *e, struct cpu_tile *tile, int64_t row, d
     tile->n = 0;
 }
 
-static void result_begin(const struct tile_result *r, float *out, float *saved)
-{
-    static const float starts[] = {[TILE_REDUCTION_SUM] = 0.0F,
-                                   [TILE_REDUCTION_MAX] = -INFINITY,
-                                   [TILE_REDUCTION_MIN] = INFINITY,
-                                   [TILE_REDUCTION_LOGSUMEXP] = -INFINITY};
-    const uint32_t none = UINT32_MAX;
-    for (int64_t i = 0; i < r->n; i++) {
-        out[i] = starts[r->reduction];
-        if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {
-            saved[i] = 0.0F;
-        } else if (r->reduction != TILE_REDUCTION_SUM) {
-            memcpy(&saved[i], &none, sizeof none);
-        }
-    }
-}
-
 static void row_begin(const struct device_tile_edges *how, int64_t row)
 {
     const struct tile *program = how->of.tile;
@@ -192,8 +173,8 @@ static void row_begin(const struct device_tile_edges *how, int64_t row)
     for (int k = 0; k < program->n_result; k++) {
         const struct tile_result *r = &program->result[k];
         if (r->target == TILE_TARGET_OUT && r->reduction != TILE_REDUCTION_SUM) {
-            result_begin(r, how->of.to[TILE_TARGET_OUT] + row * program->target[TILE_TARGET_OUT] + r->at,
-                         how->saved + row * program->saved + r->saved);
+            device_tile_begin(r, how->of.to[TILE_TARGET_OUT] + row * program->target[TILE_TARGET_OUT],
+                              how->saved + row * program->saved);
         }
     }
 }
@@ -225,29 +206,7 @@ static void rows_run(const struct edges *e, int64_t first, int64_t end, double *
     }
 }
 
-static void finish(const struct device_tile_edges *how, int64_t row)
-{
-    const struct tile *program = how->of.tile;
-    float *out = how->of.to[TILE_TARGET_OUT] + row * program->target[TILE_TARGET_OUT];
-    float *saved = how->saved != NULL ? how->saved + row * program->saved : NULL;
-    const float scale = program->scales_mean ? how->of.rows[TILE_ROWS_SCALE_2][row] : 1.0F;
-    for (int k = 0; k < program->n_result; k++) {
-        const struct tile_result *r = &program->result[k];
-        for (int64_t i = 0; i < r->n; i++) {
-            float *to = &out[r->at + i];
-            if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {
-                *to = saved[r->saved + i] > 0.0F ? *to + logf(saved[r->saved + i]) : 0.0F;
-                saved[r->saved + i] = *to;
-            } else if (r->reduction != TILE_REDUCTION_SUM) {
-                *to = isinf(*to) ? 0.0F : *to;
-            } else if (program->scales_mean) {
-                *to *= scale;
-            }
-        }
-    }
-}
-
-/* A unit of work: some ranges of rows; the first units are hub rows, one each. */
+/* A unit of work: some ranges of rows, and some hub rows. */
 static void unit_run(const struct edges *e, const struct cpu_schedule *schedule, int64_t unit, int64_t n_unit,
                      double *grad)
 {
@@ -284,7 +243,7 @@ void cpu_tile_edges(struct device *device, const struct device_tile_edges *how)
     }
 #pragma omp parallel for num_threads(cpu->n_thread) if (how->n_finish >= CPU_PARALLEL_MIN)
     for (int64_t row = 0; row < how->n_finish; row++) {
-        finish(how, row);
+        device_tile_end(how, row);
     }
     if (n_grad > 0) {
         params_end(&how->of, n_unit, sets);

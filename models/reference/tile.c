@@ -2,6 +2,7 @@
 #include "models/reference/reference.h"
 
 #include "models/device/device_list.h"
+#include "models/device/tile_edges.h"
 
 #include <math.h>
 #include <string.h>
@@ -10,7 +11,6 @@
 struct point {
     const float *rows[TILE_ROWS_N];
     uint32_t source, target;
-    float number[1]; /* an edge's weight */
 };
 
 struct run {
@@ -265,12 +265,6 @@ void reference_tile_rows(struct device *device, int64_t n, const struct device_t
 
 /* --- edges --- */
 
-static bool is_far(const struct device_tile_edges *how, int rows)
-{
-    bool of_source = rows == TILE_ROWS_IN_0 || rows == TILE_ROWS_SCALE_0;
-    return of_source != how->rows_are_sources;
-}
-
 /* Edge e of a row, or with e < 0 its edge to itself. */
 static void point_of(const struct device_tile_edges *how, int64_t row, int64_t e, struct point *p)
 {
@@ -279,7 +273,7 @@ static void point_of(const struct device_tile_edges *how, int64_t row, int64_t e
     const struct device_block *block = how->block;
     int64_t col = e < 0 ? row : block->cols[e];
     for (int k = 0; k < TILE_ROWS_WEIGHT; k++) {
-        bool far = is_far(how, k);
+        bool far = device_tile_is_far(how, k);
         const float *rows = far && e < 0 ? how->self_rows[k] : how->of.rows[k];
         p->rows[k] = rows != NULL ? rows + (far ? col : row) * tile->width[k] : NULL;
     }
@@ -292,23 +286,6 @@ static void point_of(const struct device_tile_edges *how, int64_t row, int64_t e
     uint32_t own = how->of.row_node[row], other = e < 0 ? own : how->col_node[col];
     p->source = how->rows_are_sources ? own : other;
     p->target = how->rows_are_sources ? other : own;
-}
-
-static void result_begin(const struct tile_result *r, float *out, float *saved)
-{
-    static const float starts[] = {[TILE_REDUCTION_SUM] = 0.0F,
-                                   [TILE_REDUCTION_MAX] = -INFINITY,
-                                   [TILE_REDUCTION_MIN] = INFINITY,
-                                   [TILE_REDUCTION_LOGSUMEXP] = -INFINITY};
-    const uint32_t none = UINT32_MAX;
-    for (int64_t i = 0; i < r->n; i++) {
-        out[r->at + i] = starts[r->reduction];
-        if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {
-            saved[r->saved + i] = 0.0F;
-        } else if (r->reduction != TILE_REDUCTION_SUM) {
-            memcpy(&saved[r->saved + i], &none, sizeof none);
-        }
-    }
 }
 
 static void result_add(const struct device_tile_edges *how, const struct tile_result *r, const struct point *p,
@@ -342,22 +319,6 @@ static void result_add(const struct device_tile_edges *how, const struct tile_re
     }
 }
 
-static void result_end(const struct tile_result *r, bool scales, float scale, float *out, float *saved)
-{
-    for (int64_t i = 0; i < r->n; i++) {
-        float *to = &out[r->at + i];
-        if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {
-            bool any = saved[r->saved + i] > 0.0F;
-            *to = any ? *to + logf(saved[r->saved + i]) : 0.0F;
-            saved[r->saved + i] = *to;
-        } else if (r->reduction != TILE_REDUCTION_SUM) {
-            *to = isinf(*to) ? 0.0F : *to;
-        } else if (scales) {
-            *to *= scale;
-        }
-    }
-}
-
 /* One edge's results: of the row, and of weights. */
 static void edge_run(const struct device_tile_edges *how, const struct run *run, int64_t row, int64_t e)
 {
@@ -382,8 +343,8 @@ static void row_begin(const struct device_tile_edges *how, int64_t row)
     for (int k = 0; k < tile->n_result; k++) {
         const struct tile_result *r = &tile->result[k];
         if (r->target != TILE_TARGET_PARAM && how->of.to[r->target] != NULL) {
-            result_begin(r, how->of.to[r->target] + row * tile->target[r->target],
-                         how->saved != NULL ? how->saved + row * tile->saved : NULL);
+            device_tile_begin(r, how->of.to[r->target] + row * tile->target[r->target],
+                              how->saved != NULL ? how->saved + row * tile->saved : NULL);
         }
     }
 }
@@ -405,7 +366,6 @@ static void rows_begin(const struct device_tile_edges *how)
 void reference_tile_edges(struct device *device, const struct device_tile_edges *how)
 {
     const struct device_block *block = how->block;
-    const struct tile *tile = how->of.tile;
     struct run run = run_begin(&how->of);
     (void)device;
     if (how->begin) {
@@ -421,12 +381,7 @@ void reference_tile_edges(struct device *device, const struct device_tile_edges 
         }
     }
     for (int64_t row = 0; row < how->n_finish; row++) {
-        for (int k = 0; k < tile->n_result; k++) {
-            float scale = tile->scales_mean ? how->of.rows[TILE_ROWS_SCALE_2][row] : 1.0F;
-            result_end(&tile->result[k], tile->scales_mean, scale,
-                       how->of.to[TILE_TARGET_OUT] + row * tile->target[TILE_TARGET_OUT],
-                       how->saved != NULL ? how->saved + row * tile->saved : NULL);
-        }
+        device_tile_end(how, row);
     }
     params_end(&run);
 }

@@ -13,17 +13,12 @@ static int linear(struct walk *w, int x, int weight, int bias)
 
 int walk_aggregate(struct walk *w, int x, enum aggregate_kind kind)
 {
-    const struct aggregate_def *def = aggregate_defs[kind];
-    for (int i = 0; i < w->program->n_op && def->scale != NULL; i++) {
-        const struct op *op = &w->program->op[i];
-        if (op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->scale != NULL &&
-            !aggregate_scales_alike(aggregate_defs[op->aggregate], def) && w->status == STATUS_OK) {
-            w->status = status_fail(
-                STATUS_CONFIG,
-                "%s: sums of e.norm and means stand in one program, whose aggregates share one set of "
-                "scales: expected one of both",
-                w->to->source->origin);
-        }
+    if (walk_goes_on(w) && !program_scales_alike(w->program, kind)) {
+        w->status = status_fail(
+            STATUS_CONFIG,
+            "%s: sums of e.norm and means stand in one program, whose aggregates share one set of "
+            "scales: expected one of both",
+            w->to->source->origin);
     }
     return walk_goes_on(w) ? program_aggregate(w->program, x, kind) : 0;
 }

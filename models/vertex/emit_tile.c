@@ -523,22 +523,6 @@ static struct code_value seed(struct code *code, enum vertex_op_kind kind, struc
     }
 }
 
-/* An aggregate that shares the scales of the program's others. */
-static bool scales_fit(struct walk *w, int32_t op, enum aggregate_kind kind)
-{
-    const struct aggregate_def *def = aggregate_defs[kind];
-    for (int i = 0; i < w->program->n_op && def->scale != NULL; i++) {
-        const struct op *other = &w->program->op[i];
-        const struct aggregate_def *of = other->kind == OP_KIND_AGGREGATE ? aggregate_defs[other->aggregate] : NULL;
-        if (of != NULL && of->scale != NULL && !aggregate_scales_alike(of, def)) {
-            walk_refuse(w, op,
-                        "e.norm and means stand in one program, whose aggregates share one set of scales: expected "
-                        "one of both");
-        }
-    }
-    return walk_goes_on(w);
-}
-
 static int edges_append(struct generation *g, int32_t at, struct code_value value)
 {
     struct walk *w = g->walk;
@@ -553,8 +537,11 @@ static int edges_append(struct generation *g, int32_t at, struct code_value valu
     if (kind == VERTEX_OP_MEAN && g->reads_norm) {
         return walk_refuse(w, at, "a mean of e.norm is not computed yet: expected a sum");
     }
-    if (!scales_fit(w, at, op.aggregate)) {
-        return 0;
+    if (!program_scales_alike(w->program, op.aggregate)) {
+        return walk_refuse(
+            w, at,
+            "e.norm and means stand in one program, whose aggregates share one set of scales: expected "
+            "one of both");
     }
     op.in[0] = join(g, TILE_ROWS_IN_0, TILE_ROWS_IN_0, 0);
     op.in[2] = join(g, TILE_ROWS_IN_2, TILE_ROWS_IN_2, 0);
@@ -632,13 +619,12 @@ int walk_degree(struct walk *w)
     if (!walk_goes_on(w)) {
         return 0;
     }
-    const struct op ones = {.kind = OP_KIND_ROWS, .in = {0, -1, -1}};
     struct tile rows[3] = {constant_tile(1.0), {0}, {0}}, edges[3] = {constant_tile(1.0), {0}, {0}};
+    struct op ones = {.kind = OP_KIND_ROWS, .in = {0, -1, -1}};
     struct op sum = {.kind = OP_KIND_AGGREGATE, .aggregate = AGGREGATE_KIND_EDGES, .in = {-1, -1, -1}};
-    struct op of_rows = ones;
     for (int p = 0; p < OP_N_PARAM; p++) {
-        of_rows.param[p] = sum.param[p] = -1;
+        ones.param[p] = sum.param[p] = -1;
     }
-    sum.in[0] = program_tiles(w->program, &of_rows, rows, 1);
+    sum.in[0] = program_tiles(w->program, &ones, rows, 1);
     return program_tiles(w->program, &sum, edges, 1);
 }
