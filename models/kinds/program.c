@@ -40,6 +40,21 @@ static void print_pass(const struct model *model, const char *prefix, const char
     }
 }
 
+/* The tile programs that a layer's ops have, from `first` on: forward, backward, and of edges those of sources. */
+static void print_tiles(const struct model *model, const char *prefix, int first)
+{
+    const struct program *program = model->program;
+    for (int i = 0; i < program->n_op && model->input->passes != NULL; i++) {
+        const struct op *op = &program->op[i];
+        const int n = op_n_tile(op);
+        for (int k = 0; k < n && op->tile >= first; k++) {
+            static const char *const names[] = {"forward", "backward", "backward, of sources"};
+            fprintf(model->input->passes, "%stile of op %d, %s\n", prefix, i, names[k]);
+            tile_print(&program->tile[op->tile + k], model->input->passes);
+        }
+    }
+}
+
 /* Trace the text for these facts and append its ops over x. The model keeps the first mistake; its program is thrown
  * away then. */
 static enum status append(const struct model *model, const struct vertex_facts *facts, int x, const char *prefix,
@@ -75,7 +90,11 @@ static enum status append(const struct model *model, const struct vertex_facts *
                                        .is_weighted = model->input->is_weighted,
                                        .matches = matches,
                                        .transform_first = transform_first};
+    const int n_tile = model->program->n_tile;
     status = vertex_emit(&emission, out);
+    if (status == STATUS_OK) {
+        print_tiles(model, prefix, n_tile);
+    }
     build->needs_dense = build->needs_dense || emission.needs_dense;
     vertex_trace_release(&trace);
     return status;

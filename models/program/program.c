@@ -119,10 +119,10 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
     return program->n_param++;
 }
 
-static bool op_has_tiles(const struct op *op)
+int op_n_tile(const struct op *op)
 {
     bool edges = op->kind == OP_KIND_AGGREGATE && op->aggregate >= AGGREGATE_KIND_EDGES;
-    return op->kind == OP_KIND_ROWS || edges;
+    return op->kind == OP_KIND_ROWS ? 2 : edges ? 3 : 0;
 }
 
 /* Parameters of all ops but these. */
@@ -133,7 +133,7 @@ static bool op_has_tiles(const struct op *op)
 static int op_append(struct program *program, struct op op, int64_t width)
 {
     struct value out = {.width = width, .is_static = op.dropout == 0.0 && program->plain_width == 0};
-    for (int k = PARAM_FEW; k < OP_N_PARAM && !op_has_tiles(&op); k++) {
+    for (int k = PARAM_FEW; k < OP_N_PARAM && op_n_tile(&op) == 0; k++) {
         op.param[k] = -1;
     }
     for (int k = 0; k < OP_N_IN; k++) {
@@ -345,7 +345,7 @@ int program_attention(struct program *program, const struct op *op)
 int program_tiles(struct program *program, const struct op *op, const struct tile tile[3], int64_t width)
 {
     struct op with = *op;
-    const int n = op->kind == OP_KIND_ROWS ? 2 : 3;
+    const int n = op_n_tile(op);
     with.tile = program->n_tile;
     for (int i = 0; i < n; i++) {
         ASSERT(tile_check(&tile[i]));

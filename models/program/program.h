@@ -212,6 +212,9 @@ int program_head_narrow(struct program *program, int in, int weight, int64_t n_h
 /* Attention over in-neighbours: `op` has the inputs, parameters, n_head, a and dropout of the kind. */
 int program_attention(struct program *program, const struct op *op);
 
+/* Tile programs of an op: 2 of rows, 3 of edges, else 0. */
+int op_n_tile(const struct op *op);
+
 /* Append an op of kind ROWS, or AGGREGATE of one of the kinds EDGES, with its inputs, parameters and dropout, and the
  * tile programs that it takes over: forward, backward (of edges: for destinations and weights), and of edges for
  * sources. */

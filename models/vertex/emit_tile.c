@@ -400,7 +400,7 @@ static int tiles_append(struct generation *g, struct op *op, struct tile tile[3]
     for (int k = 0; k < OP_N_PARAM; k++) {
         op->param[k] = k < g->n_param ? g->param[k] : -1;
     }
-    const int n = op->kind == OP_KIND_ROWS ? 2 : 3;
+    const int n = op_n_tile(op);
     for (int k = 0; k < n; k++) {
         tile[k].target[TILE_TARGET_OUT] = k == 0 ? width : 0;
         tile[k].width[TILE_ROWS_GRAD] = width;
@@ -481,7 +481,8 @@ int walk_rows(struct walk *w, int32_t op)
         if (!fits) {
             walk_refuse(w, op, "a product with what is no weight itself is not computed by rows or edges yet");
         }
-        if (tile_make(&g, op, &g.code, &rows, &tile[0]) & tile_make(&g, op, &back, &rows, &tile[1])) {
+        bool made = tile_make(&g, op, &g.code, &rows, &tile[0]);
+        if (tile_make(&g, op, &back, &rows, &tile[1]) && made) {
             out = tiles_append(&g, &rows, tile, width);
         } else {
             tile_release(&tile[0]);
