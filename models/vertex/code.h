@@ -30,8 +30,8 @@ struct code_leaf {
     enum tile_rows end; /* IN_0: at the source, IN_2: at the destination */
     int64_t width;
     bool wants_gradient;
-    enum tile_rows rows; /* code_place: the array, … */
-    int64_t at;          /* … and the first float in its rows */
+    enum tile_rows rows; /* the array, and the first float in its rows: known when all leaves are */
+    int64_t at;
 };
 
 /* The gradient of what lies in a buffer, or at a leaf; NONE: it is 0. */
@@ -92,7 +92,7 @@ void code_result(struct code *code, struct code_value from, struct tile_result r
 bool code_differentiate(struct code *code, struct code_value value, struct code_value gradient, unsigned ends,
                         bool params);
 
-/* Give leaves their rows; then the tile with what the results need, in as few registers as fit.
+/* Leaves have their rows. The tile with what the results need, in as few registers as fit.
  * owns  the caller owns *out: tile_release */
 void code_tile(const struct code *code, struct tile *out);
 

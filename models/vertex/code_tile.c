@@ -5,6 +5,7 @@
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 /* A leaf is the place that it has got. */
 static struct tile_operand placed(const struct code *code, struct tile_operand o)
@@ -84,26 +85,27 @@ static int64_t rounded(int64_t n)
     return (n + REGISTER_FLOATS - 1) / REGISTER_FLOATS * REGISTER_FLOATS;
 }
 
-/* The lowest registers that no buffer alive at the same time has. cost  the buffers that are alive, squared */
-static int64_t place_find(const struct code *code, const struct life *life, const int *alive, int n_alive, int64_t n)
+/* Place in the list of those alive, which are in the order of their registers, where a buffer of n floats fits first;
+ * *at_out: its first register. */
+static int place_find(const struct code *code, const struct life *life, const int *alive, int n_alive, int64_t n,
+                      int64_t *at_out)
 {
-    int64_t at = 0;
-    for (int k = 0; k < n_alive; k++) {
-        int64_t begin = life[alive[k]].at, end = begin + rounded(code->buffer[alive[k]]);
-        if (begin < at + n && at < end) {
-            at = end;
-            k = -1; /* from the first one again */
-        }
+    int k = 0;
+    *at_out = 0;
+    while (k < n_alive && life[alive[k]].at - *at_out < n) {
+        *at_out = life[alive[k]].at + rounded(code->buffer[alive[k]]);
+        k++;
     }
-    return at;
+    return k;
 }
 
+/* cost  instructions × buffers that are alive at a time */
 static int64_t registers_place(const struct code *code, struct life *life)
 {
     int *alive = memory_alloc((size_t)code->n_buffer + 1, sizeof *alive), n_alive = 0;
     int64_t n_float = 0;
     for (int i = 0; i < code->n_instruction; i++) {
-        int b = code->instruction[i].buffer;
+        const int b = code->instruction[i].buffer;
         if (life[b].first != i) {
             continue;
         }
@@ -113,9 +115,12 @@ static int64_t registers_place(const struct code *code, struct life *life)
             n += life[alive[k]].last >= i;
         }
         n_alive = n;
-        life[b].at = place_find(code, life, alive, n_alive, rounded(code->buffer[b]));
-        alive[n_alive++] = b;
-        n_float = life[b].at + rounded(code->buffer[b]) > n_float ? life[b].at + rounded(code->buffer[b]) : n_float;
+        const int place = place_find(code, life, alive, n_alive, rounded(code->buffer[b]), &life[b].at);
+        memmove(alive + place + 1, alive + place, (size_t)(n_alive - place) * sizeof *alive);
+        alive[place] = b;
+        n_alive++;
+        const int64_t end = life[b].at + rounded(code->buffer[b]);
+        n_float = end > n_float ? end : n_float;
     }
     free(alive);
     return n_float;

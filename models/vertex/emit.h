@@ -2,7 +2,7 @@
  * that op, so that a text that says GCN gives GCN's list of ops.
  *
  * Calls the builder's alphabet (models/program/program.h) in the order of the text. Independent of kinds and stacks.
- * What no pattern takes is refused, with its name and place.
+ * What no pattern takes becomes tile programs, or is refused with its name and place.
  */
 #ifndef MODELS_VERTEX_EMIT_H
 #define MODELS_VERTEX_EMIT_H
@@ -27,7 +27,7 @@ struct vertex_emission {
 };
 
 /* Append the trace's weights and ops; *out is the value of what is returned.
- * errors  STATUS_CONFIG an operation that no op computes; needs_dense. The program has some of the ops then */
+ * errors  STATUS_CONFIG an operation that nothing computes; needs_dense. The program has some of the ops then */
 enum status vertex_emit(struct vertex_emission *emission, int *out);
 
 #endif
