@@ -76,7 +76,7 @@ static int32_t to_nodes(struct moving *m, struct vertex_op op, enum vertex_op_ki
 /* A linear map that is split: of `op`, from its weight's column `first` on. */
 struct split {
     struct vertex_op map;
-    int32_t bias;  /* waits for the first part at an end; -1: it has been added, or there was none */
+    int32_t bias;  /* waits for the first part at an end that is added; -1: it has been, or there was none */
     int n_visited; /* operations, of which the same may be there many times */
 };
 
@@ -108,19 +108,20 @@ static bool has_end(const struct moving *m, int32_t op, int *n_visited)
 }
 
 /* The map of one part, which is computed where the part is. */
-static int32_t part_mapped(struct moving *m, struct split *s, int32_t part, int64_t first)
+static int32_t part_mapped(struct moving *m, struct split *s, int32_t part, int64_t first, bool subtracts)
 {
     struct vertex_op map = s->map;
     const enum vertex_op_kind kind = move_at(m, part)->kind;
     const bool is_end = kind == VERTEX_OP_SOURCE || kind == VERTEX_OP_TARGET;
     map.in[0] = part;
-    map.in[2] = is_end ? s->bias : -1;
+    map.in[2] = is_end && !subtracts ? s->bias : -1;
     map.number[0] = (double)first;
-    s->bias = is_end ? -1 : s->bias;
+    s->bias = is_end && !subtracts ? -1 : s->bias;
     return is_end ? to_nodes(m, map, kind) : move_append(m, map);
 }
 
-static int32_t row_mapped(struct moving *m, struct split *s, int32_t row, int64_t first)
+/* subtracts: it is taken off, and so would be a bias. */
+static int32_t row_mapped(struct moving *m, struct split *s, int32_t row, int64_t first, bool subtracts)
 {
     const struct vertex_op of = *move_at(m, row);
     bool sums = of.kind == VERTEX_OP_ADD || of.kind == VERTEX_OP_SUBTRACT;
@@ -132,10 +133,11 @@ static int32_t row_mapped(struct moving *m, struct split *s, int32_t row, int64_
     }
     if (++s->n_visited > N_VISITED_MOST || (!sums && of.kind != VERTEX_OP_CONCAT) || of.shape.n_dim > 1 ||
         !has_end(m, row, &n_visited)) {
-        return part_mapped(m, s, row, first);
+        return part_mapped(m, s, row, first, subtracts);
     }
     int64_t second = first + (sums ? 0 : move_at(m, of.in[0])->shape.dim[0]);
-    int32_t a = row_mapped(m, s, of.in[0], first), b = row_mapped(m, s, of.in[1], second);
+    int32_t a = row_mapped(m, s, of.in[0], first, subtracts);
+    int32_t b = row_mapped(m, s, of.in[1], second, subtracts != (of.kind == VERTEX_OP_SUBTRACT));
     return move_append(m, edge_op(sums ? of.kind : VERTEX_OP_ADD, &s->map, a, b));
 }
 
@@ -143,7 +145,7 @@ static int32_t row_mapped(struct moving *m, struct split *s, int32_t row, int64_
 static int32_t split_map(struct moving *m, struct vertex_op op)
 {
     struct split s = {.map = op, .bias = op.in[2]};
-    int32_t out = row_mapped(m, &s, op.in[0], 0);
+    int32_t out = row_mapped(m, &s, op.in[0], 0, false);
     return s.bias < 0 ? out : move_append(m, edge_op(VERTEX_OP_ADD, &op, out, s.bias));
 }
 

@@ -44,7 +44,11 @@ INLINE struct tile_shape tile_shape_of(const struct tile_instruction *i, bool tw
 }
 
 /* A loop over columns without dependences: where the result lies on an operand, it lies on all of it. */
+#ifdef __clang__
+#define TILE_COLUMNS _Pragma("clang loop vectorize(assume_safety)") for (int64_t c = 0; c < n; c++)
+#else
 #define TILE_COLUMNS _Pragma("GCC ivdep") for (int64_t c = 0; c < n; c++)
+#endif
 
 /* z = an expression of x */
 #define TILE_UNARY(name, expression)                                                                                 \

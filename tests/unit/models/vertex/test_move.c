@@ -102,6 +102,12 @@ Test(move, linear_maps_of_both_ends_are_split)
                  "%9 = linear node 8 %0 %5 32\n%10 = source edge 8 %9\n%11 = target edge 8 %9\n"
                  "%12 = subtract edge 8 %10 %11\n%13 = add edge 8 %8 %12\n%14 = relu edge 8 %13\n"
                  "%15 = sum node 8 %14\nreturn %15\n");
+    expect_moved("max(gelu(linear('l', e.weight * e.src.x - e.dst.x, 8)) for e in v.in_edges)",
+                 "%0 = edge_weight edge 1\n%1 = input node 32\n%2 = source edge 32 %1\n%3 = multiply edge 32 %0 %2\n"
+                 "%4 = target edge 32 %1\n%5 = subtract edge 32 %3 %4\n%6 = parameter weight 8x32 \"l.weight\"\n"
+                 "%7 = parameter weight 8 \"l.bias\"\n%8 = linear edge 8 %3 %6\n%9 = linear node 8 %1 %6\n"
+                 "%10 = target edge 8 %9\n%11 = subtract edge 8 %8 %10\n%12 = add edge 8 %11 %7\n"
+                 "%13 = gelu edge 8 %12\n%14 = max node 8 %13\nreturn %14\n");
 }
 
 Test(move, terms_that_double_at_each_step_are_taken_once)
