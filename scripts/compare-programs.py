@@ -2,7 +2,7 @@
 """Time and memory of vertex programs beside PyTorch Geometric's modules, on one graph: scripts/compare-programs.py [NAME ...]
 
 Run by hand, with a Python that has NumPy, PyTorch and PyTorch Geometric. Two layers, 64 features, 64 hidden columns, 8 classes, 10^5 nodes,
-6 million edges at random; Adam. Each runs alone, on two threads; seconds are the least of the epochs behind the first one, megabytes the
+3 million edges at random; Adam. Each runs alone, on two threads; seconds are the least of the epochs behind the first one, megabytes the
 peak of the process that trains. The graph is written to build/compare-programs once.
 """
 import json

@@ -111,15 +111,7 @@ static double back(const struct tile_instruction *i, double g, double x)
     }
 }
 
-static uint32_t bits_of(double x)
-{
-    float number = (float)x;
-    uint32_t bits;
-    memcpy(&bits, &number, sizeof bits);
-    return bits;
-}
-
-static double binary(const struct tile_instruction *i, const struct point *p, double a, double b)
+static double binary(const struct tile_instruction *i, double a, double b)
 {
     switch (i->op) {
     case TILE_OP_ADD:
@@ -136,8 +128,6 @@ static double binary(const struct tile_instruction *i, const struct point *p, do
         return a > b || isnan(a) ? a : b;
     case TILE_OP_LESS:
         return a < b ? 1.0 : a == b ? 0.5 : 0.0;
-    case TILE_OP_WON:
-        return bits_of(b) == p->source ? a : 0.0;
     default:
         return back(i, a, b);
     }
@@ -174,7 +164,7 @@ static double element(const struct run *run, const struct point *p, const struct
         memcpy(&node, winner, sizeof node);
         return node == p->source ? a : 0.0;
     }
-    return tile_op_n_operand(i->op) > 1 ? binary(i, p, a, operand(run, p, &i->b, h, c, 0)) : unary(i, a);
+    return tile_op_n_operand(i->op) > 1 ? binary(i, a, operand(run, p, &i->b, h, c, 0)) : unary(i, a);
 }
 
 static void instructions_run(const struct run *run, const struct point *p)

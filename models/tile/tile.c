@@ -12,11 +12,6 @@ static const struct {
 #undef X
 };
 
-const char *tile_op_text(enum tile_op op)
-{
-    return ops[op].text;
-}
-
 int tile_op_n_operand(enum tile_op op)
 {
     return ops[op].n_operand;

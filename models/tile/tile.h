@@ -115,7 +115,6 @@ struct tile {
     bool draws;
 };
 
-const char *tile_op_text(enum tile_op op);
 int tile_op_n_operand(enum tile_op op);
 
 /* Is every place that an instruction or result names within its array? */

@@ -9,8 +9,7 @@
 
 struct differentiation {
     struct code *code;
-    struct code_gradient *buffer; /* by buffer there is before */
-    int n_buffer;
+    struct code_gradient *buffer; /* by buffer that forward has */
     bool params, fails;
 };
 
@@ -285,6 +284,19 @@ static void binary_back(struct differentiation *d, const struct tile_instruction
     }
 }
 
+static void unary_back(struct differentiation *d, const struct tile_instruction *i, struct code_value y,
+                       struct code_value g)
+{
+    struct code_value a = operand_value(i, &i->a);
+    if (i->op != TILE_OP_COPY && wants(d, &a)) {
+        const bool drops = i->op == TILE_OP_DROP;
+        g = drops ? code_unary(d->code, i->op, g, 0.0, 0.0)
+                  : code_binary(d->code, backs[i->op].op, g, backs[i->op].of_result ? y : a);
+        memcpy(d->code->instruction[d->code->n_instruction - 1].of.number, i->number, sizeof i->number);
+    }
+    give(d, &a, g);
+}
+
 static void instruction_back(struct differentiation *d, const struct code_instruction *at)
 {
     const struct tile_instruction *i = &at->of;
@@ -303,17 +315,7 @@ static void instruction_back(struct differentiation *d, const struct code_instru
     } else if (tile_op_n_operand(i->op) == 2) {
         binary_back(d, i, &y, g);
     } else {
-        struct code_value a = operand_value(i, &i->a);
-        if (i->op == TILE_OP_COPY) {
-            give(d, &a, g);
-        } else if (i->op == TILE_OP_DROP && wants(d, &a)) {
-            give(d, &a, code_unary(d->code, TILE_OP_DROP, g, (double)i->number[0], (double)i->number[1]));
-        } else if (wants(d, &a)) {
-            struct code_value back = code_binary(d->code, backs[i->op].op, g, backs[i->op].of_result ? y : a);
-            struct code_instruction *last = &d->code->instruction[d->code->n_instruction - 1];
-            memcpy(last->of.number, i->number, sizeof last->of.number);
-            give(d, &a, back);
-        }
+        unary_back(d, i, y, g);
     }
 }
 
@@ -339,7 +341,7 @@ static void leaf_result(struct code *code, const struct code_gradient *gradient,
 bool code_differentiate(struct code *code, struct code_value value, struct code_value gradient, unsigned ends,
                         bool params)
 {
-    struct differentiation d = {.code = code, .n_buffer = code->n_buffer, .params = params};
+    struct differentiation d = {.code = code, .params = params};
     const int n = code->n_instruction;
     d.buffer = memory_alloc((size_t)code->n_buffer + 1, sizeof *d.buffer);
     for (int leaf = 0; leaf < code->n_leaf; leaf++) {

@@ -322,30 +322,41 @@ static void append_weights(struct walk *w)
     }
 }
 
-/* Some ops overwrite the gradient of a weight, and add to no other op's share. Sparse rows become dense then. */
+struct weight_readers {
+    int n, n_alone;
+    bool is_sparse;
+};
+
+/* The ops that read each parameter; alone: those that overwrite its gradient, and add to no other op's share. */
+static struct weight_readers *readers_of(const struct program *program)
+{
+    struct weight_readers *all = memory_alloc((size_t)program->n_param + 1, sizeof *all);
+    for (int k = 0; k < program->n_op; k++) {
+        const struct op *op = &program->op[k];
+        const bool sparse = op->kind == OP_KIND_LINEAR && program->value[op->in[0]].is_sparse;
+        const bool attends = op->kind == OP_KIND_AGGREGATE && op->aggregate < AGGREGATE_KIND_EDGES;
+        for (int p = 0; p < OP_N_PARAM; p++) {
+            if (op->param[p] >= 0) {
+                struct weight_readers *one = &all[op->param[p]];
+                one->n++;
+                one->n_alone += sparse || attends || op->kind == OP_KIND_BATCH_NORM;
+                one->is_sparse = one->is_sparse || sparse;
+            }
+        }
+    }
+    return all;
+}
+
+/* Where sparse rows are mapped by a weight that is used a second time, they become dense. */
 static void check_shared(struct walk *w)
 {
-    const struct program *program = w->program;
+    struct weight_readers *all = readers_of(w->program);
     for (int32_t i = 0; i < w->trace->n_weight; i++) {
-        int n_reader = 0, n_alone = 0;
-        bool sparse = false;
-        for (int k = 0; k < program->n_op; k++) {
-            const struct op *op = &program->op[k];
-            int n = 0;
-            for (int p = 0; p < OP_N_PARAM; p++) {
-                n += op->param[p] == w->param[i];
-            }
-            bool maps_sparse = op->kind == OP_KIND_LINEAR && program->value[op->in[0]].is_sparse;
-            bool attends = op->kind == OP_KIND_AGGREGATE && op->aggregate < AGGREGATE_KIND_EDGES;
-            bool alone = maps_sparse || attends || op->kind == OP_KIND_BATCH_NORM;
-            n_reader += n;
-            n_alone += alone ? n : 0;
-            sparse = sparse || (maps_sparse && n > 0);
-        }
-        if (n_reader > 1 && sparse) {
+        const struct weight_readers *of = &all[w->param[i]];
+        if (of->n > 1 && of->is_sparse) {
             w->to->needs_dense = true;
             w->status = status_fail(STATUS_CONFIG, "the features are sparse");
-        } else if (n_reader > 1 && n_alone > 0 && w->trace->weight[i].trains) {
+        } else if (of->n > 1 && of->n_alone > 0 && w->trace->weight[i].trains) {
             w->status = vertex_fail(
                 w->to->source, w->trace->weight[i].at,
                 "the weight \"%s\" of an attention, relations or batch_norm is used a second time: "
@@ -353,6 +364,7 @@ static void check_shared(struct walk *w)
                 w->trace->weight[i].name);
         }
     }
+    free(all);
 }
 
 enum status vertex_emit(struct vertex_emission *emission, int *out)

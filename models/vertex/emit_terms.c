@@ -14,7 +14,7 @@ struct term {
 
 struct terms {
     int n, n_bias;
-    struct term *term; /* both have room for all terms */
+    struct term *term; /* it and bias have room for all terms */
     int32_t *bias;
 };
 

@@ -77,7 +77,7 @@ static int32_t to_nodes(struct moving *m, struct vertex_op op, enum vertex_op_ki
 struct split {
     struct vertex_op map;
     int32_t bias;  /* waits for the first part at an end that is added; -1: it has been, or there was none */
-    int n_visited; /* operations, of which the same may be there many times */
+    int n_visited; /* operations; one that is a part several times counts as often */
 };
 
 #define N_VISITED_MOST 64
@@ -154,7 +154,8 @@ static bool is_split(const struct moving *m, const struct vertex_op *op)
     bool matrix = op->kind == VERTEX_OP_PRODUCT && move_at(m, op->in[1])->kind == VERTEX_OP_PARAMETER &&
                   move_at(m, op->in[1])->shape.n_dim == 2 && op->shape.n_dim == 1;
     int n_visited = 0;
-    return op->place == VERTEX_PLACE_EDGE && (op->kind == VERTEX_OP_LINEAR || matrix) &&
+    bool has_room = m->out->n_op < MOVE_N_ROOM - MOVE_N_REST; /* a text may have many maps of many parts */
+    return has_room && op->place == VERTEX_PLACE_EDGE && (op->kind == VERTEX_OP_LINEAR || matrix) &&
            has_end(m, op->in[0], &n_visited);
 }
 

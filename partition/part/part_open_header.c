@@ -12,6 +12,26 @@ static enum status fail(const char *what)
     return status_fail(STATUS_DATA, "encoded part: %s", what);
 }
 
+/* Numbers of the whole graph: those that programs read, and the nodes of each split. */
+static enum status check_graph(const struct part_header *h)
+{
+    const struct graph_counts *counts = &h->counts;
+    if (counts->n_node < 0 || counts->n_edge < 0 || !(counts->mean_degree >= 0.0 && counts->mean_degree <= DBL_MAX) ||
+        !(counts->mean_log_degree >= 0.0 && counts->mean_log_degree <= DBL_MAX)) {
+        return fail("header: expected finite numbers of the graph that are not negative");
+    }
+    int64_t n_split = 0, n_both = h->n_split[DATASET_SPLIT_VALID_TEST];
+    for (int s = 0; s < DATASET_SPLIT_N; s++) {
+        if (h->n_split[s] < 0 || h->n_split[s] > h->n_node) {
+            return fail("header: expected split sizes that add up to the nodes");
+        }
+        n_split += s != DATASET_SPLIT_VALID_TEST ? h->n_split[s] : 0;
+    }
+    bool fits = n_both <= h->n_split[DATASET_SPLIT_VALID] && n_both <= h->n_split[DATASET_SPLIT_TEST];
+    return fits && n_split - n_both == h->n_node ? STATUS_OK
+                                                 : fail("header: expected split sizes that add up to the nodes");
+}
+
 static enum status check_scalars(const struct part_header *h)
 {
     if (h->n_part < 1 || h->n_part > PART_N_PART_MOST || h->part < 0 || h->part >= h->n_part) {
@@ -66,21 +86,7 @@ static enum status check_scalars(const struct part_header *h)
     if (!(h->loss_weight >= 0.0 && h->loss_weight <= DBL_MAX)) {
         return fail("header: expected a finite weight of the training rows that is not negative");
     }
-    const struct graph_counts *counts = &h->counts;
-    if (counts->n_node < 0 || counts->n_edge < 0 || !(counts->mean_degree >= 0.0 && counts->mean_degree <= DBL_MAX) ||
-        !(counts->mean_log_degree >= 0.0 && counts->mean_log_degree <= DBL_MAX)) {
-        return fail("header: expected finite numbers of the graph that are not negative");
-    }
-    int64_t n_split = 0, n_both = h->n_split[DATASET_SPLIT_VALID_TEST];
-    for (int s = 0; s < DATASET_SPLIT_N; s++) {
-        if (h->n_split[s] < 0 || h->n_split[s] > h->n_node) {
-            return fail("header: expected split sizes that add up to the nodes");
-        }
-        n_split += s != DATASET_SPLIT_VALID_TEST ? h->n_split[s] : 0;
-    }
-    bool fits = n_both <= h->n_split[DATASET_SPLIT_VALID] && n_both <= h->n_split[DATASET_SPLIT_TEST];
-    return fits && n_split - n_both == h->n_node ? STATUS_OK
-                                                 : fail("header: expected split sizes that add up to the nodes");
+    return check_graph(h);
 }
 
 /* The section table against the layout that the counts ask for, zeros between sections, and their checksums. */

@@ -59,27 +59,32 @@ TARGET static void drop_values(const struct cpu_drop *drop, uint64_t row, int64_
     }
 }
 
-/* e^x − 1 for x ≤ 0 (0 above), within 2 units in the last place.
- * x = k ln 2 + r, |r| ≤ ln 2 / 2; e^r − 1 by its series; then 2^k (e^r − 1) + (2^k − 1). */
-INLINE float expm1_negative(float x)
+/* x = k ln 2 + r, |r| ≤ ln 2 / 2: e^r − 1 by its series, and 2^k. */
+INLINE float exponential_parts(float x, float *power_out)
 {
-    const float to_whole = 0x1.8p23f;        /* adding it leaves the nearest whole number in the low bits */
-    float bounded = x > -30.0f ? x : -30.0f; /* also where x is not a number */
-    bounded = bounded < 0.0f ? bounded : 0.0f;
-    float k = (bounded * 0x1.715476p0f + to_whole) - to_whole;
-    float r = (bounded - k * 0x1.62ep-1f) - k * 0x1.0bfbe8p-15f;
+    const float to_whole = 0x1.8p23f; /* adding it leaves the nearest whole number in the low bits */
+    float k = (x * 0x1.715476p0f + to_whole) - to_whole;
+    float r = (x - k * 0x1.62ep-1f) - k * 0x1.0bfbe8p-15f;
     float tail = 0x1.a01a02p-13f;
     tail = tail * r + 0x1.6c16c2p-10f;
     tail = tail * r + 0x1.111112p-7f;
     tail = tail * r + 0x1.555556p-5f;
     tail = tail * r + 0x1.555556p-3f;
     tail = tail * r + 0.5f;
-    float series = tail * r * r + r;
     union {
         int32_t bits;
         float value;
     } power = {.bits = ((int32_t)k + 127) * (1 << 23)};
-    return power.value * series + (power.value - 1.0f);
+    *power_out = power.value;
+    return tail * r * r + r;
+}
+
+/* e^x − 1 for x ≤ 0 (0 above), within 2 units in the last place: 2^k (e^r − 1) + (2^k − 1). */
+INLINE float expm1_negative(float x)
+{
+    float bounded = x > -30.0f ? x : -30.0f, power; /* also where x is not a number */
+    float series = exponential_parts(bounded < 0.0f ? bounded : 0.0f, &power);
+    return power * series + (power - 1.0f);
 }
 
 INLINE float activate_value(const enum device_activation kind, float x)

@@ -124,26 +124,12 @@ INLINE struct tile_shape tile_shape_of(const struct tile_instruction *i, bool tw
         }                                                                                                            \
     }
 
-/* e^x as vector_exp has it, in one lane's arithmetic, so that loops of it become vectors. */
+/* e^x with the bounds of vector_exp, in one lane's arithmetic, so that loops of it become vectors. */
 INLINE float tile_exp_of(float x)
 {
-    float bounded = x < -87.0f ? -87.0f : x;
-    bounded = bounded > 88.0f ? 88.0f : bounded;
-    float whole = bounded * 0x1.715476p0f + 0x1.8p23f;
-    float k = whole - 0x1.8p23f;
-    float r = (bounded - k * 0x1.62ep-1f) - k * 0x1.0bfbe8p-15f;
-    float tail = 0x1.a01a02p-13f;
-    tail = tail * r + 0x1.6c16c2p-10f;
-    tail = tail * r + 0x1.111112p-7f;
-    tail = tail * r + 0x1.555556p-5f;
-    tail = tail * r + 0x1.555556p-3f;
-    tail = tail * r + 0.5f;
-    float series = tail * r * r + r;
-    union {
-        float value;
-        int32_t bits;
-    } number = {.value = whole}, power = {.bits = (int32_t)(((uint32_t)number.bits + 127U) << 23)};
-    return x < -87.0f ? 0.0f : power.value * series + power.value;
+    float bounded = x < -87.0f ? -87.0f : x, power;
+    float series = exponential_parts(bounded > 88.0f ? 88.0f : bounded, &power);
+    return x < -87.0f ? 0.0f : power * series + power;
 }
 
 INLINE float tile_sigmoid_of(float x)

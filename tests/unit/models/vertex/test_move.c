@@ -110,6 +110,29 @@ Test(move, linear_maps_of_both_ends_are_split)
                  "%13 = gelu edge 8 %12\n%14 = max node 8 %13\nreturn %14\n");
 }
 
+/* Each of 900 maps has 40 parts: they are split while there is room, and then stay whole. */
+Test(move, many_maps_of_many_parts_have_room)
+{
+    static const char text[] =
+        "def layer(v, out):\n    return sum(f(e) for e in v.in_edges)\n\ndef f(e):\n"
+        "    c = concat(e.src.x * e.weight, e.dst.x)\n"
+        "    for i in range(40):\n        c = concat(c, e.src.x)\n"
+        "    y = linear('first', c, 1)\n"
+        "    for i in range(900):\n        y = y + linear(names('l', i), c, 1)\n    return y\n";
+    struct vertex_tree tree;
+    struct vertex_trace before, after;
+    const struct vertex_args args = {0};
+    const struct vertex_facts facts = vertex_case_facts();
+    cr_assert_eq(vertex_tree_parse(text, strlen(text), "case.gnn", &tree), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(vertex_trace_build(&tree, &args, &facts, &before), STATUS_OK, "%s", status_reason());
+    vertex_move(&before, true, &after);
+    cr_expect_gt(after.n_op, 8 * before.n_op);
+    cr_expect_eq(after.op[after.out].place, VERTEX_PLACE_NODE);
+    vertex_trace_release(&before);
+    vertex_trace_release(&after);
+    vertex_tree_release(&tree);
+}
+
 Test(move, terms_that_double_at_each_step_are_taken_once)
 {
     char text[4096] = "sum(f(e) for e in v.in_edges)\n\ndef f(e):\n    x = e.weight * e.src.x\n";
