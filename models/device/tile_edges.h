@@ -22,15 +22,35 @@ static inline void device_tile_begin(const struct tile_result *r, float *out, fl
     static const float starts[] = {[TILE_REDUCTION_SUM] = 0.0F,
                                    [TILE_REDUCTION_MAX] = -INFINITY,
                                    [TILE_REDUCTION_MIN] = INFINITY,
-                                   [TILE_REDUCTION_LOGSUMEXP] = -INFINITY};
+                                   [TILE_REDUCTION_LOGSUMEXP] = -INFINITY,
+                                   [TILE_REDUCTION_SOFTMAX] = 0.0F};
+    const bool picks = r->reduction == TILE_REDUCTION_MAX || r->reduction == TILE_REDUCTION_MIN;
     const uint32_t none = UINT32_MAX;
     for (int64_t i = 0; i < r->n; i++) {
         out[r->at + i] = starts[r->reduction];
-        if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {
-            saved[r->saved + i] = 0.0F;
-        } else if (r->reduction != TILE_REDUCTION_SUM) {
+        if (picks) {
             memcpy(&saved[r->saved + i], &none, sizeof none);
+        } else if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {
+            saved[r->saved + i] = 0.0F;
         }
+    }
+    for (int64_t i = 0; i < r->n_with && r->reduction == TILE_REDUCTION_SOFTMAX; i++) { /* sums, greatest scores */
+        saved[r->saved + i] = 0.0F;
+        saved[r->saved + r->n_with + i] = -INFINITY;
+    }
+}
+
+/* Σ y exp(s - m) and Σ exp(s - m) become the weighted mean, and m + log Σ. */
+static inline void device_tile_end_softmax(const struct tile_result *r, float *out, float *saved)
+{
+    const int64_t width = r->n / r->n_with;
+    for (int64_t i = 0; i < r->n_with; i++) {
+        float sum = saved[i], *most = &saved[r->n_with + i];
+        for (int64_t c = 0; c < width; c++) {
+            out[i * width + c] = sum > 0.0F ? out[i * width + c] / sum : 0.0F;
+        }
+        saved[i] = sum > 0.0F ? *most + logf(sum) : 0.0F;
+        *most = 0.0F;
     }
 }
 
@@ -43,6 +63,10 @@ static inline void device_tile_end(const struct device_tile_edges *how, int64_t 
     const float scale = tile->scales_mean ? how->of.rows[TILE_ROWS_SCALE_2][row] : 1.0F;
     for (int k = 0; k < tile->n_result; k++) {
         const struct tile_result *r = &tile->result[k];
+        if (r->reduction == TILE_REDUCTION_SOFTMAX) {
+            device_tile_end_softmax(r, out + r->at, saved + r->saved);
+            continue;
+        }
         for (int64_t i = 0; i < r->n; i++) {
             float *to = &out[r->at + i];
             if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {

@@ -19,6 +19,7 @@ const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N] = {
     [AGGREGATE_KIND_EDGES] = &aggregate_edges,
     [AGGREGATE_KIND_EDGES_MEAN] = &aggregate_edges_mean,
     [AGGREGATE_KIND_EDGES_NORM] = &aggregate_edges_norm,
+    [AGGREGATE_KIND_EDGES_SOFTMAX] = &aggregate_edges_softmax,
 };
 
 /* Is there a codec among these? */

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <string.h>
 
-enum { TILE_FORWARD, TILE_OF_TARGETS, TILE_OF_SOURCES, N_TILE };
+enum { TILE_FORWARD, TILE_OF_TARGETS, TILE_OF_SOURCES, TILE_BEGIN };
 
 static int64_t saved_width(const struct program *program, const struct op *op, int k)
 {
@@ -20,9 +20,9 @@ static size_t workspace(const struct program *program, const struct op *op, cons
 {
     size_t most = 0;
     (void)n;
-    for (int k = 0; k < N_TILE; k++) {
+    for (int k = 0; k < op_n_tile(op); k++) {
         const struct tile *tile = &program->tile[op->tile + k];
-        size_t n_bytes = DEVICE_BYTES(ops, TILE, tile->n_float, tile_n_grad(tile), true);
+        size_t n_bytes = DEVICE_BYTES(ops, TILE, tile->n_float, tile_n_grad(tile), k != TILE_BEGIN);
         most = n_bytes > most ? n_bytes : most;
     }
     return most;
@@ -69,6 +69,17 @@ static void forward(const struct op_call *call)
     how.saved = call->saved[0];
     how.n_finish = call->order.last ? call->n : 0;
     call->device->ops->tile_edges(call->device, &how);
+}
+
+/* What a softmax's gradients need of own rows, beside what forward saved: D_i = ⟨dy_i, y_i⟩ */
+static void backward_begin(const struct op_call *call)
+{
+    struct device_tile how = {.tile = &call->program->tile[call->op->tile + TILE_BEGIN],
+                              .rows = {[TILE_ROWS_IN_0] = call->out, [TILE_ROWS_GRAD] = call->grad_out},
+                              .to = {[TILE_TARGET_OUT] = call->saved[0]},
+                              .add = {[TILE_TARGET_OUT] = true},
+                              .scratch = call->workspace};
+    call->device->ops->tile_rows(call->device, call->n, &how);
 }
 
 /* dq_i = Σ_j of f's gradient · dw = Σ over all edges */
@@ -177,6 +188,14 @@ static void backward_pack(const struct op_call *call)
     .backward = {TARGET_PASS, SOURCE_PASS}, .sampled_backward = {TARGET_PASS, RETURN_PASS}
 
 const struct aggregate_def aggregate_edges = {.name = "edges", .title = "edges of a program", PASSES};
+
+const struct aggregate_def aggregate_edges_softmax = {
+    .name = "edges_softmax",
+    .title = "softmax-weighted sum of edges of a program",
+    .backward_begin = backward_begin,
+    .begin_access = {.reads = OP_ROLES(OUT) | OP_ROLES(GRAD_OUT) | OP_ROLES(SAVED_0),
+                     .writes = OP_ROLES(SAVED_0) | OP_ROLES(WORKSPACE)},
+    PASSES};
 
 const struct aggregate_def aggregate_edges_mean = {.name = "edges_mean",
                                                    .title = "mean of edges of a program",

@@ -34,7 +34,8 @@ extern const struct aggregate_def aggregate_cosine;
 extern const struct aggregate_def aggregate_relation;
 extern const struct aggregate_def aggregate_relation_rows;
 extern const struct aggregate_def aggregate_relation_rows_mixed;
-extern const struct aggregate_def aggregate_edges, aggregate_edges_mean, aggregate_edges_norm;
+extern const struct aggregate_def aggregate_edges, aggregate_edges_mean, aggregate_edges_norm,
+    aggregate_edges_softmax;
 
 /* The scales of a mean, and of GCN. */
 float aggregate_mean_scale(double degree, bool self);

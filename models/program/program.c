@@ -121,8 +121,10 @@ int program_tensor(struct program *program, const char *name, int n_dim, const i
 
 int op_n_tile(const struct op *op)
 {
-    bool edges = op->kind == OP_KIND_AGGREGATE && op->aggregate >= AGGREGATE_KIND_EDGES;
-    return op->kind == OP_KIND_ROWS ? 2 : edges ? 3 : 0;
+    if (op->kind != OP_KIND_AGGREGATE || op->aggregate < AGGREGATE_KIND_EDGES) {
+        return op->kind == OP_KIND_ROWS ? 2 : 0;
+    }
+    return op->aggregate == AGGREGATE_KIND_EDGES_SOFTMAX ? 4 : 3;
 }
 
 /* Parameters of all ops but these. */
@@ -342,7 +344,7 @@ int program_attention(struct program *program, const struct op *op)
     return op_append(program, attention, out);
 }
 
-int program_tiles(struct program *program, const struct op *op, const struct tile tile[3], int64_t width)
+int program_tiles(struct program *program, const struct op *op, const struct tile tile[OP_N_TILE], int64_t width)
 {
     struct op with = *op;
     const int n = op_n_tile(op);

@@ -278,12 +278,34 @@ static void point_of(const struct device_tile_edges *how, int64_t row, int64_t e
     p->target = how->rows_are_sources ? other : own;
 }
 
-static void result_add(const struct device_tile_edges *how, const struct tile_result *r, const struct point *p,
-                       const double *from, float *out, float *saved)
+/* y exp(s) is added to out and exp(s) to saved[j], relative to the greatest score so far, which is behind the sums. */
+static void softmax_add(const struct device_tile_edges *how, const struct tile_result *r, const double *registers,
+                        float *out, float *saved)
 {
+    const int64_t width = r->n / r->n_with;
+    for (int64_t j = 0; j < r->n_with; j++) {
+        float *sum = &saved[j], *most = &saved[r->n_with + j];
+        const double score = registers[r->with + j] + (double)how->shift;
+        const double before = score > *most ? exp((double)*most - score) : 1.0;
+        *most = score > *most ? (float)score : *most;
+        const double weight = exp(score - (double)*most);
+        *sum = (float)(*sum * before + weight);
+        for (int64_t c = j * width; c < (j + 1) * width; c++) {
+            out[c] = (float)(out[c] * before + weight * registers[r->from + c]);
+        }
+    }
+}
+
+static void result_add(const struct device_tile_edges *how, const struct tile_result *r, const struct point *p,
+                       const double *registers, float *out, float *saved)
+{
+    if (r->reduction == TILE_REDUCTION_SOFTMAX) {
+        softmax_add(how, r, registers, out + r->at, saved + r->saved);
+        return;
+    }
     for (int64_t i = 0; i < r->n; i++) {
         float *to = &out[r->at + i];
-        double value = from[i];
+        double value = registers[r->from + i];
         bool best = r->reduction == TILE_REDUCTION_MAX ? (float)value > *to : (float)value < *to;
         switch (r->reduction) {
         case TILE_REDUCTION_SUM:
@@ -305,6 +327,8 @@ static void result_add(const struct device_tile_edges *how, const struct tile_re
                 saved[r->saved + i] += (float)exp(value - (double)*to);
             }
             break;
+        case TILE_REDUCTION_SOFTMAX:
+            break;
         }
     }
 }
@@ -321,7 +345,7 @@ static void edge_run(const struct device_tile_edges *how, const struct run *run,
         if (r->target == TILE_TARGET_PARAM) {
             param_add(run, r, (double)how->factor);
         } else if (how->of.to[r->target] != NULL) {
-            result_add(how, r, &p, run->at + r->from, how->of.to[r->target] + row * tile->target[r->target],
+            result_add(how, r, &p, run->at, how->of.to[r->target] + row * tile->target[r->target],
                        how->saved != NULL ? how->saved + row * tile->saved : NULL);
         }
     }

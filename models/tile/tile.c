@@ -53,25 +53,43 @@ static bool instruction_fits(const struct tile *tile, const struct tile_instruct
            operand_fits(tile, i, &i->a) && (ops[i->op].n_operand < 2 || operand_fits(tile, i, &i->b));
 }
 
-static bool result_fits(const struct tile *tile, const struct tile_result *r)
+/* Products for a parameter's gradient. */
+static bool products_fit(const struct tile *tile, const struct tile_result *r)
 {
-    bool is_param = r->target == TILE_TARGET_PARAM;
-    if (r->n < 1 || r->n > TILE_FLOAT_MOST || r->n_with < 0 || r->n_with > TILE_FLOAT_MOST ||
-        r->target > TILE_TARGET_PARAM || (is_param && (r->which < 0 || r->which >= TILE_N_PARAM)) ||
-        r->reduction > TILE_REDUCTION_LOGSUMEXP || !fits(r->from, r->from + r->n - 1, tile->n_float)) {
-        return false;
-    }
-    int64_t last = r->at + r->n - 1;
-    if (r->n_with > 0) {
-        last = r->at + (r->n - 1) * r->step + (r->n_with - 1) * r->step_with;
-        if (!is_param || r->step < 0 || r->step_with < 0 || r->step > TILE_FLOAT_MOST ||
-            r->step_with > TILE_FLOAT_MOST || !fits(r->with, r->with + r->n_with - 1, tile->n_float)) {
+    const int64_t most = TILE_FLOAT_MOST;
+    return r->step >= 0 && r->step <= most && r->step_with >= 0 && r->step_with <= most &&
+           fits(r->with, r->with + r->n_with - 1, tile->n_float) &&
+           fits(r->at, r->at + (r->n - 1) * r->step + (r->n_with - 1) * r->step_with, tile->param[r->which]);
+}
+
+/* What a reduction saves. */
+static bool saves_fit(const struct tile *tile, const struct tile_result *r)
+{
+    int64_t n = r->n;
+    if (r->reduction == TILE_REDUCTION_SOFTMAX) {
+        if (r->n_with < 1 || r->n % r->n_with != 0 || !fits(r->with, r->with + r->n_with - 1, tile->n_float)) {
             return false;
         }
+        n = 2 * r->n_with;
+    } else if (r->n_with > 0) {
+        return false;
     }
-    bool saves = r->reduction != TILE_REDUCTION_SUM;
-    return fits(r->at, last, is_param ? tile->param[r->which] : tile->target[r->target]) &&
-           (!saves || (r->target == TILE_TARGET_OUT && fits(r->saved, r->saved + r->n - 1, tile->saved)));
+    return r->reduction == TILE_REDUCTION_SUM ||
+           (r->target == TILE_TARGET_OUT && fits(r->saved, r->saved + n - 1, tile->saved));
+}
+
+static bool result_fits(const struct tile *tile, const struct tile_result *r)
+{
+    if (r->n < 1 || r->n > TILE_FLOAT_MOST || r->n_with < 0 || r->n_with > TILE_FLOAT_MOST ||
+        r->target > TILE_TARGET_PARAM || r->reduction > TILE_REDUCTION_SOFTMAX ||
+        !fits(r->from, r->from + r->n - 1, tile->n_float)) {
+        return false;
+    }
+    if (r->target != TILE_TARGET_PARAM) {
+        return fits(r->at, r->at + r->n - 1, tile->target[r->target]) && saves_fit(tile, r);
+    }
+    bool sums = r->reduction == TILE_REDUCTION_SUM && r->which >= 0 && r->which < TILE_N_PARAM;
+    return sums && (r->n_with > 0 ? products_fit(tile, r) : fits(r->at, r->at + r->n - 1, tile->param[r->which]));
 }
 
 bool tile_check(const struct tile *tile)
@@ -149,7 +167,7 @@ static void operand_print(const struct tile_operand *o, FILE *file)
 
 void tile_print(const struct tile *tile, FILE *file)
 {
-    static const char *const reductions[] = {"sum", "max", "min", "logsumexp"};
+    static const char *const reductions[] = {"sum", "max", "min", "logsumexp", "softmax"};
     static const char *const targets[] = {"out", "grad_in0", "grad_in1", "grad_in2"};
     for (int i = 0; i < tile->n_instruction; i++) {
         const struct tile_instruction *at = &tile->instruction[i];

@@ -89,17 +89,20 @@ enum tile_reduction {
     TILE_REDUCTION_SUM,
     TILE_REDUCTION_MAX, /* the first greatest in the block's order; node ids of sources at `saved` */
     TILE_REDUCTION_MIN,
-    TILE_REDUCTION_LOGSUMEXP /* also at `saved` */
+    TILE_REDUCTION_LOGSUMEXP, /* also at `saved` */
+    TILE_REDUCTION_SOFTMAX /* Σ y exp(s) / Σ exp(s): float i of y has score i / (n / n_with) of those at `with`; at
+                               * `saved` the scores' log-sum-exps, and as many zeros */
 };
 
 struct tile_result {
     enum tile_target target;
     int which; /* PARAM: which one */
     enum tile_reduction reduction;
-    int64_t at, saved;       /* first float in the target's row, in the saved row; of a parameter */
-    int64_t from, n;         /* register floats, n side by side */
-    int64_t with, n_with;    /* PARAM, n_with > 0: n × n_with products of from's and of these register floats … */
-    int64_t step, step_with; /* … whose floats lie at + i · step + j · step_with */
+    int64_t at, saved; /* first float in the target's row, in the saved row; of a parameter */
+    int64_t from, n;   /* register floats, n side by side */
+    int64_t with,
+        n_with; /* SOFTMAX: scores. PARAM, n_with > 0: n × n_with products of from's and of these floats … */
+    int64_t step, step_with; /* … which lie at + i · step + j · step_with */
 };
 
 struct tile {

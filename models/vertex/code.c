@@ -126,8 +126,19 @@ struct code_value code_unary(struct code *code, enum tile_op op, struct code_val
                                                           .number = {(float)first, (float)second}});
 }
 
+static bool is_one(const struct code_value *value)
+{
+    return value->at.kind == TILE_NUMBER && value->at.number == 1.0F;
+}
+
 struct code_value code_binary(struct code *code, enum tile_op op, struct code_value a, struct code_value b)
 {
+    if (op == TILE_OP_MULTIPLY && is_one(&a) && a.n_head <= b.n_head && a.n_column <= b.n_column) {
+        return b;
+    }
+    if (op == TILE_OP_MULTIPLY && is_one(&b) && b.n_head <= a.n_head && b.n_column <= a.n_column) {
+        return a;
+    }
     int64_t n_head = a.n_head > b.n_head ? a.n_head : b.n_head;
     int64_t n_column = a.n_column > b.n_column ? a.n_column : b.n_column;
     return code_result_of(code, (struct tile_instruction){.op = op,
@@ -237,12 +248,29 @@ void code_result_append(struct code *code, const struct tile_result *of, int buf
     code->result[code->n_result++] = (struct code_result){*of, buffer, with};
 }
 
+/* In a buffer, side by side. */
+static struct code_value buffered(struct code *code, struct code_value value)
+{
+    return value.at.kind == TILE_REGISTER && code_is_flat(&value) ? value : code_copied(code, value);
+}
+
 void code_result(struct code *code, struct code_value from, struct tile_result result)
 {
-    if (from.at.kind != TILE_REGISTER || !code_is_flat(&from)) {
-        from = code_copied(code, from);
-    }
+    from = buffered(code, from);
     result.from = from.at.at;
     result.n = from.n_head * from.n_column;
     code_result_append(code, &result, from.at.which, from.at.which);
+}
+
+void code_result_softmax(struct code *code, struct code_value from, struct code_value scores)
+{
+    from = buffered(code, from);
+    scores = buffered(code, scores);
+    const struct tile_result result = {.target = TILE_TARGET_OUT,
+                                       .reduction = TILE_REDUCTION_SOFTMAX,
+                                       .from = from.at.at,
+                                       .n = from.n_head * from.n_column,
+                                       .with = scores.at.at,
+                                       .n_with = scores.n_head * scores.n_column};
+    code_result_append(code, &result, from.at.which, scores.at.which);
 }

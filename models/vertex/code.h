@@ -85,12 +85,18 @@ struct code_value code_reshape(struct code *code, struct code_value a, int64_t n
 
 /* What leaves. */
 void code_result(struct code *code, struct code_value from, struct tile_result result);
+/* The same by SOFTMAX of scores, each of as many numbers of `from` side by side. */
+void code_result_softmax(struct code *code, struct code_value from, struct code_value scores);
 
-/* code_adjoint.c: append what computes the gradients of all leaves and weights that want one, given that of `value`,
+/* A value whose gradient is given. */
+struct code_root {
+    struct code_value value, gradient;
+};
+
+/* code_adjoint.c: append what computes the gradients of all leaves and weights that want one, given those of roots,
  * and the results that add them up: rows' to GRAD_IN_0 or GRAD_IN_2 of their end, where `ends` has the bit of it, and
  * weights' where `params`. false: a matrix that is no weight itself wants one. */
-bool code_differentiate(struct code *code, struct code_value value, struct code_value gradient, unsigned ends,
-                        bool params);
+bool code_differentiate(struct code *code, int n_root, const struct code_root *root, unsigned ends, bool params);
 
 /* Leaves have their rows. The tile with what the results need, in as few registers as fit.
  * owns  the caller owns *out: tile_release */

@@ -338,8 +338,7 @@ static void leaf_result(struct code *code, const struct code_gradient *gradient,
     }
 }
 
-bool code_differentiate(struct code *code, struct code_value value, struct code_value gradient, unsigned ends,
-                        bool params)
+bool code_differentiate(struct code *code, int n_root, const struct code_root *root, unsigned ends, bool params)
 {
     struct differentiation d = {.code = code, .params = params};
     const int n = code->n_instruction;
@@ -347,7 +346,9 @@ bool code_differentiate(struct code *code, struct code_value value, struct code_
     for (int leaf = 0; leaf < code->n_leaf; leaf++) {
         code->leaf[leaf].wants_gradient = code->leaf[leaf].wants_gradient && (ends >> code->leaf[leaf].end & 1) != 0;
     }
-    give(&d, &value, gradient);
+    for (int k = 0; k < n_root; k++) {
+        give(&d, &root[k].value, root[k].gradient);
+    }
     for (int i = n - 1; i >= 0; i--) {
         struct code_instruction at = code->instruction[i]; /* the list grows */
         instruction_back(&d, &at);

@@ -10,20 +10,12 @@ static struct code_value refuse(struct generation *g, int32_t op, const char *wh
     return code_number(0.0);
 }
 
-/* Heads × columns of a row or weight: a weight of one row's heads has one dimension more. */
-static void shape_of(const struct vertex_op *of, int64_t *n_head, int64_t *n_column)
-{
-    const struct vertex_shape *shape = &of->shape;
-    *n_column = shape->dim[shape->n_dim - 1];
-    *n_head = shape->n_dim > 1 ? shape->dim[shape->n_dim - 2] : 1;
-}
-
 /* A value of the model's program, at an end. */
 static struct code_value leaf(struct generation *g, int32_t op, enum tile_rows end)
 {
     struct walk *w = g->walk;
     int64_t n_head, n_column;
-    shape_of(walk_at(w, op), &n_head, &n_column);
+    generation_shape(&walk_at(w, op)->shape, &n_head, &n_column);
     int value = walk_dense(w, walk_value(w, op));
     if (!walk_goes_on(w)) {
         return code_number(0.0);
@@ -35,7 +27,7 @@ static struct code_value weight(struct generation *g, int32_t op)
 {
     int param = walk_weight(g->walk, op), k = 0;
     int64_t n_head, n_column;
-    shape_of(walk_at(g->walk, op), &n_head, &n_column);
+    generation_shape(&walk_at(g->walk, op)->shape, &n_head, &n_column);
     while (k < g->n_param && g->param[k] != param) {
         k++;
     }
@@ -59,7 +51,7 @@ static struct code_value slice(struct generation *g, int32_t op)
         return refuse(g, op, "a slice of what is no weight itself is not computed by rows or edges yet");
     }
     struct code_value out = weight(g, of->in[0]);
-    shape_of(of, &out.n_head, &out.n_column);
+    generation_shape(&of->shape, &out.n_head, &out.n_column);
     out.at.at = (int64_t)of->number[0] * out.n_head * out.n_column;
     out.at.head = out.n_column;
     return out;
@@ -127,7 +119,7 @@ static struct code_value softmax(struct generation *g, int32_t op)
         return score;
     }
     int64_t n_head, n_column;
-    shape_of(walk_at(w, op), &n_head, &n_column);
+    generation_shape(&walk_at(w, op)->shape, &n_head, &n_column);
     struct code_value sums = code_leaf(&g->code, value, TILE_ROWS_IN_2, w->program->value[value].needs_grad, n_head,
                                        n_column);
     return code_unary(&g->code, TILE_OP_EXP, code_binary(&g->code, TILE_OP_SUBTRACT, score, sums), 0.0, 0.0);
@@ -253,7 +245,7 @@ static struct code_value operation(struct generation *g, int32_t op)
     struct code *code = &g->code;
     struct code_value a;
     int64_t n_head, n_column;
-    shape_of(of, &n_head, &n_column);
+    generation_shape(&of->shape, &n_head, &n_column);
     switch (of->kind) {
     case VERTEX_OP_PRODUCT:
     case VERTEX_OP_LINEAR:

@@ -376,32 +376,85 @@ INLINE void tile_best(int64_t n, bool greatest, const float *from, uint32_t sour
     }
 }
 
-/* out: the greatest so far, saved: Σ exp(value - it); raised once for the run. */
-INLINE void tile_exponentials(const struct cpu_tile *tile, const struct cpu_tile_result *r)
+/* Σ exp(value - the greatest so far) of up to TILE_LANES numbers side by side at `from`, raised once for the run.
+ * before: what sums so far are multiplied by; weights: exp(value - the greatest) of each of the run's rows. */
+INLINE void tile_exponentials(const struct cpu_tile *tile, int64_t from, int64_t n, float shift, float *most,
+                              float *sum, float *before, float (*weights)[TILE_LANES])
 {
-    const int64_t n = r->of->n;
+    TILE_COLUMNS
+    {
+        before[c] = most[c];
+    }
+    for (int64_t t = 0; t < tile->n; t++) {
+        const float *values = tile_result_at(tile, from, t);
+        TILE_COLUMNS
+        {
+            float value = values[c] + shift;
+            most[c] = value > most[c] ? value : most[c];
+        }
+    }
+    TILE_COLUMNS
+    {
+        before[c] = tile_exp_of(before[c] - most[c]);
+        sum[c] *= before[c];
+    }
+    for (int64_t t = 0; t < tile->n; t++) {
+        const float *values = tile_result_at(tile, from, t);
+        TILE_COLUMNS
+        {
+            weights[t][c] = tile_exp_of(values[c] + shift - most[c]);
+            sum[c] += weights[t][c];
+        }
+    }
+}
+
+/* out (·)= before, += Σ weight · y, of the columns of n scores. */
+INLINE void tile_weighted(const struct cpu_tile *tile, int64_t from, int64_t n_score, int64_t width,
+                          const float *before, float (*weights)[TILE_LANES], float *out)
+{
+    if (width == 1) {
+        const int64_t n = n_score;
+        TILE_COLUMNS
+        {
+            out[c] *= before[c];
+        }
+        for (int64_t t = 0; t < tile->n; t++) {
+            const float *y = tile_result_at(tile, from, t);
+            TILE_COLUMNS
+            {
+                out[c] += weights[t][c] * y[c];
+            }
+        }
+        return;
+    }
+    const int64_t n = width;
+    for (int64_t j = 0; j < n_score; j++, out += width, from += width) {
+        TILE_COLUMNS
+        {
+            out[c] *= before[j];
+        }
+        for (int64_t t = 0; t < tile->n; t++) {
+            const float *y = tile_result_at(tile, from, t), weight = weights[t][j];
+            TILE_COLUMNS
+            {
+                out[c] += weight * y[c];
+            }
+        }
+    }
+}
+
+TARGET static void tile_softmax(const struct cpu_tile *tile, const struct cpu_tile_result *r)
+{
+    const bool sums_rows = r->of->reduction == TILE_REDUCTION_SOFTMAX;
+    const int64_t n = sums_rows ? r->of->n_with : r->of->n, width = r->of->n / n;
+    float *sum = r->saved, *most = sums_rows ? r->saved + n : r->out;
+    float before[TILE_LANES], weights[CPU_TILE_RUN][TILE_LANES];
     for (int64_t begin = 0; begin < n; begin += TILE_LANES) {
         const int64_t some = n - begin < TILE_LANES ? n - begin : TILE_LANES;
-        float most[TILE_LANES], *out = r->out + begin, *saved = r->saved + begin;
-        for (int64_t c = 0; c < some; c++) {
-            most[c] = out[c];
-        }
-        for (int64_t t = 0; t < tile->n; t++) {
-            const float *from = tile_result_at(tile, r->of->from + begin, t);
-            for (int64_t c = 0; c < some; c++) {
-                float value = from[c] + r->shift;
-                most[c] = value > most[c] ? value : most[c];
-            }
-        }
-        for (int64_t c = 0; c < some; c++) {
-            saved[c] *= tile_exp_of(out[c] - most[c]);
-            out[c] = most[c];
-        }
-        for (int64_t t = 0; t < tile->n; t++) {
-            const float *from = tile_result_at(tile, r->of->from + begin, t);
-            for (int64_t c = 0; c < some; c++) {
-                saved[c] += tile_exp_of(from[c] + r->shift - most[c]);
-            }
+        tile_exponentials(tile, (sums_rows ? r->of->with : r->of->from) + begin, some, r->shift, most + begin,
+                          sum + begin, before, weights);
+        if (sums_rows) {
+            tile_weighted(tile, r->of->from + begin * width, some, width, before, weights, r->out + begin * width);
         }
     }
 }
@@ -409,8 +462,8 @@ INLINE void tile_exponentials(const struct cpu_tile *tile, const struct cpu_tile
 TARGET static void tile_reduce(const struct cpu_tile *tile, const struct cpu_tile_result *r)
 {
     const int64_t n = r->of->n;
-    if (r->of->reduction == TILE_REDUCTION_LOGSUMEXP) {
-        tile_exponentials(tile, r);
+    if (r->of->reduction == TILE_REDUCTION_LOGSUMEXP || r->of->reduction == TILE_REDUCTION_SOFTMAX) {
+        tile_softmax(tile, r);
         return;
     }
     for (int64_t t = 0; t < tile->n; t++) {
