@@ -84,6 +84,18 @@ static int buffer_append(struct code *code, int64_t n_float)
     return code->n_buffer++;
 }
 
+/* Heads of one column, side by side, are the columns of one head: loops run over columns. */
+static struct tile_instruction flattened(struct tile_instruction of)
+{
+    if (of.op != TILE_OP_CONTRACT && of.n_column == 1 && of.out_head == 1 && of.a.head <= 1 && of.b.head <= 1) {
+        of.n_column = of.n_head;
+        of.n_head = 1;
+        of.a.column = of.a.head;
+        of.b.column = of.b.head;
+    }
+    return of;
+}
+
 void code_append(struct code *code, const struct tile_instruction *of, int buffer)
 {
     if (code->n_instruction >= TILE_INSTRUCTION_MOST) {
@@ -91,7 +103,7 @@ void code_append(struct code *code, const struct tile_instruction *of, int buffe
         return;
     }
     code->instruction = memory_list_grow(code->instruction, code->n_instruction, sizeof *code->instruction);
-    code->instruction[code->n_instruction++] = (struct code_instruction){*of, buffer, false};
+    code->instruction[code->n_instruction++] = (struct code_instruction){flattened(*of), buffer, false};
 }
 
 struct code_value code_in_buffer(int buffer, int64_t at, int64_t head, int64_t n_head, int64_t n_column)
