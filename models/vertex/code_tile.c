@@ -85,44 +85,81 @@ static int64_t rounded(int64_t n)
     return (n + REGISTER_FLOATS - 1) / REGISTER_FLOATS * REGISTER_FLOATS;
 }
 
-/* Place in the list of those alive, which are in the order of their registers, where a buffer of n floats fits first;
- * *at_out: its first register. */
-static int place_find(const struct code *code, const struct life *life, const int *alive, int n_alive, int64_t n,
-                      int64_t *at_out)
+/* Buffers that are alive, in the order of their registers; before `dense` there is no gap between them. */
+struct alive {
+    const struct code *code;
+    struct life *life;
+    int *buffer, n, dense;
+};
+
+static int64_t end_of(const struct alive *alive, int place)
 {
-    int k = 0;
-    *at_out = 0;
-    while (k < n_alive && life[alive[k]].at - *at_out < n) {
-        *at_out = life[alive[k]].at + rounded(code->buffer[alive[k]]);
-        k++;
-    }
-    return k;
+    const int b = place < 0 ? -1 : alive->buffer[place];
+    return b < 0 ? 0 : alive->life[b].at + rounded(alive->code->buffer[b]);
 }
 
-/* cost  instructions × buffers that are alive at a time */
+/* Where n floats fit first. */
+static void alive_add(struct alive *alive, int b)
+{
+    const int64_t n = rounded(alive->code->buffer[b]);
+    int place = alive->dense;
+    while (place < alive->n && alive->life[alive->buffer[place]].at - end_of(alive, place - 1) < n) {
+        place++;
+    }
+    alive->life[b].at = end_of(alive, place - 1);
+    memmove(alive->buffer + place + 1, alive->buffer + place, (size_t)(alive->n - place) * sizeof *alive->buffer);
+    alive->buffer[place] = b;
+    alive->n++;
+    while (alive->dense < alive->n &&
+           alive->life[alive->buffer[alive->dense]].at == end_of(alive, alive->dense - 1)) {
+        alive->dense++;
+    }
+}
+
+static void alive_remove(struct alive *alive, int b)
+{
+    int low = 0, high = alive->n - 1;
+    while (low < high) {
+        const int middle = (low + high) / 2;
+        if (alive->life[alive->buffer[middle]].at < alive->life[b].at) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    alive->n--;
+    alive->dense = low < alive->dense ? low : alive->dense;
+    memmove(alive->buffer + low, alive->buffer + low + 1, (size_t)(alive->n - low) * sizeof *alive->buffer);
+}
+
+/* A buffer's registers are free behind its last use: a result may not lie on an operand. */
 static int64_t registers_place(const struct code *code, struct life *life)
 {
-    int *alive = memory_alloc((size_t)code->n_buffer + 1, sizeof *alive), n_alive = 0;
+    const size_t n_instruction = (size_t)code->n_instruction + 1, n_buffer = (size_t)code->n_buffer + 1;
+    struct alive alive = {.code = code, .life = life, .buffer = memory_alloc(n_buffer, sizeof *alive.buffer)};
+    /* by instruction: 1 + the first buffer whose last use it is; by buffer: 1 + the next of these */
+    int *first = memory_alloc(n_instruction, sizeof *first), *next = memory_alloc(n_buffer, sizeof *next);
     int64_t n_float = 0;
-    for (int i = 0; i < code->n_instruction; i++) {
-        const int b = code->instruction[i].buffer;
-        if (life[b].first != i) {
-            continue;
+    for (int b = 0; b < code->n_buffer; b++) {
+        if (life[b].last >= 0) {
+            next[b] = first[life[b].last];
+            first[life[b].last] = b + 1;
         }
-        int n = 0;
-        for (int k = 0; k < n_alive; k++) { /* an operand's last use: the result may not lie on it */
-            alive[n] = alive[k];
-            n += life[alive[k]].last >= i;
-        }
-        n_alive = n;
-        const int place = place_find(code, life, alive, n_alive, rounded(code->buffer[b]), &life[b].at);
-        memmove(alive + place + 1, alive + place, (size_t)(n_alive - place) * sizeof *alive);
-        alive[place] = b;
-        n_alive++;
-        const int64_t end = life[b].at + rounded(code->buffer[b]);
-        n_float = end > n_float ? end : n_float;
     }
-    free(alive);
+    for (int i = 0; i < code->n_instruction; i++) {
+        for (int b = i > 0 ? first[i - 1] - 1 : -1; b >= 0; b = next[b] - 1) {
+            alive_remove(&alive, b);
+        }
+        const int b = code->instruction[i].buffer;
+        if (life[b].first == i) {
+            alive_add(&alive, b);
+            const int64_t end = life[b].at + rounded(code->buffer[b]);
+            n_float = end > n_float ? end : n_float;
+        }
+    }
+    free(alive.buffer);
+    free(first);
+    free(next);
     return n_float;
 }
 
