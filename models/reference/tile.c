@@ -42,6 +42,13 @@ static double sigmoid(double x)
     return 1.0 / (1.0 + exp(-x));
 }
 
+/* Number i that a result adds to a row. */
+static double leaving(const struct run *run, const struct point *p, const struct tile_result *r, int64_t i)
+{
+    double value = operand(run, p, &r->from, 0, i, 0);
+    return r->n_with > 0 ? value * operand(run, p, &r->with, 0, i / (r->n / r->n_with), 0) : value;
+}
+
 static double unary(const struct tile_instruction *i, double x)
 {
     switch (i->op) {
@@ -193,16 +200,16 @@ static struct run run_begin(const struct device_tile *how)
     return run;
 }
 
-static void param_add(const struct run *run, const struct tile_result *r, double factor)
+static void param_add(const struct run *run, const struct point *p, const struct tile_result *r, double factor)
 {
     double *grad = run->grad + tile_grad_at(run->how->tile, r->which) + r->at;
     for (int64_t i = 0; i < r->n; i++) {
-        double from = factor * run->at[r->from + i];
+        double from = factor * operand(run, p, &r->from, 0, i, 0);
         if (r->n_with == 0) {
             grad[i] += from;
         }
         for (int64_t j = 0; j < r->n_with; j++) {
-            grad[i * r->step + j * r->step_with] += from * run->at[r->with + j];
+            grad[i * r->step + j * r->step_with] += from * operand(run, p, &r->with, 0, j, 0);
         }
     }
 }
@@ -241,12 +248,12 @@ void reference_tile_rows(struct device *device, int64_t n, const struct device_t
         for (int k = 0; k < tile->n_result; k++) {
             const struct tile_result *r = &tile->result[k];
             if (r->target == TILE_TARGET_PARAM) {
-                param_add(&run, r, 1.0);
+                param_add(&run, &p, r, 1.0);
                 continue;
             }
             float *to = how->to[r->target];
             for (int64_t i = 0; to != NULL && i < r->n; i++) {
-                to[row * tile->target[r->target] + r->at + i] += (float)run.at[r->from + i];
+                to[row * tile->target[r->target] + r->at + i] += (float)leaving(&run, &p, r, i);
             }
         }
     }
@@ -279,33 +286,33 @@ static void point_of(const struct device_tile_edges *how, int64_t row, int64_t e
 }
 
 /* y exp(s) is added to out and exp(s) to saved[j], relative to the greatest score so far, which is behind the sums. */
-static void softmax_add(const struct device_tile_edges *how, const struct tile_result *r, const double *registers,
+static void softmax_add(const struct run *run, const struct point *p, const struct tile_result *r, float shift,
                         float *out, float *saved)
 {
     const int64_t width = r->n / r->n_with;
     for (int64_t j = 0; j < r->n_with; j++) {
         float *sum = &saved[j], *most = &saved[r->n_with + j];
-        const double score = registers[r->with + j] + (double)how->shift;
+        const double score = operand(run, p, &r->with, 0, j, 0) + (double)shift;
         const double before = score > *most ? exp((double)*most - score) : 1.0;
         *most = score > *most ? (float)score : *most;
         const double weight = exp(score - (double)*most);
         *sum = (float)(*sum * before + weight);
         for (int64_t c = j * width; c < (j + 1) * width; c++) {
-            out[c] = (float)(out[c] * before + weight * registers[r->from + c]);
+            out[c] = (float)(out[c] * before + weight * operand(run, p, &r->from, 0, c, 0));
         }
     }
 }
 
-static void result_add(const struct device_tile_edges *how, const struct tile_result *r, const struct point *p,
-                       const double *registers, float *out, float *saved)
+static void result_add(const struct device_tile_edges *how, const struct run *run, const struct point *p,
+                       const struct tile_result *r, float *out, float *saved)
 {
     if (r->reduction == TILE_REDUCTION_SOFTMAX) {
-        softmax_add(how, r, registers, out + r->at, saved + r->saved);
+        softmax_add(run, p, r, how->shift, out + r->at, saved + r->saved);
         return;
     }
     for (int64_t i = 0; i < r->n; i++) {
         float *to = &out[r->at + i];
-        double value = registers[r->from + i];
+        double value = leaving(run, p, r, i);
         bool best = r->reduction == TILE_REDUCTION_MAX ? (float)value > *to : (float)value < *to;
         switch (r->reduction) {
         case TILE_REDUCTION_SUM:
@@ -343,9 +350,9 @@ static void edge_run(const struct device_tile_edges *how, const struct run *run,
     for (int k = 0; k < tile->n_result; k++) {
         const struct tile_result *r = &tile->result[k];
         if (r->target == TILE_TARGET_PARAM) {
-            param_add(run, r, (double)how->factor);
+            param_add(run, &p, r, (double)how->factor);
         } else if (how->of.to[r->target] != NULL) {
-            result_add(how, r, &p, run->at, how->of.to[r->target] + row * tile->target[r->target],
+            result_add(how, run, &p, r, how->of.to[r->target] + row * tile->target[r->target],
                        how->saved != NULL ? how->saved + row * tile->saved : NULL);
         }
     }

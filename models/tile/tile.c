@@ -53,36 +53,38 @@ static bool instruction_fits(const struct tile *tile, const struct tile_instruct
            operand_fits(tile, i, &i->a) && (ops[i->op].n_operand < 2 || operand_fits(tile, i, &i->b));
 }
 
+/* Numbers side by side that leave. */
+static bool leaving_fit(const struct tile *tile, const struct tile_operand *o, int64_t n)
+{
+    const struct tile_instruction row = {.n_head = 1, .n_column = n, .n_inner = 1};
+    return n >= 1 && n <= TILE_FLOAT_MOST && o->kind != TILE_NUMBER && o->column == 1 && operand_fits(tile, &row, o);
+}
+
 /* Products for a parameter's gradient. */
 static bool products_fit(const struct tile *tile, const struct tile_result *r)
 {
     const int64_t most = TILE_FLOAT_MOST;
     return r->step >= 0 && r->step <= most && r->step_with >= 0 && r->step_with <= most &&
-           fits(r->with, r->with + r->n_with - 1, tile->n_float) &&
+           leaving_fit(tile, &r->with, r->n_with) &&
            fits(r->at, r->at + (r->n - 1) * r->step + (r->n_with - 1) * r->step_with, tile->param[r->which]);
 }
 
 /* What a reduction saves. */
 static bool saves_fit(const struct tile *tile, const struct tile_result *r)
 {
-    int64_t n = r->n;
-    if (r->reduction == TILE_REDUCTION_SOFTMAX) {
-        if (r->n_with < 1 || r->n % r->n_with != 0 || !fits(r->with, r->with + r->n_with - 1, tile->n_float)) {
-            return false;
-        }
-        n = 2 * r->n_with;
-    } else if (r->n_with > 0) {
+    const bool is_sum = r->reduction == TILE_REDUCTION_SUM, weighs = r->reduction == TILE_REDUCTION_SOFTMAX;
+    const int64_t n = weighs ? 2 * r->n_with : r->n;
+    if ((weighs || r->n_with > 0) &&
+        (!(is_sum || weighs) || !leaving_fit(tile, &r->with, r->n_with) || r->n % r->n_with != 0)) {
         return false;
     }
-    return r->reduction == TILE_REDUCTION_SUM ||
-           (r->target == TILE_TARGET_OUT && fits(r->saved, r->saved + n - 1, tile->saved));
+    return is_sum || (r->target == TILE_TARGET_OUT && fits(r->saved, r->saved + n - 1, tile->saved));
 }
 
 static bool result_fits(const struct tile *tile, const struct tile_result *r)
 {
-    if (r->n < 1 || r->n > TILE_FLOAT_MOST || r->n_with < 0 || r->n_with > TILE_FLOAT_MOST ||
-        r->target > TILE_TARGET_PARAM || r->reduction > TILE_REDUCTION_SOFTMAX ||
-        !fits(r->from, r->from + r->n - 1, tile->n_float)) {
+    if (r->n_with < 0 || r->target > TILE_TARGET_PARAM || r->reduction > TILE_REDUCTION_SOFTMAX ||
+        !leaving_fit(tile, &r->from, r->n)) {
         return false;
     }
     if (r->target != TILE_TARGET_PARAM) {
@@ -191,9 +193,12 @@ void tile_print(const struct tile *tile, FILE *file)
         } else {
             fprintf(file, "%s[%" PRId64 "]", targets[r->target], r->at);
         }
-        fprintf(file, " = %s r%" PRId64 " x%" PRId64, reductions[r->reduction], r->from, r->n);
+        fprintf(file, " = %s", reductions[r->reduction]);
+        operand_print(&r->from, file);
+        fprintf(file, " x%" PRId64, r->n);
         if (r->n_with > 0) {
-            fprintf(file, " r%" PRId64 " x%" PRId64, r->with, r->n_with);
+            operand_print(&r->with, file);
+            fprintf(file, " x%" PRId64, r->n_with);
         }
         fputc('\n', file);
     }

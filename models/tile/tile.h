@@ -86,11 +86,11 @@ enum tile_target {
 
 /* Of edges: how the values of a row's edges become one. Rows of nodes are stored: SUM. */
 enum tile_reduction {
-    TILE_REDUCTION_SUM,
+    TILE_REDUCTION_SUM, /* n_with > 0: each times a factor, of which `with` has one for as many numbers side by side */
     TILE_REDUCTION_MAX, /* the first greatest in the block's order; node ids of sources at `saved` */
     TILE_REDUCTION_MIN,
     TILE_REDUCTION_LOGSUMEXP, /* also at `saved` */
-    TILE_REDUCTION_SOFTMAX /* Σ y exp(s) / Σ exp(s): float i of y has score i / (n / n_with) of those at `with`; at
+    TILE_REDUCTION_SOFTMAX    /* Σ y exp(s) / Σ exp(s), with such scores s; at
                                * `saved` the scores' log-sum-exps, and as many zeros */
 };
 
@@ -99,10 +99,11 @@ struct tile_result {
     int which; /* PARAM: which one */
     enum tile_reduction reduction;
     int64_t at, saved; /* first float in the target's row, in the saved row; of a parameter */
-    int64_t from, n;   /* register floats, n side by side */
-    int64_t with,
-        n_with; /* SOFTMAX: scores. PARAM, n_with > 0: n × n_with products of from's and of these floats … */
-    int64_t step, step_with; /* … which lie at + i · step + j · step_with */
+    int64_t n, n_with;
+    struct tile_operand from; /* n numbers side by side, no TILE_NUMBER */
+    struct tile_operand
+        with; /* n_with factors or scores. PARAM, n_with > 0: n × n_with products with these, which … */
+    int64_t step, step_with; /* … lie at + i · step + j · step_with */
 };
 
 struct tile {

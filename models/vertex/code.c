@@ -254,35 +254,69 @@ struct code_value code_reshape(struct code *code, struct code_value a, int64_t n
     return a;
 }
 
-void code_result_append(struct code *code, const struct tile_result *of, int buffer, int with)
+void code_result_append(struct code *code, const struct tile_result *of)
 {
     code->result = memory_list_grow(code->result, code->n_result, sizeof *code->result);
-    code->result[code->n_result++] = (struct code_result){*of, buffer, with};
+    code->result[code->n_result++] = *of;
 }
 
-/* In a buffer, side by side. */
-static struct code_value buffered(struct code *code, struct code_value value)
+struct code_value code_side_by_side(struct code *code, struct code_value value)
 {
-    return value.at.kind == TILE_REGISTER && code_is_flat(&value) ? value : code_copied(code, value);
+    value = code_is_flat(&value) ? value : code_copied(code, value);
+    value.at.head = 0;
+    value.at.column = 1;
+    return value;
+}
+
+/* Is each of the operand's numbers repeated for as many of an instruction's, side by side? *n_out: how many it has. */
+static bool is_factor(const struct tile_instruction *i, const struct tile_operand *o, int64_t *n_out)
+{
+    const bool by_head = o->column == 0 && (o->head == 1 || i->n_head == 1), one = o->column == 0 && o->head == 0;
+    const bool flat = o->column == 1 && (i->n_head == 1 || o->head == i->n_column);
+    *n_out = one ? 1 : by_head ? i->n_head : i->n_head * i->n_column;
+    return o->kind != TILE_NUMBER && (one || by_head || flat);
+}
+
+/* A product that is summed need not be kept: the result has its factors. */
+static void product_fold(const struct code *code, struct tile_result *result)
+{
+    int k = code->n_instruction - 1;
+    while (k >= 0 && result->from.kind == TILE_REGISTER && code->instruction[k].buffer != result->from.which) {
+        k--;
+    }
+    const struct tile_instruction *i = k >= 0 ? &code->instruction[k].of : NULL;
+    if (result->from.kind != TILE_REGISTER || i == NULL || i->op != TILE_OP_MULTIPLY || result->from.at != 0 ||
+        result->n != i->n_head * i->n_column || result->n != code->buffer[result->from.which]) {
+        return;
+    }
+    int64_t n_a, n_b;
+    if (is_factor(i, &i->a, &n_a) && is_factor(i, &i->b, &n_b) && (n_a == result->n || n_b == result->n)) {
+        const bool turned = n_a < result->n;
+        result->from = turned ? i->b : i->a;
+        result->with = turned ? i->a : i->b;
+        result->n_with = turned ? n_a : n_b;
+        result->from.head = result->with.head = 0;
+        result->from.column = result->with.column = 1;
+    }
 }
 
 void code_result(struct code *code, struct code_value from, struct tile_result result)
 {
-    from = buffered(code, from);
-    result.from = from.at.at;
+    from = code_side_by_side(code, from);
+    result.from = from.at;
     result.n = from.n_head * from.n_column;
-    code_result_append(code, &result, from.at.which, from.at.which);
+    if (result.target != TILE_TARGET_PARAM && result.reduction == TILE_REDUCTION_SUM) {
+        product_fold(code, &result);
+    }
+    code_result_append(code, &result);
 }
 
 void code_result_softmax(struct code *code, struct code_value from, struct code_value scores)
 {
-    from = buffered(code, from);
-    scores = buffered(code, scores);
-    const struct tile_result result = {.target = TILE_TARGET_OUT,
-                                       .reduction = TILE_REDUCTION_SOFTMAX,
-                                       .from = from.at.at,
-                                       .n = from.n_head * from.n_column,
-                                       .with = scores.at.at,
-                                       .n_with = scores.n_head * scores.n_column};
-    code_result_append(code, &result, from.at.which, scores.at.which);
+    scores = code_side_by_side(code, scores);
+    code_result(code, from,
+                (struct tile_result){.target = TILE_TARGET_OUT,
+                                     .reduction = TILE_REDUCTION_SOFTMAX,
+                                     .with = scores.at,
+                                     .n_with = scores.n_head * scores.n_column});
 }

@@ -19,11 +19,6 @@ struct code_instruction {
     bool sums_heads; /* a contraction over heads, not over columns */
 };
 
-struct code_result {
-    struct tile_result of; /* from, with: floats into these buffers */
-    int buffer, with;
-};
-
 /* Rows that are read of a value of the model's program. */
 struct code_leaf {
     int value;          /* of the program */
@@ -44,8 +39,8 @@ struct code_gradient {
 struct code {
     int n_instruction, n_result, n_buffer, n_leaf, n_gradient;
     struct code_instruction *instruction;
-    struct code_result *result;
-    int64_t *buffer; /* floats */
+    struct tile_result *result; /* operands as of code_value; GRAD_IN_0: of leaf `which` */
+    int64_t *buffer;            /* floats */
     struct code_leaf *leaf;
     struct code_gradient *gradient; /* of leaves: rows and weights */
     bool param_trains[TILE_N_PARAM];

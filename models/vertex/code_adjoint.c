@@ -140,19 +140,21 @@ static void give_matrix(struct differentiation *d, const struct tile_instruction
     struct code_value a = {i->a, i->a.head != 0 ? i->n_head : 1, i->n_inner};
     a.at.column = i->a.inner;
     a.at.inner = 0;
-    a = code_copied(code, a);
-    g = code_copied(code, g);
+    a = code_side_by_side(code, a);
+    g = code_side_by_side(code, g);
     for (int64_t h = 0; h < i->n_head; h++) {
-        const struct tile_result of = {.target = TILE_TARGET_PARAM,
-                                       .which = i->b.which,
-                                       .at = i->b.at + h * i->b.head,
-                                       .from = (a.n_head > 1 ? h : 0) * i->n_inner,
-                                       .n = i->n_inner,
-                                       .with = h * i->n_column,
-                                       .n_with = i->n_column,
-                                       .step = i->b.inner,
-                                       .step_with = i->b.column};
-        code_result_append(code, &of, a.at.which, g.at.which);
+        struct tile_result of = {.target = TILE_TARGET_PARAM,
+                                 .which = i->b.which,
+                                 .at = i->b.at + h * i->b.head,
+                                 .from = a.at,
+                                 .n = i->n_inner,
+                                 .with = g.at,
+                                 .n_with = i->n_column,
+                                 .step = i->b.inner,
+                                 .step_with = i->b.column};
+        of.from.at += (a.n_head > 1 ? h : 0) * i->n_inner;
+        of.with.at += h * i->n_column;
+        code_result_append(code, &of);
     }
 }
 

@@ -18,23 +18,41 @@ static struct tile_operand placed(const struct code *code, struct tile_operand o
     return o;
 }
 
+/* The buffers that an instruction, or a result, reads; -1: none. */
+static void operands_of(const struct tile_instruction *i, int buffer[2])
+{
+    buffer[0] = i->a.kind == TILE_REGISTER ? i->a.which : -1;
+    buffer[1] = tile_op_n_operand(i->op) > 1 && i->b.kind == TILE_REGISTER ? i->b.which : -1;
+}
+
+static void result_operands_of(const struct tile_result *r, int buffer[2])
+{
+    buffer[0] = r->from.kind == TILE_REGISTER ? r->from.which : -1;
+    buffer[1] = r->n_with > 0 && r->with.kind == TILE_REGISTER ? r->with.which : -1;
+}
+
+static void mark(const int buffer[2], bool *needed)
+{
+    for (int k = 0; k < 2; k++) {
+        if (buffer[k] >= 0) {
+            needed[buffer[k]] = true;
+        }
+    }
+}
+
 /* What the results need, from the last instruction to the first. */
 static void need(const struct code *code, bool *needed, bool *kept)
 {
+    int buffer[2];
     for (int r = 0; r < code->n_result; r++) {
-        needed[code->result[r].buffer] = needed[code->result[r].with] = true;
+        result_operands_of(&code->result[r], buffer);
+        mark(buffer, needed);
     }
     for (int i = code->n_instruction - 1; i >= 0; i--) {
-        const struct code_instruction *at = &code->instruction[i];
-        kept[i] = needed[at->buffer];
-        if (!kept[i]) {
-            continue;
-        }
-        if (at->of.a.kind == TILE_REGISTER) {
-            needed[at->of.a.which] = true;
-        }
-        if (tile_op_n_operand(at->of.op) > 1 && at->of.b.kind == TILE_REGISTER) {
-            needed[at->of.b.which] = true;
+        kept[i] = needed[code->instruction[i].buffer];
+        if (kept[i]) {
+            operands_of(&code->instruction[i].of, buffer);
+            mark(buffer, needed);
         }
     }
 }
@@ -45,34 +63,33 @@ struct life {
     int64_t at;
 };
 
-static void live(struct life *life, int instruction)
+static void live(struct life *life, int buffer, int instruction)
 {
-    life->first = life->first < 0 ? instruction : life->first;
-    life->last = instruction;
+    if (buffer >= 0) {
+        life[buffer].first = life[buffer].first < 0 ? instruction : life[buffer].first;
+        life[buffer].last = instruction;
+    }
 }
 
 static struct life *lives_of(const struct code *code, const bool *kept)
 {
     struct life *life = memory_alloc((size_t)code->n_buffer + 1, sizeof *life);
+    int buffer[2];
     for (int b = 0; b < code->n_buffer; b++) {
         life[b] = (struct life){-1, -1, -1};
     }
     for (int i = 0; i < code->n_instruction; i++) {
-        const struct code_instruction *at = &code->instruction[i];
-        if (!kept[i]) {
-            continue;
+        if (kept[i]) {
+            operands_of(&code->instruction[i].of, buffer);
+            live(life, buffer[0], i);
+            live(life, buffer[1], i);
+            live(life, code->instruction[i].buffer, i);
         }
-        if (at->of.a.kind == TILE_REGISTER) {
-            live(&life[at->of.a.which], i);
-        }
-        if (tile_op_n_operand(at->of.op) > 1 && at->of.b.kind == TILE_REGISTER) {
-            live(&life[at->of.b.which], i);
-        }
-        live(&life[at->buffer], i);
     }
     for (int r = 0; r < code->n_result; r++) {
-        live(&life[code->result[r].buffer], code->n_instruction);
-        live(&life[code->result[r].with], code->n_instruction);
+        result_operands_of(&code->result[r], buffer);
+        live(life, buffer[0], code->n_instruction);
+        live(life, buffer[1], code->n_instruction);
     }
     return life;
 }
@@ -177,11 +194,10 @@ static void results_place(const struct code *code, const struct life *life, stru
 {
     out->result = memory_alloc((size_t)code->n_result + 1, sizeof *out->result);
     for (int r = 0; r < code->n_result; r++) {
-        const struct code_result *from = &code->result[r];
         struct tile_result *to = &out->result[out->n_result++];
-        *to = from->of;
-        to->from += life[from->buffer].at;
-        to->with = from->of.n_with > 0 ? from->of.with + life[from->with].at : 0;
+        *to = code->result[r];
+        to->from = registered(code, life, to->from);
+        to->with = to->n_with > 0 ? registered(code, life, to->with) : to->with;
         if (to->target == TILE_TARGET_GRAD_IN_0) { /* of a leaf */
             const struct code_leaf *leaf = &code->leaf[to->which];
             to->target = (enum tile_target)(TILE_TARGET_GRAD_IN_0 + (int)leaf->rows);

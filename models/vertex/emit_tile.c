@@ -66,17 +66,26 @@ bool generation_tile(struct generation *g, int32_t at, const struct code *code, 
     return walk_goes_on(g->walk);
 }
 
-/* Arrays that no instruction reads have no width: they need not be there. */
+static void read_mark(const struct tile_operand *o, bool *reads)
+{
+    if (o->kind == TILE_ROW) {
+        reads[o->which] = true;
+    }
+}
+
+/* Arrays that nothing reads have no width: they need not be there. */
 static void widths_trim(struct tile *tile)
 {
     bool reads[TILE_ROWS_N] = {false};
-    for (int i = 0; i < tile->n_instruction; i++) {
-        const struct tile_operand *operands[] = {&tile->instruction[i].a, &tile->instruction[i].b};
-        for (int k = 0; k < tile_op_n_operand(tile->instruction[i].op); k++) {
-            if (operands[k]->kind == TILE_ROW) {
-                reads[operands[k]->which] = true;
-            }
-        }
+    for (int k = 0; k < tile->n_instruction; k++) {
+        const struct tile_instruction *i = &tile->instruction[k];
+        read_mark(&i->a, reads);
+        read_mark(tile_op_n_operand(i->op) > 1 ? &i->b : &i->a, reads);
+    }
+    for (int k = 0; k < tile->n_result; k++) {
+        const struct tile_result *r = &tile->result[k];
+        read_mark(&r->from, reads);
+        read_mark(r->n_with > 0 ? &r->with : &r->from, reads);
     }
     for (int k = 0; k < TILE_ROWS_N; k++) {
         tile->width[k] = reads[k] ? tile->width[k] : 0;

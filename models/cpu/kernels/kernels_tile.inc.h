@@ -160,7 +160,7 @@ TILE_UNARY(abs, x < 0.0f ? -x : x)
 TILE_UNARY(clamp, x < first ? first : x > second ? second : x)
 TILE_UNARY(square, x * x)
 TILE_UNARY(power, powf(x, first))
-TILE_BINARY(add, x + y)
+TILE_BINARY(plus, x + y)
 TILE_BINARY(subtract, x - y)
 TILE_BINARY(multiply, x * y)
 TILE_BINARY(divide, x / y)
@@ -321,7 +321,7 @@ TARGET static void tile_run(const struct cpu_tile *tile)
         [TILE_OP_ABS] = tile_abs,
         [TILE_OP_CLAMP] = tile_clamp,
         [TILE_OP_POWER] = tile_power,
-        [TILE_OP_ADD] = tile_add,
+        [TILE_OP_ADD] = tile_plus,
         [TILE_OP_SUBTRACT] = tile_subtract,
         [TILE_OP_MULTIPLY] = tile_multiply,
         [TILE_OP_DIVIDE] = tile_divide,
@@ -359,11 +359,6 @@ TARGET static void tile_run(const struct cpu_tile *tile)
 
 /* --- results --- */
 
-INLINE const float *tile_result_at(const struct cpu_tile *tile, int64_t at, int64_t t)
-{
-    return tile->registers + t * tile->how->tile->n_float + at;
-}
-
 /* The greatest, or least, with the node id of its source. */
 INLINE void tile_best(int64_t n, bool greatest, const float *from, uint32_t source, float *out, float *saved)
 {
@@ -378,15 +373,15 @@ INLINE void tile_best(int64_t n, bool greatest, const float *from, uint32_t sour
 
 /* Σ exp(value - the greatest so far) of up to TILE_LANES numbers side by side at `from`, raised once for the run.
  * before: what sums so far are multiplied by; weights: exp(value - the greatest) of each of the run's rows. */
-INLINE void tile_exponentials(const struct cpu_tile *tile, int64_t from, int64_t n, float shift, float *most,
-                              float *sum, float *before, float (*weights)[TILE_LANES])
+INLINE void tile_exponentials(const struct cpu_tile *tile, const struct tile_operand *from, int64_t first, int64_t n,
+                              float shift, float *most, float *sum, float *before, float (*weights)[TILE_LANES])
 {
     TILE_COLUMNS
     {
         before[c] = most[c];
     }
     for (int64_t t = 0; t < tile->n; t++) {
-        const float *values = tile_result_at(tile, from, t);
+        const float *values = tile_operand_at(tile, from, t) + first;
         TILE_COLUMNS
         {
             float value = values[c] + shift;
@@ -399,7 +394,7 @@ INLINE void tile_exponentials(const struct cpu_tile *tile, int64_t from, int64_t
         sum[c] *= before[c];
     }
     for (int64_t t = 0; t < tile->n; t++) {
-        const float *values = tile_result_at(tile, from, t);
+        const float *values = tile_operand_at(tile, from, t) + first;
         TILE_COLUMNS
         {
             weights[t][c] = tile_exp_of(values[c] + shift - most[c]);
@@ -408,37 +403,44 @@ INLINE void tile_exponentials(const struct cpu_tile *tile, int64_t from, int64_t
     }
 }
 
-/* out (·)= before, += Σ weight · y, of the columns of n scores. */
-INLINE void tile_weighted(const struct cpu_tile *tile, int64_t from, int64_t n_score, int64_t width,
-                          const float *before, float (*weights)[TILE_LANES], float *out)
+/* out += scale factor y, of n_factor factors for `width` columns each */
+INLINE void tile_add_products(int64_t n_factor, int64_t width, float scale, const float *factors, const float *y,
+                              float *out)
 {
     if (width == 1) {
-        const int64_t n = n_score;
+        const int64_t n = n_factor;
         TILE_COLUMNS
         {
-            out[c] *= before[c];
-        }
-        for (int64_t t = 0; t < tile->n; t++) {
-            const float *y = tile_result_at(tile, from, t);
-            TILE_COLUMNS
-            {
-                out[c] += weights[t][c] * y[c];
-            }
+            out[c] += scale * (factors[c] * y[c]);
         }
         return;
     }
     const int64_t n = width;
-    for (int64_t j = 0; j < n_score; j++, out += width, from += width) {
+    for (int64_t j = 0; j < n_factor; j++, out += width, y += width) {
+        const float factor = factors[j];
         TILE_COLUMNS
         {
-            out[c] *= before[j];
+            out[c] += scale * (factor * y[c]);
         }
-        for (int64_t t = 0; t < tile->n; t++) {
-            const float *y = tile_result_at(tile, from, t), weight = weights[t][j];
-            TILE_COLUMNS
-            {
-                out[c] += weight * y[c];
-            }
+    }
+}
+
+/* out += what leaves row t */
+INLINE void tile_add(const struct cpu_tile *tile, const struct tile_result *r, int64_t t, float scale, float *out)
+{
+    const float *from = tile_operand_at(tile, &r->from, t);
+    const int64_t n = r->n;
+    if (r->n_with > 0) {
+        tile_add_products(r->n_with, n / r->n_with, scale, tile_operand_at(tile, &r->with, t), from, out);
+    } else if (scale == 1.0f) {
+        TILE_COLUMNS
+        {
+            out[c] += from[c];
+        }
+    } else {
+        TILE_COLUMNS
+        {
+            out[c] += scale * from[c];
         }
     }
 }
@@ -451,36 +453,32 @@ TARGET static void tile_softmax(const struct cpu_tile *tile, const struct cpu_ti
     float before[TILE_LANES], weights[CPU_TILE_RUN][TILE_LANES];
     for (int64_t begin = 0; begin < n; begin += TILE_LANES) {
         const int64_t some = n - begin < TILE_LANES ? n - begin : TILE_LANES;
-        tile_exponentials(tile, (sums_rows ? r->of->with : r->of->from) + begin, some, r->shift, most + begin,
+        tile_exponentials(tile, sums_rows ? &r->of->with : &r->of->from, begin, some, r->shift, most + begin,
                           sum + begin, before, weights);
-        if (sums_rows) {
-            tile_weighted(tile, r->of->from + begin * width, some, width, before, weights, r->out + begin * width);
+        for (int64_t j = 0; j < some && sums_rows; j++) {
+            for (int64_t c = 0; c < width; c++) {
+                r->out[(begin + j) * width + c] *= before[j];
+            }
+        }
+        for (int64_t t = 0; t < tile->n && sums_rows; t++) {
+            tile_add_products(some, width, 1.0f, weights[t], tile_operand_at(tile, &r->of->from, t) + begin * width,
+                              r->out + begin * width);
         }
     }
 }
 
 TARGET static void tile_reduce(const struct cpu_tile *tile, const struct cpu_tile_result *r)
 {
-    const int64_t n = r->of->n;
     if (r->of->reduction == TILE_REDUCTION_LOGSUMEXP || r->of->reduction == TILE_REDUCTION_SOFTMAX) {
         tile_softmax(tile, r);
         return;
     }
     for (int64_t t = 0; t < tile->n; t++) {
-        const float *from = tile_result_at(tile, r->of->from, t);
-        float *out = r->out;
-        if (r->of->reduction != TILE_REDUCTION_SUM) {
-            tile_best(n, r->of->reduction == TILE_REDUCTION_MAX, from, tile->source[t], out, r->saved);
-        } else if (r->factor == 1.0f) {
-            TILE_COLUMNS
-            {
-                out[c] += from[c];
-            }
+        if (r->of->reduction == TILE_REDUCTION_SUM) {
+            tile_add(tile, r->of, t, r->factor, r->out);
         } else {
-            TILE_COLUMNS
-            {
-                out[c] += r->factor * from[c];
-            }
+            tile_best(r->of->n, r->of->reduction == TILE_REDUCTION_MAX, tile_operand_at(tile, &r->of->from, t),
+                      tile->source[t], r->out, r->saved);
         }
     }
 }
@@ -495,7 +493,7 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
             const int64_t n = r->n - begin < 256 ? r->n - begin : 256;
             memset(sum, 0, sizeof sum);
             for (int64_t t = 0; t < tile->n; t++) {
-                const float *from = tile_result_at(tile, r->from + begin, t);
+                const float *from = tile_operand_at(tile, &r->from, t) + begin;
                 TILE_COLUMNS
                 {
                     sum[c] += from[c];
@@ -512,7 +510,8 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
         for (int64_t i = 0; i < r->n; i++) {
             memset(sum, 0, (size_t)n * sizeof *sum);
             for (int64_t t = 0; t < tile->n; t++) {
-                const float x = tile_result_at(tile, r->from, t)[i], *y = tile_result_at(tile, r->with + begin, t);
+                const float x = tile_operand_at(tile, &r->from, t)[i],
+                            *y = tile_operand_at(tile, &r->with, t) + begin;
                 TILE_COLUMNS
                 {
                     sum[c] += x * y[c];
@@ -529,13 +528,7 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
 /* Row t of `to`, which is `width` wide, gets what the registers of row t have added to it. */
 TARGET static void tile_store(const struct cpu_tile *tile, const struct tile_result *r, int64_t width, float *to)
 {
-    const int64_t n = r->n;
     for (int64_t t = 0; t < tile->n; t++) {
-        const float *from = tile_result_at(tile, r->from, t);
-        float *out = to + t * width + r->at;
-        TILE_COLUMNS
-        {
-            out[c] += from[c];
-        }
+        tile_add(tile, r, t, 1.0f, to + t * width + r->at);
     }
 }
