@@ -84,6 +84,22 @@ static const struct device_relation *relation_given(struct relation_copy *copy)
     return &copy->how;
 }
 
+struct tile_edges_copy {
+    struct device_tile_edges how;
+    struct device_block block;
+};
+
+static struct tile_edges_copy tile_edges_copied(const struct device_tile_edges *how)
+{
+    return (struct tile_edges_copy){*how, *how->block};
+}
+
+static const struct device_tile_edges *tile_edges_given(struct tile_edges_copy *copy)
+{
+    copy->how.block = &copy->block;
+    return &copy->how;
+}
+
 /* clang-format off */
 DEFER(fill_zero, (V, void *, to), (V, size_t, n_bytes))
 DEFER(linear, (S, struct device_linear, how), (V, float *, y))
@@ -147,6 +163,8 @@ DEFER(attention_backward_begin, (V, int64_t, n), (S, struct device_attention, ho
 DEFER(attention_backward_query, (D, attention_rows, rows), (V, void *, scratch), (V, float *, grad_query),
       (V, float *, grad_att), (V, float *, grad_edge))
 DEFER(attention_backward_source, (D, attention_rows, rows), (V, float *, grad_value), (V, float *, grad_key))
+DEFER(tile_rows, (V, int64_t, n), (S, struct device_tile, how))
+DEFER(tile_edges, (D, tile_edges, how))
 DEFER(relation_sum, (D, relation, how), (V, float *, out))
 DEFER(relation_dot, (D, relation, how), (V, const float *, y), (V, bool, add), (V, void *, scratch),
       (V, float *, grad_comp))
@@ -276,6 +294,8 @@ const struct device_ops device_strict = {.name = "strict",
                                          .n_window_float = 64, /* several windows of a test's few rows */
                                          .n_chunk = 16,
                                          .codecs = DEVICE_CODECS_ALL,
+                                         .tile_rows = strict_tile_rows,
+                                         .tile_edges = strict_tile_edges,
 #define X(op) .op = strict_##op,
                                          DEVICE_OP_LIST(X)
 #undef X

@@ -192,6 +192,9 @@ struct dataset tiny_build(const struct tiny_graph *graph)
         mark[v * d.n_node + u] |= (uint8_t)(keep << type);
         mark[u * d.n_node + v] |= keep && graph->symmetric;
     }
+    for (int64_t u = 1; u < d.n_node && graph->hub; u++) {
+        mark[u] = 1;
+    }
     for (int64_t v = 0; v < d.n_node && adds_loops; v++) {
         mark[v * d.n_node + v] = 1;
     }

@@ -21,6 +21,7 @@ struct tiny_graph {
     bool symmetric;
     bool loops;     /* draw stored self loops too */
     bool no_loops;  /* none are implied either */
+    bool hub;       /* every node has an edge to node 0 */
     int n_relation; /* typed edges, at most 8 relations; 0: untyped. Not with symmetric */
     /* edges of weights in (0, 1], alike in both directions where symmetric; implied loops are stored, of weight 1, as
      * dataset_load leaves them. Not with n_relation */

@@ -1,7 +1,6 @@
-#include "tests/support/model/truth.h"
+#include "tests/support/model/truth_state.h"
 
 #include "protocol/base/memory.h"
-#include "protocol/base/random.h"
 #include "tests/support/tolerance.h"
 
 #include <math.h>
@@ -27,19 +26,7 @@ void truth_release(struct truth *truth)
     free(truth->weights);
 }
 
-/* One op at work: its inputs, parameters and output on the whole graph. */
-struct evaluation {
-    const struct truth *truth;
-    int index; /* of the op */
-    const struct op *op;
-    int64_t n, f_in, f; /* rows; columns of the first input and of the output */
-    const double *x[OP_N_IN], *w[OP_N_PARAM];
-    const double *held[OP_N_IN]; /* NULL: as x */
-    double *y;
-};
-
-/* Row `from` of input k as an edge to row `to` reads it. */
-static const double *source(const struct evaluation *e, int k, int64_t from, int64_t to)
+const double *truth_source(const struct evaluation *e, int k, int64_t from, int64_t to)
 {
     const struct truth *t = e->truth;
     const double *x = e->held[k] != NULL && t->owner[from] != t->owner[to] ? e->held[k] : e->x[k];
@@ -62,7 +49,7 @@ static double activation(enum device_activation kind, double x)
     }
 }
 
-static struct random_key random_key_of(const struct evaluation *e, enum random_stream stream)
+struct random_key truth_key(const struct evaluation *e, enum random_stream stream)
 {
     return (struct random_key){
         .seed = e->truth->seed, .epoch = e->truth->epoch, .op = (uint16_t)e->index, .stream = stream};
@@ -72,7 +59,7 @@ static void activate(const struct evaluation *e)
 {
     bool training = e->truth->training;
     double p = e->op->dropout;
-    struct random_key key = random_key_of(e, RANDOM_STREAM_DROPOUT);
+    struct random_key key = truth_key(e, RANDOM_STREAM_DROPOUT);
     for (int64_t r = 0; r < e->n; r++) {
         for (int64_t c = 0; c < e->f; c++) {
             bool dropped = training && random_u32(&key, (uint64_t)r, (uint32_t)c) < p * 4294967296.0;
@@ -137,8 +124,7 @@ static void batch_norm(const struct evaluation *e)
     }
 }
 
-/* What an aggregate's scale of a node is made of: the number of its in-edges, or the sum of their weights. */
-static double degree_of(const struct dataset *graph, bool counts, int64_t node)
+double truth_degree(const struct dataset *graph, bool counts, int64_t node)
 {
     return counts || graph->strength == NULL ? (double)(graph->indptr[node + 1] - graph->indptr[node])
                                              : (double)graph->strength[node];
@@ -149,7 +135,7 @@ static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64
 {
     int self = t->graph->loops == DATASET_LOOPS_IMPLICIT;
     bool counts = kind == AGGREGATE_KIND_MEAN;
-    double d_from = degree_of(t->graph, false, from) + self, d_to = degree_of(t->graph, counts, to) + self;
+    double d_from = truth_degree(t->graph, false, from) + self, d_to = truth_degree(t->graph, counts, to) + self;
     double weight = e >= 0 && t->graph->weighted ? (double)t->graph->edge_weight[e] : 1.0;
     switch (kind) {
     case AGGREGATE_KIND_MEAN:
@@ -163,9 +149,7 @@ static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64
     }
 }
 
-/* How often an edge counts: with sampling not at all, or more than once, where it leads from one part to another; but what is the same
- * in every epoch, or what each part makes of stored inputs, is made of all edges. */
-static double edge_count(const struct evaluation *e, int64_t from, int64_t to)
+double truth_edge_count(const struct evaluation *e, int64_t from, int64_t to)
 {
     const struct truth *t = e->truth;
     struct random_key key = {.seed = t->seed, .epoch = t->epoch, .stream = RANDOM_STREAM_SAMPLE};
@@ -187,12 +171,12 @@ static void aggregate(const struct evaluation *e)
             double out = self ? edge_weight(e->truth, kind, -1, i, i) * e->x[0][i * e->f + c] : 0.0;
             bool empty = !self;
             for (int64_t k = graph->indptr[i]; k < graph->indptr[i + 1]; k++) {
-                double count = edge_count(e, graph->indices[k], i);
+                double count = truth_edge_count(e, graph->indices[k], i);
                 if (count == 0.0) {
                     continue;
                 }
                 double term = edge_weight(e->truth, kind, k, graph->indices[k], i) *
-                              source(e, 0, graph->indices[k], i)[c];
+                              truth_source(e, 0, graph->indices[k], i)[c];
                 term *= is_max ? 1.0 : count;
                 out = !is_max ? out + term : empty || term > out ? term : out;
                 empty = false;
@@ -222,7 +206,7 @@ static double mapped(const double *w, int64_t n, const float *f)
 static double score(const struct evaluation *e, int64_t h, int64_t i, int64_t j, const float *f)
 {
     const struct op *op = e->op;
-    const double *x = source(e, 0, j, i), *key = source(e, 1, j, i), *query = e->x[2], *att = e->w[0];
+    const double *x = truth_source(e, 0, j, i), *key = truth_source(e, 1, j, i), *query = e->x[2], *att = e->w[0];
     int64_t d = e->f_in / op->n_head, n_more = e->truth->graph->n_edge_feature, wide = e->f / op->n_head;
     if (op->aggregate == AGGREGATE_KIND_GAT || op->aggregate == AGGREGATE_KIND_GAT_EDGES) {
         double sum = key[h] + query[i * op->n_head + h];
@@ -253,7 +237,7 @@ static double score(const struct evaluation *e, int64_t h, int64_t i, int64_t j,
 static void attend_row(const struct evaluation *e, int64_t i, int64_t h)
 {
     const struct dataset *graph = e->truth->graph;
-    struct random_key key = random_key_of(e, RANDOM_STREAM_EDGE);
+    struct random_key key = truth_key(e, RANDOM_STREAM_EDGE);
     int64_t d = e->f_in / e->op->n_head, wide = e->f / e->op->n_head, n_loop = graph->loops == DATASET_LOOPS_IMPLICIT;
     double p = e->truth->training ? e->op->dropout : 0.0, total = 0.0, *y = e->y + i * e->f + h * wide;
     memset(y, 0, (size_t)wide * sizeof *y);
@@ -262,12 +246,12 @@ static void attend_row(const struct evaluation *e, int64_t i, int64_t h)
         int64_t j = implied ? i : graph->indices[k];
         const float *f = !implied && graph->edge_row != NULL ? dataset_edge_features(graph, graph->edge_row[k])
                                                              : NULL;
-        double weight = exp(score(e, h, i, j, f)) * edge_count(e, j, i);
+        double weight = exp(score(e, h, i, j, f)) * truth_edge_count(e, j, i);
         bool dropped = random_edge_u32(&key, (uint32_t)i, (uint32_t)j, (uint32_t)h) < p * 4294967296.0;
         double factor = dropped ? 0.0 : weight / (1.0 - p);
         total += weight;
         for (int64_t c = 0; c < d; c++) {
-            y[c] += factor * source(e, 0, j, i)[h * d + c];
+            y[c] += factor * truth_source(e, 0, j, i)[h * d + c];
         }
         for (int64_t c = d; c < wide; c++) {
             y[c] += factor * (double)f[c - d];
@@ -391,7 +375,7 @@ static double relation_share(const struct evaluation *e, int64_t k, int64_t to)
     for (int64_t i = graph->indptr[to]; i < graph->indptr[to + 1]; i++) {
         n += graph->edge_type[i] == graph->edge_type[k];
     }
-    return edge_count(e, graph->indices[k], to) / (double)n;
+    return truth_edge_count(e, graph->indices[k], to) / (double)n;
 }
 
 /* Edge by edge: y_to += weight · x_from · W of the edge's type. */
@@ -405,7 +389,7 @@ static void relate(const struct evaluation *e)
             for (int64_t at = 0; at < e->f_in * e->f; at++) {
                 int64_t i = at / e->f, o = at % e->f;
                 double w = relation_weight(e, graph->edge_type[k], i, o);
-                e->y[to * e->f + o] += share * w * source(e, 0, graph->indices[k], to)[i];
+                e->y[to * e->f + o] += share * w * truth_source(e, 0, graph->indices[k], to)[i];
             }
         }
     }
@@ -420,7 +404,7 @@ static void relate_rows(const struct evaluation *e)
     for (int64_t to = 0; to < e->n; to++) {
         for (int64_t k = graph->indptr[to]; k < graph->indptr[to + 1]; k++) {
             double share = relation_share(e, k, to);
-            const double *x = source(e, 0, graph->indices[k], to);
+            const double *x = truth_source(e, 0, graph->indices[k], to);
             for (int64_t at = 0; at < e->f_in; at++) {
                 int64_t b = at / e->f, type = graph->edge_type[k];
                 double part = e->w[0] != NULL ? e->w[0][type * n + b] : b == type ? 1.0 : 0.0;
@@ -455,11 +439,14 @@ static void (*evaluator_of(const struct op *op))(const struct evaluation *)
         return layer_norm;
     case OP_KIND_BATCH_NORM:
         return batch_norm;
+    case OP_KIND_ROWS:
+        return truth_rows;
     case OP_KIND_AGGREGATE:
-        return op->aggregate == AGGREGATE_KIND_RELATION  ? relate
-               : op->aggregate > AGGREGATE_KIND_RELATION ? relate_rows
-               : op->n_head > 0                          ? attend
-                                                         : aggregate;
+        return op->aggregate >= AGGREGATE_KIND_EDGES      ? truth_edges
+               : op->aggregate == AGGREGATE_KIND_RELATION ? relate
+               : op->aggregate > AGGREGATE_KIND_RELATION  ? relate_rows
+               : op->n_head > 0                           ? attend
+                                                          : aggregate;
     case OP_KIND_INVERSE_NORM:
         return inverse_norm;
     case OP_KIND_HEAD_DOT:
