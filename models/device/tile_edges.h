@@ -63,6 +63,9 @@ static inline void device_tile_end(const struct device_tile_edges *how, int64_t 
     const float scale = tile->scales_mean ? how->of.rows[TILE_ROWS_SCALE_2][row] : 1.0F;
     for (int k = 0; k < tile->n_result; k++) {
         const struct tile_result *r = &tile->result[k];
+        if (r->target != TILE_TARGET_OUT) {
+            continue;
+        }
         if (r->reduction == TILE_REDUCTION_SOFTMAX) {
             device_tile_end_softmax(r, out + r->at, saved + r->saved);
             continue;

@@ -19,38 +19,60 @@ int tile_op_n_operand(enum tile_op op)
 
 /* --- check --- */
 
-static bool fits(int64_t at, int64_t last, int64_t n)
+/* Are floats at … at + span among n? */
+static bool fits(int64_t at, int64_t span, int64_t n)
 {
-    return at >= 0 && last >= 0 && last < n && at <= last;
+    return at >= 0 && at < n && span >= 0 && span < n - at;
+}
+
+static bool is_step(int64_t step)
+{
+    return step >= 0 && step <= TILE_FLOAT_MOST;
+}
+
+/* Columns are side by side, or one of them is repeated, but where sums are made or ends looked at. */
+static bool steps_fit(const struct tile_instruction *i, const struct tile_operand *o)
+{
+    const bool any = i->op == TILE_OP_CONTRACT || i->op == TILE_OP_WON || i->op == TILE_OP_DROP;
+    return is_step(o->head) && is_step(o->inner) && is_step(o->column) && (any || o->column <= 1);
 }
 
 static bool operand_fits(const struct tile *tile, const struct tile_instruction *i, const struct tile_operand *o)
 {
-    if (o->kind == TILE_NUMBER) {
-        return true;
+    const int64_t span = (i->n_head - 1) * o->head + (i->n_column - 1) * o->column + (i->n_inner - 1) * o->inner;
+    switch (o->kind) {
+    case TILE_REGISTER:
+        return fits(o->at, span, tile->n_float);
+    case TILE_ROW:
+        return o->which >= 0 && o->which < TILE_ROWS_N && fits(o->at, span, tile->width[o->which]);
+    case TILE_PARAM:
+        return o->which >= 0 && o->which < TILE_N_PARAM && fits(o->at, span, tile->param[o->which]);
+    case TILE_NUMBER:
+        return o->head == 0 && o->column == 0 && o->inner == 0;
     }
-    int n = o->kind == TILE_ROW ? TILE_ROWS_N : o->kind == TILE_PARAM ? TILE_N_PARAM : 1;
-    if (o->which < 0 || o->which >= n || o->head < 0 || o->column < 0 || o->inner < 0 || o->head > TILE_FLOAT_MOST ||
-        o->column > TILE_FLOAT_MOST || o->inner > TILE_FLOAT_MOST) {
-        return false;
-    }
-    int64_t last = o->at + (i->n_head - 1) * o->head + (i->n_column - 1) * o->column + (i->n_inner - 1) * o->inner;
-    return fits(o->at, last,
-                o->kind == TILE_ROW     ? tile->width[o->which]
-                : o->kind == TILE_PARAM ? tile->param[o->which]
-                                        : tile->n_float);
+    return false;
+}
+
+/* Draws have a probability and a first number; a winner's node id is in a row, not a number that was computed. */
+static bool op_fits(const struct tile_instruction *i)
+{
+    const bool draws = i->op == TILE_OP_DROP;
+    return i->op < TILE_OP_N && (i->op == TILE_OP_CONTRACT || i->n_inner == 1) &&
+           (i->op != TILE_OP_WON || i->b.kind == TILE_ROW) &&
+           (!draws || (i->number[0] >= 0.0F && i->number[0] < 1.0F && i->number[1] >= 0.0F &&
+                       i->number[1] <= (float)TILE_FLOAT_MOST));
 }
 
 static bool instruction_fits(const struct tile *tile, const struct tile_instruction *i)
 {
     const int64_t most = TILE_FLOAT_MOST;
-    if (i->op >= TILE_OP_N || i->n_head < 1 || i->n_column < 1 || i->n_inner < 1 || i->n_head > most ||
-        i->n_column > most || i->n_inner > most || i->out_head < 0 || i->out_head > most ||
-        (i->op != TILE_OP_CONTRACT && i->n_inner != 1)) {
+    if (!op_fits(i) || i->n_head < 1 || i->n_column < 1 || i->n_inner < 1 || i->n_head > most || i->n_column > most ||
+        i->n_inner > most || !is_step(i->out_head) || (i->n_head > 1 && i->out_head < i->n_column)) {
         return false;
     }
-    return fits(i->out, i->out + (i->n_head - 1) * i->out_head + i->n_column - 1, tile->n_float) &&
-           operand_fits(tile, i, &i->a) && (ops[i->op].n_operand < 2 || operand_fits(tile, i, &i->b));
+    const bool reads_b = ops[i->op].n_operand > 1;
+    return fits(i->out, (i->n_head - 1) * i->out_head + i->n_column - 1, tile->n_float) && steps_fit(i, &i->a) &&
+           operand_fits(tile, i, &i->a) && (!reads_b || (steps_fit(i, &i->b) && operand_fits(tile, i, &i->b)));
 }
 
 /* Numbers side by side that leave. */
@@ -63,10 +85,8 @@ static bool leaving_fit(const struct tile *tile, const struct tile_operand *o, i
 /* Products for a parameter's gradient. */
 static bool products_fit(const struct tile *tile, const struct tile_result *r)
 {
-    const int64_t most = TILE_FLOAT_MOST;
-    return r->step >= 0 && r->step <= most && r->step_with >= 0 && r->step_with <= most &&
-           leaving_fit(tile, &r->with, r->n_with) &&
-           fits(r->at, r->at + (r->n - 1) * r->step + (r->n_with - 1) * r->step_with, tile->param[r->which]);
+    return is_step(r->step) && is_step(r->step_with) && leaving_fit(tile, &r->with, r->n_with) &&
+           fits(r->at, (r->n - 1) * r->step + (r->n_with - 1) * r->step_with, tile->param[r->which]);
 }
 
 /* What a reduction saves. */
@@ -78,7 +98,7 @@ static bool saves_fit(const struct tile *tile, const struct tile_result *r)
         (!(is_sum || weighs) || !leaving_fit(tile, &r->with, r->n_with) || r->n % r->n_with != 0)) {
         return false;
     }
-    return is_sum || (r->target == TILE_TARGET_OUT && fits(r->saved, r->saved + n - 1, tile->saved));
+    return is_sum ? r->saved == 0 : r->target == TILE_TARGET_OUT && fits(r->saved, n - 1, tile->saved);
 }
 
 static bool result_fits(const struct tile *tile, const struct tile_result *r)
@@ -88,16 +108,19 @@ static bool result_fits(const struct tile *tile, const struct tile_result *r)
         return false;
     }
     if (r->target != TILE_TARGET_PARAM) {
-        return fits(r->at, r->at + r->n - 1, tile->target[r->target]) && saves_fit(tile, r);
+        return fits(r->at, r->n - 1, tile->target[r->target]) && saves_fit(tile, r);
     }
     bool sums = r->reduction == TILE_REDUCTION_SUM && r->which >= 0 && r->which < TILE_N_PARAM;
-    return sums && (r->n_with > 0 ? products_fit(tile, r) : fits(r->at, r->at + r->n - 1, tile->param[r->which]));
+    return sums && (r->n_with > 0 ? products_fit(tile, r) : fits(r->at, r->n - 1, tile->param[r->which]));
 }
 
 bool tile_check(const struct tile *tile)
 {
     bool all = tile->n_instruction >= 0 && tile->n_instruction <= TILE_INSTRUCTION_MOST && tile->n_float >= 0 &&
-               tile->n_float <= TILE_FLOAT_MOST;
+               tile->n_float <= TILE_FLOAT_MOST && tile->n_result >= 0;
+    for (int k = TILE_ROWS_SCALE_0; k <= TILE_ROWS_WEIGHT; k++) {
+        all = all && tile->width[k] <= 1;
+    }
     for (int i = 0; all && i < tile->n_instruction; i++) {
         all = instruction_fits(tile, &tile->instruction[i]);
     }
