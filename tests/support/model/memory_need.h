@@ -11,6 +11,8 @@ struct memory_parts {
     const struct part_sizes *sizes; /* n_part; symmetric, dense features */
     int64_t n_feature;              /* 0: nodes have no features, but an embedding each */
     int32_t n_class;
+    int64_t n_edge_feature;
+    int32_t n_relation;
 };
 
 /* Bytes, of the worker that needs most. */

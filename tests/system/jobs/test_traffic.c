@@ -7,6 +7,7 @@
 #include "tests/support/sanitized.h"
 
 #include <criterion/criterion.h>
+#include <limits.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
@@ -115,6 +116,27 @@ Test(traffic_counted, every_number_is_as_planned_where_all_rows_travel)
             expect_exact(jobs[j]);
         }
     }
+}
+
+/* ResGated's law: sources' keys and values forward; again for the gradients of destinations, and the destinations' gradients
+ * and rows back to the sources. Each way 2F columns of each halo row. */
+Test(traffic_counted, a_gate_of_edges_sends_two_rows_of_each_halo_node_there_again_and_back)
+{
+    char settings[2 * PATH_MAX], path[PATH_MAX];
+    static const double columns[] = {HIDDEN, 8};
+    cr_assert_not_null(realpath("configs/programs/resgated.gnn", path));
+    snprintf(settings, sizeof settings, "--set model.kind=program --set model.program=%s --set model.layers=2", path);
+    expect_exact(settings);
+    json_t *result = results_json(folder_path("o/result.json")), *plan = job_run_plan("%s", settings);
+    const json_t *layers = json_object_get(json_object_get(json_object_get(result, "traffic"), "measured"), "layers");
+    double halo = results_number(json_object_get(plan, "partition"), "halo_rows");
+    for (size_t l = 0; l < 2; l++) {
+        const double rows = halo * 2 * columns[l] * sizeof(float);
+        cr_expect_eq(results_number(json_array_get(layers, l), "forward"), rows);
+        cr_expect_eq(results_number(json_array_get(layers, l), "backward"), 2 * rows);
+    }
+    json_decref(plan);
+    json_decref(result);
 }
 
 Test(traffic_counted, covers_shared_rows_pruned_and_spilled_jobs_are_as_planned)

@@ -4,6 +4,9 @@
 #include "tests/support/model/memory_need.h"
 
 #include <criterion/criterion.h>
+#include <glob.h>
+#include <stdio.h>
+#include <string.h>
 
 #define N_PART 8
 #define N_OWN 25000
@@ -12,6 +15,9 @@ static const char sage[] = "kind = \"sage\"\nlayers = 3\nhidden = 256\ndropout =
 static const char gat[] =
     "kind = \"gat\"\nlayers = 3\nhidden = 64\nheads = 4\ndropout = 0.5\nattention_dropout = 0.5";
 static const char gcn[] = "kind = \"gcn\"\nlayers = 3\nhidden = 256\ndropout = 0.5";
+
+static int64_t n_edge_feature;
+static int32_t n_relation;
 
 static struct memory_need need_of(const char *model, int64_t n_feature, int64_t degree, int n_rank, int prefetch,
                                   const char *recompute)
@@ -27,7 +33,12 @@ static struct memory_need need_of(const char *model, int64_t n_feature, int64_t 
     for (int p = 0; p < N_PART; p++) {
         halo_table(N_PART, rows[0], rows[0], p, &sizes[p].halo);
     }
-    const struct memory_parts parts = {.n_part = N_PART, .sizes = sizes, .n_feature = n_feature, .n_class = 8};
+    const struct memory_parts parts = {.n_part = N_PART,
+                                       .sizes = sizes,
+                                       .n_feature = n_feature,
+                                       .n_class = 8,
+                                       .n_edge_feature = n_edge_feature,
+                                       .n_relation = n_relation};
     struct memory_need need = memory_need(&parts, model, n_rank, prefetch, recompute);
     for (int p = 0; p < N_PART; p++) {
         part_halo_release(&sizes[p].halo);
@@ -108,4 +119,22 @@ Test(memory_figures, embeddings_of_all_nodes_take_an_eighth_on_each_of_eight_wor
     cr_expect_leq(one.parameters, embeddings + (1 << 16));
     cr_expect_geq(eight.parameters, embeddings / 8);
     cr_expect_leq(eight.parameters, embeddings / 8 + (1 << 16));
+}
+
+Test(memory_figures, texts_of_the_library_need_no_more_where_nodes_have_ten_times_the_edges)
+{
+    glob_t found;
+    cr_assert_eq(glob("configs/programs/*.gnn", 0, NULL, &found), 0);
+    for (size_t i = 0; i < found.gl_pathc; i++) {
+        char model[512];
+        n_relation = strstr(found.gl_pathv[i], "rgcn") != NULL ? 3 : 0;
+        n_edge_feature = n_relation > 0 ? 0 : 2;
+        snprintf(model, sizeof model, "kind = 'program'\nprogram = '%s'\nlayers = 2\nhidden = 64", found.gl_pathv[i]);
+        for (int n_rank = 1; n_rank <= N_PART; n_rank += N_PART - 1) {
+            int64_t few = need(model, 20, n_rank, 1, "auto").own, many = need(model, 200, n_rank, 1, "auto").own;
+            cr_expect_leq((double)many, 1.02 * (double)few, "%s, %d workers: %.3f times", model, n_rank,
+                          (double)many / (double)few);
+        }
+    }
+    globfree(&found);
 }
