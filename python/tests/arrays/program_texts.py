@@ -1,8 +1,9 @@
 """Vertex programs at random, in the grammar of docs/programs.md, of operations that tile programs compute."""
 import random
 
+# A loop's difference of rows is 0, where normalize has no derivative.
 UNARY = ["relu({})", "leaky_relu({}, 0.2)", "elu({})", "gelu({})", "silu({})", "sigmoid({})", "tanh({})", "softplus({})", "exp(tanh({}))",
-         "log(softplus({}) + 1)", "sqrt(softplus({}) + 0.1)", "abs({})", "clamp({}, -0.5, 0.7)", "(({}) ** 2)", "(softplus({}) ** 1.5)", "normalize({})"]
+         "log(softplus({}) + 1)", "sqrt(softplus({}) + 0.1)", "abs({})", "clamp({}, -0.5, 0.7)", "(({}) ** 2)", "(softplus({}) ** 1.5)", "normalize({} + 0.3)"]
 BINARY = ["({} + {})", "({} - {})", "({} * {})", "({} / (softplus({}) + 1))", "minimum({}, {})", "maximum({}, {})"]
 
 
@@ -65,7 +66,8 @@ class Text:
         if kind == 7:
             row = self.row(depth - 1)
             return f"concat({row}[:, 1:out], {row}[:, 0:1])"
-        return f"({self.row(depth - 1)} * param('{self.name('p')}', out, init=uniform(1.0)) + param('{self.name('p')}', out, init=zeros))"
+        # A sum that is not 0: rows of 0 are equal, and of equal maxima each program chooses one.
+        return f"({self.row(depth - 1)} * param('{self.name('p')}', out, init=uniform(1.0)) + param('{self.name('p')}', out, init=uniform(0.3)))"
 
     def reduction(self) -> str:
         how = self.rng.choice(["sum", "max", "min", *(["sum", "max"] if self.norm else ["mean", "mean", "var", "std"]), "softmax", "channels"])

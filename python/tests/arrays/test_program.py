@@ -16,7 +16,7 @@ from program_texts import edges_at_random
 from trainerd import Program
 
 LIBRARY = ROOT / "configs/programs"
-N_RANDOM = int(os.environ.get("TEST_PROGRAMS", "40"))
+N_RANDOM = int(os.environ.get("TEST_PROGRAMS", "60"))
 
 
 @trainerd.program
