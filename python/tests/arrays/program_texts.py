@@ -6,6 +6,10 @@ UNARY = ["relu({})", "leaky_relu({}, 0.2)", "elu({})", "gelu({})", "silu({})", "
          "log(softplus({}) + 1)", "sqrt(softplus({}) + 0.1)", "abs({})", "clamp({}, -0.5, 0.7)", "(({}) ** 2)", "(softplus({}) ** 1.5)", "normalize({} + 0.3)"]
 BINARY = ["({} + {})", "({} - {})", "({} * {})", "({} / (softplus({}) + 1))", "minimum({}, {})", "maximum({}, {})"]
 
+LASTS = ["v.y1 + v.r1", "v.y1 * sigmoid(v.r2)", "silu(v.y1) - v.r1 * 0.5", "concat(v.y1, v.r1)", "normalize(v.y1 + v.r2)",
+         "v.y1 / (v.degree + 1)", "v.y1 * log(v.degree + 1) + v.r1"]
+OF_NODES = {"e.src.": "v.", "e.dst.": "v.", "e.weight": "v.degree", "e.norm": "v.degree", "e.feature": "v.r1"}
+
 
 class Text:
     """A layer whose messages are made of rows of `out` columns, of two heads of as many, and of single numbers."""
@@ -82,12 +86,23 @@ class Text:
             return f"{how}({self.heads(2)} for e in v.in_edges).{self.rng.choice(['sum_heads', 'mean_heads'])}()"
         return f"{how}({self.row(3)} for e in v.in_edges)"
 
+    def of_nodes(self) -> str:
+        """`out` columns of a node: a row program."""
+        rows = self.heads(2) + ".sum_heads()" if self.rng.random() < 0.3 else self.row(3)
+        for edge, node in OF_NODES.items():
+            rows = rows.replace(edge, node)
+        return rows
+
     def text(self) -> str:
-        for i in range(self.rng.randint(1, 2)):
-            self.lines.append(f"v.y{i + 1} = {self.reduction()}")
-        last = self.rng.choice(["v.y1 + v.r1", "v.y1 * sigmoid(v.r2)", "silu(v.y1) - v.r1 * 0.5", "concat(v.y1, v.r1)", "normalize(v.y1 + v.r2)", "v.y1 / (v.degree + 1)", "v.y1 * log(v.degree + 1) + v.r1"])
-        loops = "self_loops = True\n" if self.rng.random() < 0.4 else ""
-        return f"{loops}def layer(v, out):\n    " + "\n    ".join([*self.lines, f'return linear("last", {last}, out)']) + "\n"
+        self.lines.append(f"v.y1 = {self.reduction()}")
+        if self.rng.random() < 0.5:
+            self.lines.append(f"v.y2 = {self.of_nodes() if self.rng.random() < 0.5 else self.reduction()}")
+            last = self.rng.choice(["v.y1 + tanh(v.y2)", "v.y1 * tanh(v.y2)"])
+        else:
+            last = self.rng.choice(LASTS)
+        switches = "".join(f"{name} = {value}\n" for name, value, share in (("self_loops", True, 0.4), ("match", False, 0.15), ("move", False, 0.1))
+                           if self.rng.random() < share)
+        return f"{switches}def layer(v, out):\n    " + "\n    ".join([*self.lines, f'return linear("last", {last}, out)']) + "\n"
 
 
 def edges_at_random(rng: random.Random, featured: bool) -> str:

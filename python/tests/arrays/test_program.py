@@ -94,11 +94,10 @@ class AProgram(FolderCase):
         model = {"program": program, "args": args or {}, "layers": n_layer, "norm": norm, "residual": norm == "layer",
                  "activation": "elu"}  # rows stay different
         run = self.train(self.path, "program", model=model, train={"epochs": 2, "lr": 0.02})
-        self.compare_gradients(model, program.text)
-        inputs = self.inputs(run)
         with torch.no_grad():
-            expected = trainerd.pyg_model(run).double()(*inputs).numpy()
+            expected = trainerd.pyg_model(run).double()(*self.inputs(run)).numpy()
         np.testing.assert_allclose(run.logits(), expected, rtol=0, atol=2e-5 * max(1e-3, float(np.abs(expected).max())), err_msg=program.text)
+        self.compare_gradients(model, program.text)  # whose runs take the folder of this one
 
     def inputs(self, run: trainerd.Result) -> list[Any]:
         return [part.double() if part is not None and part.is_floating_point() else part for part in trainerd.pyg_inputs(run, self.path)]
