@@ -116,7 +116,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all objects other tests unit emulator emulated gpu-programs gpu-bundle check check-all asan bench benches fuzz fuzzers quickstart install uninstall package docs lint shape format clean help force
+.PHONY: all objects other tests unit emulator emulated gpu-programs gpu-bundle check check-all asan bench bench-programs benches fuzz fuzzers quickstart install uninstall package docs lint shape format clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) $(CUDA_MODULE) ## the programs, in build/bin
@@ -352,6 +352,10 @@ format: ## format every C, C++ and CUDA file
 
 bench: $(BENCHES) ## run every benchmark
 	$(Q)for bench in $(BENCHES); do $$bench || exit 1; done
+
+PYG ?= python3
+bench-programs: all ## time and memory of texts beside PyTorch Geometric, by a Python that has it (PYG)
+	$(Q)$(PYG) scripts/compare-programs.py
 
 quickstart: ## install missing packages, build, train on a generated graph
 	$(Q)scripts/install-deps
