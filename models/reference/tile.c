@@ -285,7 +285,8 @@ static void point_of(const struct device_tile_edges *how, int64_t row, int64_t e
     p->target = how->rows_are_sources ? other : own;
 }
 
-/* y exp(s) is added to out and exp(s) to saved[j], relative to the greatest score so far, which is behind the sums. */
+/* y exp(s) is added to out and exp(s) to saved[j], relative to the greatest score so far, which lies behind the
+ * sums. */
 static void softmax_add(const struct run *run, const struct point *p, const struct tile_result *r, float shift,
                         float *out, float *saved)
 {

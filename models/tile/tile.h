@@ -86,7 +86,7 @@ enum tile_target {
 
 /* Of edges: how the values of a row's edges become one. Rows of nodes are stored: SUM. */
 enum tile_reduction {
-    TILE_REDUCTION_SUM, /* n_with > 0: each times a factor, of which `with` has one for as many numbers side by side */
+    TILE_REDUCTION_SUM, /* n_with > 0: each times a factor; `with` has one for as many numbers side by side */
     TILE_REDUCTION_MAX, /* the first greatest in the block's order; node ids of sources at `saved` */
     TILE_REDUCTION_MIN,
     TILE_REDUCTION_LOGSUMEXP, /* also at `saved` */

@@ -268,7 +268,7 @@ struct code_value code_side_by_side(struct code *code, struct code_value value)
     return value;
 }
 
-/* Is each of the operand's numbers repeated for as many of an instruction's, side by side? *n_out: how many it has. */
+/* Is each of the operand's *n_out numbers repeated for as many of an instruction's, side by side? */
 static bool is_factor(const struct tile_instruction *i, const struct tile_operand *o, int64_t *n_out)
 {
     const bool by_head = o->column == 0 && (o->head == 1 || i->n_head == 1), one = o->column == 0 && o->head == 0;

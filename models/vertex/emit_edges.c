@@ -1,4 +1,4 @@
-/* Reductions of edges that no op of trainerd computes become tile programs: an aggregate of one of the kinds EDGES. */
+/* Reductions of edges that no op of trainerd computes become tile programs: aggregates of the kinds EDGES. */
 #include "models/program/op.h"
 #include "models/vertex/generate.h"
 

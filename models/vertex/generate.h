@@ -30,8 +30,8 @@ void generation_close(struct generation *g);
  * compute is the walk's mistake. */
 struct code_value generate(struct generation *g, int32_t op);
 
-/* emit_tile.c: leaves of an end, from the first on, side by side as one value of the program, whose rows the tile knows
- * as `rows`; -1: the end has no leaf. */
+/* emit_tile.c: leaves of an end, from the first on, side by side as one value of the program, whose rows the tile
+ * knows as `rows`; -1: the end has no leaf. */
 int generation_join(struct generation *g, enum tile_rows end, enum tile_rows rows, int first);
 /* The tile of some code, over this op's inputs; `at`: what a mistake is told of. */
 bool generation_tile(struct generation *g, int32_t at, const struct code *code, const struct op *op,
