@@ -63,7 +63,7 @@ static int32_t softmax_of(const struct walk *w, int32_t op)
     return norm ? -1 : out;
 }
 
-/* The numbers, one for each of `heads` × columns. */
+/* 1 for each of heads × columns. */
 static struct code_value ones(int64_t n_head, int64_t n_column)
 {
     struct code_value out = code_number(1.0);
@@ -98,25 +98,29 @@ static enum tile_reduction reduction_of(enum vertex_op_kind kind)
                                        : TILE_REDUCTION_SUM;
 }
 
-/* Gradients of what is reduced, given that of the row: α of its weights is exp(s - L), with L and D saved. */
+/* y = Σ α m, of scores s: α = exp(s - L), dm = α dy, ds = α (⟨dy, m⟩ - D), with L and D saved. */
+static void roots_of_softmax(struct code *code, const struct reduction *r, struct code_root root[2])
+{
+    const int64_t n = r->saved / 2, n_column = r->width / n;
+    const struct code_value scores = code_reshape(code, r->scores, n), m = code_reshape(code, r->value, n);
+    const struct code_value grad = code_row(TILE_ROWS_GRAD, 0, n, n_column);
+    struct code_value alpha = code_binary(code, TILE_OP_SUBTRACT, scores, code_row(TILE_ROWS_SAVED, 0, n, 1));
+    alpha = code_unary(code, TILE_OP_EXP, alpha, 0.0, 0.0);
+    struct code_value share = code_binary(code, TILE_OP_MULTIPLY, grad, alpha);
+    root[0] = (struct code_root){r->value, code_reshape(code, share, r->value.n_head)};
+    share = code_binary(code, TILE_OP_SUBTRACT, product_by_score(code, grad, m), code_row(TILE_ROWS_SAVED, n, n, 1));
+    share = code_binary(code, TILE_OP_MULTIPLY, share, alpha);
+    root[1] = (struct code_root){r->scores, code_reshape(code, share, r->scores.n_head)};
+}
+
+/* What is reduced, with its gradient, given that of the row. */
 static int roots_of(struct code *code, const struct reduction *r, struct code_root root[2])
 {
     const struct code_value value = r->value;
     const struct code_value grad = code_row(TILE_ROWS_GRAD, 0, value.n_head, value.n_column);
     struct code_value saved = code_row(TILE_ROWS_SAVED, 0, value.n_head, value.n_column), share = grad;
-    root[0].value = value;
     if (r->weighs) {
-        const int64_t n = r->saved / 2, n_column = r->width / n;
-        const struct code_value scores = code_reshape(code, r->scores, n), y = code_reshape(code, value, n);
-        const struct code_value by_score = code_row(TILE_ROWS_GRAD, 0, n, n_column);
-        struct code_value alpha = code_binary(code, TILE_OP_SUBTRACT, scores, code_row(TILE_ROWS_SAVED, 0, n, 1));
-        alpha = code_unary(code, TILE_OP_EXP, alpha, 0.0, 0.0);
-        share = code_binary(code, TILE_OP_MULTIPLY, by_score, alpha);
-        root[0].gradient = code_reshape(code, share, value.n_head);
-        share = code_binary(code, TILE_OP_SUBTRACT, product_by_score(code, by_score, y),
-                            code_row(TILE_ROWS_SAVED, n, n, 1));
-        share = code_binary(code, TILE_OP_MULTIPLY, share, alpha);
-        root[1] = (struct code_root){r->scores, code_reshape(code, share, r->scores.n_head)};
+        roots_of_softmax(code, r, root);
         return 2;
     }
     if (r->kind == VERTEX_OP_MEAN) {
@@ -127,7 +131,7 @@ static int roots_of(struct code *code, const struct reduction *r, struct code_ro
         share = code_unary(code, TILE_OP_EXP, code_binary(code, TILE_OP_SUBTRACT, value, saved), 0.0, 0.0);
         share = code_binary(code, TILE_OP_MULTIPLY, grad, share);
     }
-    root[0].gradient = share;
+    root[0] = (struct code_root){value, share};
     return 1;
 }
 
