@@ -103,7 +103,7 @@ static bool saves_fit(const struct tile *tile, const struct tile_result *r)
 
 static bool result_fits(const struct tile *tile, const struct tile_result *r)
 {
-    if (r->n_with < 0 || r->target > TILE_TARGET_PARAM || r->reduction > TILE_REDUCTION_SOFTMAX ||
+    if (!is_step(r->n_with) || r->target > TILE_TARGET_PARAM || r->reduction > TILE_REDUCTION_SOFTMAX ||
         !leaving_fit(tile, &r->from, r->n)) {
         return false;
     }
