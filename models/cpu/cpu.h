@@ -55,8 +55,6 @@ static inline void cpu_between(const struct cpu_device *device)
 #define X(op) DEVICE_OP_PROTOTYPE(cpu, op);
 DEVICE_OP_LIST(X)
 #undef X
-DEVICE_OP_PROTOTYPE(cpu, tile_rows);
-DEVICE_OP_PROTOTYPE(cpu, tile_edges);
 
 /* Below this many elements an operation stays on the calling thread: waking other threads costs more than it
  * saves. */

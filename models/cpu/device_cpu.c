@@ -6,8 +6,6 @@ const struct device_ops device_cpu = {.name = "cpu",
                                       .n_window_float = (int64_t)1 << 16,
                                       .n_chunk = 16,
                                       .codecs = DEVICE_CODECS_ALL,
-                                      .tile_rows = cpu_tile_rows,
-                                      .tile_edges = cpu_tile_edges,
                                       .merged_edges = DEVICE_HUB_EDGES,
 #define X(op) .op = cpu_##op,
                                       DEVICE_OP_LIST(X)

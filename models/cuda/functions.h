@@ -1,7 +1,7 @@
 /* Exponentials, logarithms and the error function from multiplications and additions alone: the same bits on a GPU
  * and emulated.
  *
- * Double, with relative errors of some 1e-15 (erfc: 1e-10); NaN stays NaN.
+ * Double, with relative errors of some 1e-15 (erfc: 1e-10), but for the last ones; NaN stays NaN.
  */
 #ifndef MODELS_CUDA_FUNCTIONS_H
 #define MODELS_CUDA_FUNCTIONS_H
@@ -78,6 +78,12 @@ static __device__ __forceinline__ double log_above_one(double x)
     return x <= 0x1.fffffffffffffp+1023 ? fma(k, LN2_HIGH, fma(k, LN2_LOW, log_m)) : x;
 }
 
+/* ln x */
+static __device__ __forceinline__ double log_of(double x)
+{
+    return x < 0.0 ? (double)NAN : x < 1.0 ? -log_above_one(1.0 / x) : log_above_one(x);
+}
+
 /* ln(1 + x) for x from 0 to 1 */
 static __device__ __forceinline__ double log_of_one_and(double x)
 {
@@ -108,6 +114,58 @@ static __device__ __forceinline__ double erfc_of(double z)
     const double share = exp_of_negative(-a * a);
     const double value = share > 0.0 ? share * sum / (1.0 + 2.0 * a) : share; /* not infinity times 0 */
     return z < 0.0 ? 2.0 - value : value;
+}
+
+/* x Φ(x) */
+static __device__ __forceinline__ float gelu_of(float x)
+{
+    return (float)(0.5 * (double)x * erfc_of(-(double)x * M_SQRT1_2));
+}
+
+/* Φ(x) + x φ(x) */
+static __device__ __forceinline__ float gelu_slope_of(float x)
+{
+    const double d = (double)x;
+    return (float)(0.5 * erfc_of(-d * M_SQRT1_2) +
+                   d * exp_of_negative(-0.5 * d * d) * (0.5 * M_2_SQRTPI * M_SQRT1_2));
+}
+
+/* --- in float --- */
+
+/* e^x for x ≤ 88, from fma alone: within 2 units in the last place; 0 below -87; NaN stays NaN.
+ * x = k ln 2 + r, |r| ≤ ln 2 / 2; e^r − 1 by its series, times 2^k. */
+static __device__ __forceinline__ float exp_of(float x)
+{
+    float bounded = x < -87.0F ? -87.0F : x;
+    bounded = bounded > 88.0F ? 88.0F : bounded;
+    const float whole = fmaf(bounded, 0x1.715476p0F, 0x1.8p23F), k = whole - 0x1.8p23F; /* k in the low bits */
+    const float r = fmaf(k, -0x1.0bfbe8p-15F, fmaf(k, -0x1.62ep-1F, bounded));
+    float tail = fmaf(0x1.a01a02p-13F, r, 0x1.6c16c2p-10F);
+    tail = fmaf(tail, r, 0x1.111112p-7F);
+    tail = fmaf(tail, r, 0x1.555556p-5F);
+    tail = fmaf(tail, r, 0x1.555556p-3F);
+    tail = fmaf(tail, r, 0.5F);
+    const float series = fmaf(tail * r, r, r), power = __uint_as_float((__float_as_uint(whole) + 127U) << 23);
+    return x < -87.0F ? 0.0F : fmaf(power, series, power);
+}
+
+/* e^x − 1 for x ≤ 0 (0 above): models/cpu/kernels/kernels_pointwise.inc.h's, step by step. */
+static __device__ __forceinline__ float expm1_negative(float x)
+{
+    const float to_whole = 0x1.8p23F;
+    float bounded = x > -30.0F ? x : -30.0F;
+    bounded = bounded < 0.0F ? bounded : 0.0F;
+    const float k = (bounded * 0x1.715476p0F + to_whole) - to_whole;
+    const float r = (bounded - k * 0x1.62ep-1F) - k * 0x1.0bfbe8p-15F;
+    float tail = 0x1.a01a02p-13F;
+    tail = tail * r + 0x1.6c16c2p-10F;
+    tail = tail * r + 0x1.111112p-7F;
+    tail = tail * r + 0x1.555556p-5F;
+    tail = tail * r + 0x1.555556p-3F;
+    tail = tail * r + 0.5F;
+    const float series = tail * r * r + r;
+    const float power = __uint_as_float((unsigned)((int)k + 127) << 23);
+    return power * series + (power - 1.0F);
 }
 
 #endif

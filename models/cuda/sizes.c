@@ -159,6 +159,43 @@ static size_t relation_dot_bytes(int64_t n)
     return (size_t)(cuda_relation_chunks_most(n) * n) * sizeof(double);
 }
 
+/* --- tile programs --- */
+
+/* Sets, and numbers in all of them, unless there are fewer sets than the least. */
+#define TILE_SET_MOST 2048
+#define TILE_SET_LEAST 128
+#define TILE_SUMS_MOST ((int64_t)1 << 20)
+
+/* Warps whose registers do not fit into shared memory: whole blocks, and floats of all of them unless they are fewer
+ * than the least. */
+#define TILE_WARP_MOST 4096
+#define TILE_WARP_LEAST 128
+#define TILE_FLOATS_MOST ((int64_t)1 << 23)
+
+int64_t cuda_tile_floats(int64_t n_float)
+{
+    return n_float / 2 * 2 + 1;
+}
+
+int64_t cuda_tile_sets(int64_t n_grad)
+{
+    int64_t most = TILE_SUMS_MOST / (n_grad > 0 ? n_grad : 1);
+    return most < TILE_SET_LEAST ? TILE_SET_LEAST : smaller(most, TILE_SET_MOST);
+}
+
+struct cuda_tile_places cuda_tile_places_of(int64_t n_float, int64_t n_grad, int64_t n_instruction, int64_t n_result)
+{
+    struct cuda_tile_places at = {.n_warp = 0};
+    int64_t floats = cuda_tile_floats(n_float), warps = TILE_FLOATS_MOST / floats / TILE_WARP_LEAST * TILE_WARP_LEAST;
+    if (floats > CUDA_TILE_FLOATS) {
+        at.n_warp = warps < TILE_WARP_LEAST ? TILE_WARP_LEAST : smaller(warps, TILE_WARP_MOST);
+    }
+    at.sets = (size_t)(n_instruction * CUDA_TILE_INSTRUCTION_BYTES + n_result * CUDA_TILE_RESULT_BYTES);
+    at.registers = at.sets + (n_grad > 0 ? (size_t)(cuda_tile_sets(n_grad) * n_grad) * sizeof(double) : 0);
+    at.n_byte = at.registers + (size_t)(at.n_warp * floats) * sizeof(float);
+    return at;
+}
+
 /* --- blocks --- */
 
 struct cuda_schedule_places cuda_schedule_places_of(int64_t n_row, int64_t n_edge)
@@ -260,8 +297,8 @@ size_t cuda_bytes(enum device_bytes what, const int64_t *size)
         return relation_dot_bytes(size[0] * size[1]);
     case DEVICE_BYTES_BLOCK_MADE:
         return block_made_bytes(size[0], size[1], size[2], (size_t)size[3]);
-    case DEVICE_BYTES_TILE: /* not supported */
-        return 0;
+    case DEVICE_BYTES_TILE:
+        return cuda_tile_places_of(size[0], size[1], size[3], size[4]).n_byte;
     case DEVICE_BYTES_LOSS:
         return loss_bytes(size[0]);
     }

@@ -55,6 +55,25 @@ size_t cuda_sums_buffer_most(struct device *device, int64_t n_col, int64_t n_row
 int64_t cuda_attention_edge_ranges(int64_t n_row);
 int64_t cuda_attention_edge_floats(const struct device_attention *how);
 
+/* --- tile programs: bytes from the first of their scratch, where the program itself lies --- */
+/* Bytes of an instruction, and of a result (tile/tile.h). */
+#define CUDA_TILE_INSTRUCTION_BYTES 128
+#define CUDA_TILE_RESULT_BYTES 64
+/* Floats of shared memory that a warp has for the registers of a run. */
+#define CUDA_TILE_FLOATS 1408
+
+/* Floats of one row's registers: odd, so that those of different rows lie in different banks. */
+int64_t cuda_tile_floats(int64_t n_float);
+/* Sets of sums that gradients of weights are added up in. */
+int64_t cuda_tile_sets(int64_t n_grad);
+
+struct cuda_tile_places {
+    int64_t n_warp; /* whose registers lie in scratch, since shared memory is too small for them; else 0 */
+    size_t sets, registers, n_byte;
+};
+
+struct cuda_tile_places cuda_tile_places_of(int64_t n_float, int64_t n_grad, int64_t n_instruction, int64_t n_result);
+
 /* --- losses and sums by relation: rows of a chunk; chunks at most for so many sums each --- */
 int64_t cuda_score_chunk_rows(int64_t n);
 int64_t cuda_relation_chunks_most(int64_t n);

@@ -56,7 +56,7 @@ enum device_bytes {
     DEVICE_BYTES_ATTENTION,    /* of attention_backward_query: n_row, score, n_head, n_column, n_edge_column */
     DEVICE_BYTES_RELATION_DOT, /* n_relation, n_base */
     DEVICE_BYTES_BLOCK_MADE,   /* of block_sample and block_transpose: n_row, n_col, n_edge, bytes of an edge */
-    DEVICE_BYTES_TILE,         /* of tile_rows and tile_edges: n_float, tile_n_grad, whether over edges */
+    DEVICE_BYTES_TILE,         /* of tile_rows and tile_edges: device_tile_bytes */
     DEVICE_BYTES_LOSS          /* n */
 };
 #define DEVICE_BYTES(ops, what, ...) ((ops)->bytes(DEVICE_BYTES_##what, (const int64_t[]){__VA_ARGS__}))
@@ -274,7 +274,7 @@ struct device_ops {
     void (*head_mean)(struct device *device, int64_t n, int64_t n_head, int64_t n_column, bool backward,
                       const float *from, bool add, float *to);
 
-    /* --- tile programs (models/tile/tile.h). Both NULL: not supported --- */
+    /* --- tile programs (models/tile/tile.h) --- */
     /* of nodes: results of n rows */
     void (*tile_rows)(struct device *device, int64_t n, const struct device_tile *how);
     /* of edges. A row's results are those of its edges one after another, whatever they are computed with; weights'
@@ -350,6 +350,13 @@ static inline size_t device_attention_bytes(const struct device_ops *ops, int64_
 {
     const int64_t size[] = {n_row, (int64_t)how->score, how->n_head, how->n_column, how->n_edge_column};
     return ops->bytes(DEVICE_BYTES_ATTENTION, size);
+}
+
+/* Scratch of a tile program over rows, or over edges. */
+static inline size_t device_tile_bytes(const struct device_ops *ops, const struct tile *tile, bool are_edges)
+{
+    const int64_t size[] = {tile->n_float, tile_n_grad(tile), are_edges, tile->n_instruction, tile->n_result};
+    return ops->bytes(DEVICE_BYTES_TILE, size);
 }
 
 /* Memory of a device that is not the host's. */

@@ -21,6 +21,7 @@
     X(attention_forward) X(attention_finish) \
     X(attention_backward_begin) X(attention_backward_query) X(attention_backward_source) \
     X(head_dot) X(head_dot_backward_input) X(head_mean) \
+    X(tile_rows) X(tile_edges) \
     X(relation_sum) X(relation_dot) X(swap_axes) \
     X(rows_gather) X(rows_add) X(rows_round) X(rows_encode) X(rows_decode) X(block_sample) X(block_transpose) \
     X(loss) X(labels_append) X(draw_count) X(doubles_merge) X(floats_compare) \

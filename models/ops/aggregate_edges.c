@@ -22,7 +22,7 @@ static size_t workspace(const struct program *program, const struct op *op, cons
     (void)n;
     for (int k = 0; k < op_n_tile(op); k++) {
         const struct tile *tile = &program->tile[op->tile + k];
-        size_t n_bytes = DEVICE_BYTES(ops, TILE, tile->n_float, tile_n_grad(tile), k != TILE_BEGIN);
+        size_t n_bytes = device_tile_bytes(ops, tile, k != TILE_BEGIN);
         most = n_bytes > most ? n_bytes : most;
     }
     return most;

@@ -12,7 +12,7 @@ static size_t workspace(const struct program *program, const struct op *op, cons
     (void)n;
     for (int k = 0; k < 2; k++) {
         const struct tile *tile = tile_of(program, op, k > 0);
-        size_t n_bytes = DEVICE_BYTES(ops, TILE, tile->n_float, tile_n_grad(tile), false);
+        size_t n_bytes = device_tile_bytes(ops, tile, false);
         most = n_bytes > most ? n_bytes : most;
     }
     return most;

@@ -6,8 +6,6 @@ const struct device_ops device_reference = {.name = "reference",
                                             .n_window_float = (int64_t)1 << 10,
                                             .n_chunk = 16,
                                             .codecs = DEVICE_CODECS_ALL,
-                                            .tile_rows = reference_tile_rows,
-                                            .tile_edges = reference_tile_edges,
 #define X(op) .op = reference_##op,
                                             DEVICE_OP_LIST(X)
 #undef X

@@ -11,8 +11,6 @@
 #define X(op) DEVICE_OP_PROTOTYPE(reference, op);
 DEVICE_OP_LIST(X)
 #undef X
-DEVICE_OP_PROTOTYPE(reference, tile_rows);
-DEVICE_OP_PROTOTYPE(reference, tile_edges);
 
 /* Element (row, c) of rows of BF16 (codec.h). */
 float reference_bf16(int64_t f, const void *x, int64_t row, int64_t c);

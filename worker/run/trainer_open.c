@@ -36,12 +36,6 @@ static enum status program_open(struct trainer *t)
     if (status == STATUS_OK && t->setup.program == NULL) {
         status = program_build(t->setup.job, &input, &t->program);
     }
-    if (status == STATUS_OK && t->program.n_tile > 0 && t->ops->tile_rows == NULL) {
-        status = status_fail(
-            STATUS_CONFIG,
-            "the program computes rows or edges as no op of workers.device = \"%s\" does yet: expected \"cpu\"",
-            t->ops->name);
-    }
     if (status != STATUS_OK) {
         return status;
     }

@@ -16,6 +16,7 @@
 #ifndef MODELS_CUDA_ATTENTION_H
 #define MODELS_CUDA_ATTENTION_H
 
+#include "models/cuda/functions.h"
 #include "models/cuda/vector.h"
 
 extern "C" {
@@ -183,23 +184,6 @@ template <int LANES> static __device__ __forceinline__ float group_max(float x)
 }
 
 /* --- numbers --- */
-
-/* e^x for x ≤ 88, from fma alone: within 2 units in the last place; 0 below -87; NaN stays NaN.
- * x = k ln 2 + r, |r| ≤ ln 2 / 2; e^r − 1 by its series, times 2^k. */
-static __device__ __forceinline__ float exp_of(float x)
-{
-    float bounded = x < -87.0F ? -87.0F : x;
-    bounded = bounded > 88.0F ? 88.0F : bounded;
-    const float whole = fmaf(bounded, 0x1.715476p0F, 0x1.8p23F), k = whole - 0x1.8p23F; /* k in the low bits */
-    const float r = fmaf(k, -0x1.0bfbe8p-15F, fmaf(k, -0x1.62ep-1F, bounded));
-    float tail = fmaf(0x1.a01a02p-13F, r, 0x1.6c16c2p-10F);
-    tail = fmaf(tail, r, 0x1.111112p-7F);
-    tail = fmaf(tail, r, 0x1.555556p-5F);
-    tail = fmaf(tail, r, 0x1.555556p-3F);
-    tail = fmaf(tail, r, 0.5F);
-    const float series = fmaf(tail * r, r, r), power = __uint_as_float((__float_as_uint(whole) + 127U) << 23);
-    return x < -87.0F ? 0.0F : fmaf(power, series, power);
-}
 
 static __device__ __forceinline__ float leaky_slope(float x, float slope)
 {

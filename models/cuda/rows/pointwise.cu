@@ -4,25 +4,6 @@
 
 /* --- activation and dropout --- */
 
-/* e^x − 1 for x ≤ 0 (0 above): models/cpu/kernels/kernels_pointwise.inc.h's, step by step. */
-static __device__ __forceinline__ float expm1_negative(float x)
-{
-    const float to_whole = 0x1.8p23F;
-    float bounded = x > -30.0F ? x : -30.0F;
-    bounded = bounded < 0.0F ? bounded : 0.0F;
-    const float k = (bounded * 0x1.715476p0F + to_whole) - to_whole;
-    const float r = (bounded - k * 0x1.62ep-1F) - k * 0x1.0bfbe8p-15F;
-    float tail = 0x1.a01a02p-13F;
-    tail = tail * r + 0x1.6c16c2p-10F;
-    tail = tail * r + 0x1.111112p-7F;
-    tail = tail * r + 0x1.555556p-5F;
-    tail = tail * r + 0x1.555556p-3F;
-    tail = tail * r + 0.5F;
-    const float series = tail * r * r + r;
-    const float power = __uint_as_float((unsigned)((int)k + 127) << 23);
-    return power * series + (power - 1.0F);
-}
-
 template <int KIND> static __device__ __forceinline__ float activate_value(float x)
 {
     switch (KIND) {
@@ -33,7 +14,7 @@ template <int KIND> static __device__ __forceinline__ float activate_value(float
     case DEVICE_ACTIVATION_LEAKY_RELU:
         return x > 0.0F ? x : 0.01F * x;
     case DEVICE_ACTIVATION_GELU:
-        return (float)(0.5 * (double)x * erfc_of(-(double)x * M_SQRT1_2));
+        return gelu_of(x);
     default:
         return x;
     }
@@ -42,7 +23,6 @@ template <int KIND> static __device__ __forceinline__ float activate_value(float
 /* The derivative at input x (gelu) or where the activation's value is u (the others). */
 template <int KIND> static __device__ __forceinline__ float activate_slope(float x, float u)
 {
-    const double d = (double)x;
     switch (KIND) {
     case DEVICE_ACTIVATION_RELU:
         return u > 0.0F ? 1.0F : 0.0F;
@@ -50,9 +30,8 @@ template <int KIND> static __device__ __forceinline__ float activate_slope(float
         return u > 0.0F ? 1.0F : u + 1.0F;
     case DEVICE_ACTIVATION_LEAKY_RELU:
         return u > 0.0F ? 1.0F : 0.01F;
-    case DEVICE_ACTIVATION_GELU: /* Φ(x) + x φ(x) */
-        return (float)(0.5 * erfc_of(-d * M_SQRT1_2) +
-                       d * exp_of_negative(-0.5 * d * d) * (0.5 * M_2_SQRTPI * M_SQRT1_2));
+    case DEVICE_ACTIVATION_GELU:
+        return gelu_slope_of(x);
     default:
         return 1.0F;
     }

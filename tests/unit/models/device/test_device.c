@@ -27,11 +27,9 @@ Test(device, an_unknown_name_is_refused_with_the_names_there_are)
 Test(device, every_operation_of_every_table_is_there)
 {
     /* The list of their names makes the tables, so what it lacks is found only by looking at the tables themselves.
-     * Of recordings, of sums by a library (four each), and of tile programs (two) all are there, or none is. */
-    enum { N_OPTIONAL = 3 };
-    const size_t optional[N_OPTIONAL] = {offsetof(struct device_ops, record), offsetof(struct device_ops, sums_open),
-                                         offsetof(struct device_ops, tile_rows)};
-    const size_t together[N_OPTIONAL] = {4, 4, 2};
+     * Of recordings, and of sums by a library, all four are there, or none is. */
+    enum { N_OPTIONAL = 2, N_TOGETHER = 4 };
+    const size_t optional[N_OPTIONAL] = {offsetof(struct device_ops, record), offsetof(struct device_ops, sums_open)};
     const struct device_ops *const *tables = device_tables;
     for (size_t i = 0; i < DEVICE_TABLE_N; i++) {
         void (*operation)(void);
@@ -39,7 +37,7 @@ Test(device, every_operation_of_every_table_is_there)
             bool lacks = false;
             for (int k = 0; k < N_OPTIONAL; k++) {
                 memcpy(&operation, (const char *)tables[i] + optional[k], sizeof operation);
-                bool is_one = at >= optional[k] && at < optional[k] + together[k] * sizeof operation;
+                bool is_one = at >= optional[k] && at < optional[k] + N_TOGETHER * sizeof operation;
                 lacks = lacks || (is_one && operation == NULL);
             }
             memcpy(&operation, (const char *)tables[i] + at, sizeof operation);
