@@ -15,9 +15,9 @@
 #include <string.h>
 #include <xxhash.h>
 
-static const struct operation_case *const lists[] = {operation_dense_cases,     operation_rows_cases,
-                                                     operation_aggregate_cases, operation_attention_cases,
-                                                     operation_payload_cases,   operation_loss_cases};
+static const struct operation_case *const lists[] = {
+    operation_dense_cases, operation_rows_cases,    operation_aggregate_cases, operation_attention_cases,
+    operation_tile_cases,  operation_payload_cases, operation_loss_cases};
 enum { N_LIST = sizeof lists / sizeof *lists };
 
 static int n_passed, n_failed;

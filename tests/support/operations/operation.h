@@ -49,7 +49,7 @@ struct operation_case {
 };
 
 extern const struct operation_case operation_dense_cases[], operation_rows_cases[], operation_aggregate_cases[],
-    operation_attention_cases[], operation_payload_cases[], operation_loss_cases[];
+    operation_attention_cases[], operation_tile_cases[], operation_payload_cases[], operation_loss_cases[];
 
 /* --- inputs, in device memory until the run's end --- */
 void *operation_copy(struct operation_run *run, const void *host, size_t n_bytes);

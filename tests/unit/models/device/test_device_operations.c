@@ -104,6 +104,12 @@ Test(operations, attention_agrees_with_the_reference)
     check_anywhere(operation_attention_cases);
 }
 
+Test(operations, tile_programs_agree_with_the_reference)
+{
+    check(operation_tile_cases);
+    check_anywhere(operation_tile_cases);
+}
+
 Test(operations, payloads_and_blocks_made_of_others_agree_with_the_reference)
 {
     check(operation_payload_cases);
