@@ -19,26 +19,25 @@ struct packing {
 static struct cuda_tile_operand row_of(const struct packing *p, const struct tile_operand *o)
 {
     const struct device_tile_edges *edges = p->edges;
-    struct cuda_tile_operand out = {.at = p->how->rows[o->which], .step = (int32_t)p->how->tile->width[o->which]};
+    struct cuda_tile_operand out = {
+        .rows = p->how->rows[o->which], .step = (int32_t)p->how->tile->width[o->which], .at = (int32_t)o->at};
     if (edges == NULL) {
         out.by = CUDA_TILE_POINT;
     } else if (o->which == TILE_ROWS_WEIGHT) {
         bool weighs = edges->block->edge_table == NULL && edges->block->weights != NULL;
         out.by = weighs ? CUDA_TILE_WEIGHT : CUDA_TILE_NUMBER;
-        out.at = weighs ? edges->block->weights : NULL;
+        out.rows = weighs ? edges->block->weights : NULL;
         out.number = 1.0F;
         return out;
     } else if (o->which == TILE_ROWS_FEATURE) {
         out.by = CUDA_TILE_FEATURE;
-        out.at = edges->block->edge_table;
+        out.rows = edges->block->edge_table;
     } else if (device_tile_is_far(edges, o->which)) {
         out.by = CUDA_TILE_COLUMN;
         out.self = edges->with_self ? edges->self_rows[o->which] : NULL;
-        out.self = out.self != NULL ? out.self + o->at : NULL;
     } else {
         out.by = CUDA_TILE_OWN;
     }
-    out.at = out.at != NULL ? out.at + o->at : NULL;
     return out;
 }
 
@@ -49,9 +48,10 @@ static struct cuda_tile_operand operand_of(const struct packing *p, const struct
         return out;
     }
     if (o->kind == TILE_REGISTER) {
-        out = (struct cuda_tile_operand){.by = CUDA_TILE_REGISTER, .first = (int32_t)o->at};
+        out = (struct cuda_tile_operand){.by = CUDA_TILE_REGISTER, .at = (int32_t)o->at};
     } else if (o->kind == TILE_PARAM) {
-        out = (struct cuda_tile_operand){.by = CUDA_TILE_PARAM, .at = p->how->param[o->which] + o->at};
+        out = (struct cuda_tile_operand){
+            .by = CUDA_TILE_PARAM, .rows = p->how->param[o->which], .at = (int32_t)o->at};
     } else {
         out = row_of(p, o);
     }
@@ -121,22 +121,24 @@ static bool are_apart(const struct tile_result *r)
 static struct cuda_tile_result result_of(const struct packing *p, const struct tile_result *from)
 {
     const struct tile *tile = p->how->tile;
-    struct cuda_tile_result r = {.reduction = (int32_t)from->reduction,
+    struct cuda_tile_result r = {.at = (int32_t)from->at,
+                                 .kept = (int32_t)from->saved,
+                                 .reduction = (int32_t)from->reduction,
                                  .from = (int32_t)from->from,
                                  .n = (int32_t)from->n,
                                  .with = (int32_t)from->with,
                                  .n_with = (int32_t)from->n_with};
     if (from->target == TILE_TARGET_PARAM) {
-        r.at = tile_grad_at(tile, from->which) + from->at;
+        r.at += (int32_t)tile_grad_at(tile, from->which);
         r.step = (int32_t)(from->n_with > 0 ? from->step : 1);
         r.step_with = (int32_t)from->step_with;
         r.lanes = are_apart(from) ? LANES : 1;
         return r;
     }
-    r.to = p->how->to[from->target] + from->at;
+    r.to = p->how->to[from->target];
     r.width = (int32_t)tile->target[from->target];
     if (p->edges != NULL && p->edges->saved != NULL) {
-        r.saved = p->edges->saved + from->saved;
+        r.saved = p->edges->saved;
         r.wide = (int32_t)tile->saved;
     }
     return r;
@@ -245,7 +247,7 @@ struct cuda_tile cuda_tile_open(struct device *device, int64_t n_row, const stru
     struct cuda_tile tile = {
         .instruction = how->scratch,
         .n_instruction = from->n_instruction,
-        .sets = (double *)(void *)(scratch + at.sets),
+        .sets = tile_n_grad(from) > 0 ? (double *)(void *)(scratch + at.sets) : NULL,
         .registers = at.n_warp > 0 ? (float *)(void *)(scratch + at.registers) : NULL,
         .row_node = how->row_node,
         .now = how->now,

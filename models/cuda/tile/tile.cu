@@ -62,7 +62,7 @@ static __device__ __forceinline__ void rows_add(const struct cuda_tile &tile, co
 {
     for (int t = 0; t < run.n; t++) {
         const float *from = register_at(run, r.from) + t * tile.n_float;
-        float *to = r.to + (run.row + t) * r.width;
+        float *to = r.to + (run.row + t) * r.width + r.at;
         for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
             to[c] += from[c];
         }

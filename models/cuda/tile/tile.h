@@ -21,14 +21,14 @@ enum cuda_tile_by {
 };
 
 struct cuda_tile_operand {
-    const float *at;   /* the operand in the array's first row */
-    const float *self; /* COLUMN: the same array for edges from rows to themselves */
+    const float *rows; /* the array: a pointer as it was given, since an empty one may lie anywhere */
+    const float *self; /* COLUMN: the same for edges from rows to themselves */
     int32_t by;        /* enum cuda_tile_by */
     int32_t step;      /* floats from a row to the next */
     int32_t head, column, inner;
     union {
-        int32_t first; /* REGISTER */
-        float number;  /* NUMBER; WEIGHT: of an edge from a row to itself */
+        int32_t at;   /* first float of a row, register or weight */
+        float number; /* NUMBER; WEIGHT: of an edge from a row to itself */
     };
 };
 
@@ -43,9 +43,9 @@ struct cuda_tile_instruction {
 };
 
 struct cuda_tile_result {
-    float *to, *saved;   /* of the first row; PARAM: NULL */
-    int64_t at;          /* PARAM: the first number in a set of sums */
+    float *to, *saved;   /* arrays; PARAM: NULL */
     int32_t width, wide; /* floats of a row of `to`, of `saved` */
+    int32_t at, kept;    /* first float in a row of `to`, of `saved`; PARAM: at, in a set of sums */
     int32_t reduction;   /* enum tile_reduction */
     int32_t from, n, with, n_with;
     int32_t step, step_with;

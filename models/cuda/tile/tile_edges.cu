@@ -2,6 +2,17 @@
  * results stay in the row of the output, which goes on over blocks. */
 #include "models/cuda/tile/tile_run.h"
 
+static __device__ __forceinline__ float *out_at(const struct cuda_tile_result &r, int64_t row)
+{
+    return r.to + row * r.width + r.at;
+}
+
+/* NULL: nothing is saved */
+static __device__ __forceinline__ float *saved_at(const struct cuda_tile_result &r, int64_t row)
+{
+    return r.saved != NULL ? r.saved + row * r.wide + r.kept : NULL;
+}
+
 /* --- a row's results before its first edge --- */
 
 static __device__ __forceinline__ void result_begin(const struct cuda_tile_result &r, int64_t row)
@@ -11,7 +22,7 @@ static __device__ __forceinline__ void result_begin(const struct cuda_tile_resul
     const float start = picks && r.reduction == TILE_REDUCTION_MIN         ? CUDART_INF_F
                         : picks || r.reduction == TILE_REDUCTION_LOGSUMEXP ? -CUDART_INF_F
                                                                            : 0.0F;
-    float *out = r.to + row * r.width, *saved = r.saved + row * r.wide;
+    float *out = out_at(r, row), *saved = saved_at(r, row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         out[c] = start;
         if (picks || r.reduction == TILE_REDUCTION_LOGSUMEXP) {
@@ -47,7 +58,7 @@ static __device__ __forceinline__ void row_begin(const struct cuda_tile &tile, i
 static __device__ __forceinline__ void sum_add(const struct cuda_tile &tile, const struct tile_run &run,
                                                const struct cuda_tile_result &r)
 {
-    float *out = r.to + run.row * r.width;
+    float *out = out_at(r, run.row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         const float *from = register_at(run, r.from + c);
         float sum = out[c];
@@ -62,7 +73,7 @@ static __device__ __forceinline__ void sum_add(const struct cuda_tile &tile, con
 static __device__ __forceinline__ void best_pick(const struct cuda_tile &tile, const struct tile_run &run,
                                                  const struct cuda_tile_result &r)
 {
-    float *out = r.to + run.row * r.width, *saved = r.saved + run.row * r.wide;
+    float *out = out_at(r, run.row), *saved = saved_at(r, run.row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         const float *from = register_at(run, r.from + c);
         float best = out[c];
@@ -97,7 +108,7 @@ static __device__ __forceinline__ void weighted_add(const struct cuda_tile &tile
                                                     const struct cuda_tile_result &r, const float *greatest)
 {
     const int width = r.n / r.n_with;
-    float *out = r.to + run.row * r.width;
+    float *out = out_at(r, run.row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         const int j = c / width;
         const float *y = register_at(run, r.from + c), *score = register_at(run, r.with + j);
@@ -130,13 +141,13 @@ static __device__ __forceinline__ void exponentials_add(const struct cuda_tile &
 static __device__ __forceinline__ void result_add(const struct cuda_tile &tile, const struct tile_run &run,
                                                   const struct cuda_tile_result &r)
 {
-    float *saved = r.saved + run.row * r.wide;
+    float *saved = saved_at(r, run.row);
     switch (r.reduction) {
     case TILE_REDUCTION_SUM:
         sum_add(tile, run, r);
         break;
     case TILE_REDUCTION_LOGSUMEXP:
-        exponentials_add(tile, run, r.from, r.n, r.to + run.row * r.width, saved);
+        exponentials_add(tile, run, r.from, r.n, out_at(r, run.row), saved);
         break;
     case TILE_REDUCTION_SOFTMAX:
         weighted_add(tile, run, r, saved + r.n_with);
@@ -232,7 +243,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) rows_end(const struct cuda_tile
             if (r.to == NULL) {
                 continue;
             }
-            float *out = r.to + row * r.width, *saved = r.saved + row * r.wide;
+            float *out = out_at(r, row), *saved = saved_at(r, row);
             if (r.reduction == TILE_REDUCTION_SOFTMAX) {
                 softmax_end(r, out, saved);
             } else if (r.reduction != TILE_REDUCTION_SUM || tile.scale != NULL) {

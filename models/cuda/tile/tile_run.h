@@ -55,21 +55,22 @@ static __device__ __forceinline__ const float *operand_at(const struct cuda_tile
     const bool is_self = run.self && t == 0;
     switch (o.by) {
     case CUDA_TILE_REGISTER:
-        return register_at(run, o.first) + t * tile.n_float;
+        return register_at(run, o.at) + t * tile.n_float;
     case CUDA_TILE_NUMBER:
         return &o.number;
     case CUDA_TILE_POINT:
-        return o.at + (run.row + t) * o.step;
+        return o.rows + (run.row + t) * o.step + o.at;
     case CUDA_TILE_OWN:
-        return o.at + run.row * o.step;
+        return o.rows + run.row * o.step + o.at;
     case CUDA_TILE_COLUMN:
-        return is_self ? o.self + run.row * o.step : o.at + (int64_t)__ldg(tile.cols + run.edge + t) * o.step;
+        return is_self ? o.self + run.row * o.step + o.at
+                       : o.rows + (int64_t)__ldg(tile.cols + run.edge + t) * o.step + o.at;
     case CUDA_TILE_WEIGHT:
-        return is_self ? &o.number : o.at + run.edge + t;
+        return is_self ? &o.number : o.rows + run.edge + t;
     case CUDA_TILE_FEATURE:
-        return o.at + (int64_t)__ldg(tile.edge_rows + run.edge + t) * o.step;
+        return o.rows + (int64_t)__ldg(tile.edge_rows + run.edge + t) * o.step + o.at;
     default: /* CUDA_TILE_PARAM */
-        return o.at;
+        return o.rows + o.at;
     }
 }
 
