@@ -234,7 +234,7 @@ static __device__ __forceinline__ void result_end(const struct cuda_tile_result 
     }
 }
 
-__global__ void __launch_bounds__(BLOCK_THREADS) rows_end(const struct cuda_tile tile)
+__global__ void __launch_bounds__(BLOCK_THREADS, 4) rows_end(const struct cuda_tile tile)
 {
     for (int64_t row = grid_group<WARP>(); row < tile.n_finish; row += grid_groups<WARP>()) {
         const float scale = tile.scale != NULL ? tile.scale[row] : 1.0F;
