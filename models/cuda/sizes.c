@@ -190,7 +190,7 @@ struct cuda_tile_places cuda_tile_places_of(int64_t n_float, int64_t n_grad, int
     if (floats > CUDA_TILE_FLOATS) {
         at.n_warp = warps < TILE_WARP_LEAST ? TILE_WARP_LEAST : smaller(warps, TILE_WARP_MOST);
     }
-    at.sets = (size_t)(n_instruction * CUDA_TILE_INSTRUCTION_BYTES + n_result * CUDA_TILE_RESULT_BYTES);
+    at.sets = aligned((size_t)(n_instruction * CUDA_TILE_INSTRUCTION_BYTES + n_result * CUDA_TILE_RESULT_BYTES));
     at.registers = at.sets + (n_grad > 0 ? (size_t)(cuda_tile_sets(n_grad) * n_grad) * sizeof(double) : 0);
     at.n_byte = at.registers + (size_t)(at.n_warp * floats) * sizeof(float);
     return at;

@@ -16,44 +16,40 @@ struct packing {
     const struct device_tile_edges *edges; /* NULL: rows */
 };
 
-static struct cuda_tile_operand row_of(const struct packing *p, const struct tile_operand *o)
+/* Whose row of an array it is. */
+static enum cuda_tile_by row_by(const struct device_tile_edges *edges, int which)
 {
-    const struct device_tile_edges *edges = p->edges;
-    struct cuda_tile_operand out = {
-        .rows = p->how->rows[o->which], .step = (int32_t)p->how->tile->width[o->which], .at = (int32_t)o->at};
     if (edges == NULL) {
-        out.by = CUDA_TILE_POINT;
-    } else if (o->which == TILE_ROWS_WEIGHT) {
-        bool weighs = edges->block->edge_table == NULL && edges->block->weights != NULL;
-        out.by = weighs ? CUDA_TILE_WEIGHT : CUDA_TILE_NUMBER;
-        out.rows = weighs ? edges->block->weights : NULL;
-        out.number = 1.0F;
-        return out;
-    } else if (o->which == TILE_ROWS_FEATURE) {
-        out.by = CUDA_TILE_FEATURE;
-        out.rows = edges->block->edge_table;
-    } else if (device_tile_is_far(edges, o->which)) {
-        out.by = CUDA_TILE_COLUMN;
-        out.self = edges->with_self ? edges->self_rows[o->which] : NULL;
-    } else {
-        out.by = CUDA_TILE_OWN;
+        return CUDA_TILE_POINT;
     }
-    return out;
+    if (which == TILE_ROWS_WEIGHT) {
+        return edges->block->edge_table == NULL && edges->block->weights != NULL ? CUDA_TILE_WEIGHT
+                                                                                 : CUDA_TILE_NUMBER;
+    }
+    return which == TILE_ROWS_FEATURE         ? CUDA_TILE_FEATURE
+           : device_tile_is_far(edges, which) ? CUDA_TILE_COLUMN
+                                              : CUDA_TILE_OWN;
 }
 
 static struct cuda_tile_operand operand_of(const struct packing *p, const struct tile_operand *o)
 {
-    struct cuda_tile_operand out = {.by = CUDA_TILE_NUMBER, .number = o->number};
-    if (o->kind == TILE_NUMBER) {
-        return out;
+    struct cuda_tile_operand out = {.which = o->which, .at = (int32_t)o->at};
+    switch (o->kind) {
+    case TILE_REGISTER:
+        out.by = CUDA_TILE_REGISTER;
+        break;
+    case TILE_PARAM:
+        out.by = CUDA_TILE_PARAM;
+        break;
+    case TILE_ROW:
+        out.by = (int32_t)row_by(p->edges, o->which);
+        out.step = (int32_t)p->how->tile->width[o->which];
+        break;
+    case TILE_NUMBER:
+        return (struct cuda_tile_operand){.by = CUDA_TILE_NUMBER, .number = o->number};
     }
-    if (o->kind == TILE_REGISTER) {
-        out = (struct cuda_tile_operand){.by = CUDA_TILE_REGISTER, .at = (int32_t)o->at};
-    } else if (o->kind == TILE_PARAM) {
-        out = (struct cuda_tile_operand){
-            .by = CUDA_TILE_PARAM, .rows = p->how->param[o->which], .at = (int32_t)o->at};
-    } else {
-        out = row_of(p, o);
+    if (out.by == CUDA_TILE_WEIGHT || out.by == CUDA_TILE_NUMBER) { /* a weight that is 1 */
+        out.number = 1.0F;
     }
     out.head = (int32_t)o->head;
     out.column = (int32_t)o->column;
@@ -121,7 +117,8 @@ static bool are_apart(const struct tile_result *r)
 static struct cuda_tile_result result_of(const struct packing *p, const struct tile_result *from)
 {
     const struct tile *tile = p->how->tile;
-    struct cuda_tile_result r = {.at = (int32_t)from->at,
+    struct cuda_tile_result r = {.target = (int32_t)from->target,
+                                 .at = (int32_t)from->at,
                                  .kept = (int32_t)from->saved,
                                  .reduction = (int32_t)from->reduction,
                                  .from = (int32_t)from->from,
@@ -133,13 +130,8 @@ static struct cuda_tile_result result_of(const struct packing *p, const struct t
         r.step = (int32_t)(from->n_with > 0 ? from->step : 1);
         r.step_with = (int32_t)from->step_with;
         r.lanes = are_apart(from) ? LANES : 1;
-        return r;
-    }
-    r.to = p->how->to[from->target];
-    r.width = (int32_t)tile->target[from->target];
-    if (p->edges != NULL && p->edges->saved != NULL) {
-        r.saved = p->edges->saved;
-        r.wide = (int32_t)tile->saved;
+    } else {
+        r.width = (int32_t)tile->target[from->target];
     }
     return r;
 }
@@ -173,19 +165,24 @@ static void put_end(struct putting *p)
 static void put(struct putting *p, const void *from, size_t n_bytes)
 {
     const int64_t n = (int64_t)(n_bytes / sizeof(uint64_t));
+    uint64_t *word = NULL;
     if (p->n_word + n > CUDA_TILE_WORDS) {
         put_end(p);
     }
-    memcpy(&p->words.word[p->n_word], from, n_bytes);
+    word = &p->words.word[p->n_word];
+    memcpy(word, from, n_bytes);
+    for (int64_t k = 0; k < n; k++) {
+        word[k] ^= CUDA_TILE_TURNED;
+    }
     p->n_word += n;
 }
 
 /* Returns the number of results that are wanted. */
-static int32_t program_put(struct device *device, const struct packing *p)
+static int64_t program_put(struct device *device, const struct packing *p)
 {
     const struct tile *tile = p->how->tile;
     struct putting to = {.device = device, .to = p->how->scratch};
-    int32_t n = 0;
+    int64_t n = 0;
     for (int k = 0; k < tile->n_instruction; k++) {
         const struct cuda_tile_instruction i = instruction_of(p, &tile->instruction[k]);
         put(&to, &i, sizeof i);
@@ -202,10 +199,10 @@ static int32_t program_put(struct device *device, const struct packing *p)
 }
 
 /* Rows of a run: as many as fit into shared memory. */
-static int32_t run_rows_of(const struct tile *tile)
+static int64_t run_rows_of(const struct tile *tile)
 {
     int64_t n = CUDA_TILE_FLOATS / cuda_tile_floats(tile->n_float);
-    return (int32_t)(n < 1 ? 1 : n > LANES ? LANES : n);
+    return n < 1 ? 1 : n > LANES ? LANES : n;
 }
 
 /* Where rows' gradients of weights are summed up, a range of rows has a set of sums; else it is a row, or a run. */
@@ -222,13 +219,23 @@ static void ranges_cut(struct cuda_tile *tile, bool are_edges)
 static void block_set(struct cuda_tile *tile, const struct device_tile_edges *edges)
 {
     const struct device_block *block = edges->block;
+    if (block->edge_table != NULL) {
+        tile->array[TILE_ROWS_FEATURE] = block->edge_table;
+        tile->edge_rows = block->edge_rows;
+    } else {
+        tile->array[TILE_ROWS_WEIGHT] = block->weights;
+    }
+    tile->saved = edges->saved;
+    tile->n_saved = edges->of.tile->saved;
     tile->rows = block->rows;
     tile->indptr = block->indptr;
     tile->cols = block->cols;
-    tile->edge_rows = block->edge_table != NULL ? block->edge_rows : NULL;
     tile->col_node = edges->col_node;
     tile->begin = edges->begin;
     tile->with_self = edges->begin && edges->with_self;
+    for (int k = 0; k < TILE_ROWS_N && tile->with_self != 0; k++) {
+        tile->self[k] = edges->self_rows[k];
+    }
     tile->rows_are_sources = edges->rows_are_sources;
     tile->n_finish = edges->n_finish;
     tile->scale = edges->of.tile->scales_mean ? edges->of.rows[TILE_ROWS_SCALE_2] : NULL;
@@ -255,7 +262,7 @@ struct cuda_tile cuda_tile_open(struct device *device, int64_t n_row, const stru
         .n_row = n_row,
         .n_warp = at.n_warp,
         .n_grad = tile_n_grad(from),
-        .n_float = (int32_t)cuda_tile_floats(from->n_float),
+        .n_float = cuda_tile_floats(from->n_float),
         .n_run = run_rows_of(from),
         .drops = how->drops,
         .factor = 1.0F,
@@ -263,9 +270,11 @@ struct cuda_tile cuda_tile_open(struct device *device, int64_t n_row, const stru
     tile.result = (const struct cuda_tile_result *)(const void *)(tile.instruction + from->n_instruction);
     for (int t = 0; t < TILE_TARGET_N; t++) {
         tile.to[t] = how->to[t];
-        tile.width[t] = (int32_t)from->target[t];
+        tile.width[t] = from->target[t];
         tile.begin |= how->add[t] ? 0 : 1 << t;
     }
+    memcpy(tile.array, how->rows, sizeof tile.array);
+    memcpy(tile.param, how->param, sizeof tile.param);
     if (edges != NULL) {
         block_set(&tile, edges);
     }

@@ -8,7 +8,7 @@ __global__ void __launch_bounds__(CUDA_TILE_WORDS)
     words_put(const struct cuda_tile_words words, int n_word, uint64_t *to)
 {
     if ((int)threadIdx.x < n_word) {
-        to[threadIdx.x] = words.word[threadIdx.x];
+        to[threadIdx.x] = words.word[threadIdx.x] ^ CUDA_TILE_TURNED;
     }
 }
 
@@ -51,7 +51,7 @@ static __device__ __forceinline__ void targets_zero(const struct cuda_tile &tile
 {
     for (int target = 0; target < TILE_TARGET_N; target++) {
         if (tile.to[target] != NULL && (tile.begin >> target & 1) != 0) {
-            floats_zero(tile.to[target] + run.row * tile.width[target], run.n * tile.width[target]);
+            floats_zero(tile.to[target] + run.row * tile.width[target], run.n * (int)tile.width[target]);
         }
     }
     __syncwarp(ALL_LANES);
@@ -61,8 +61,8 @@ static __device__ __forceinline__ void rows_add(const struct cuda_tile &tile, co
                                                 const struct cuda_tile_result &r)
 {
     for (int t = 0; t < run.n; t++) {
-        const float *from = register_at(run, r.from) + t * tile.n_float;
-        float *to = r.to + (run.row + t) * r.width + r.at;
+        const float *from = register_at(run, r.from) + t * stride_of(tile);
+        float *to = tile.to[r.target] + (run.row + t) * r.width + r.at;
         for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
             to[c] += from[c];
         }
@@ -82,9 +82,9 @@ __global__ void __launch_bounds__(TILE_THREADS, 3) rows_run(const struct cuda_ti
             run.n = (int)(end - run.row < tile.n_run ? end - run.row : tile.n_run);
             targets_zero(tile, run);
             instructions_run(tile, run);
-            for (int k = 0; k < tile.n_result; k++) {
+            for (int k = 0; k < (int)tile.n_result; k++) {
                 const struct cuda_tile_result r = tile.result[k];
-                if (r.to == NULL) {
+                if (r.target == TILE_TARGET_PARAM) {
                     param_add(tile, run, r, set);
                 } else {
                     rows_add(tile, run, r);

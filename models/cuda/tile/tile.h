@@ -21,10 +21,9 @@ enum cuda_tile_by {
 };
 
 struct cuda_tile_operand {
-    const float *rows; /* the array: a pointer as it was given, since an empty one may lie anywhere */
-    const float *self; /* COLUMN: the same for edges from rows to themselves */
-    int32_t by;        /* enum cuda_tile_by */
-    int32_t step;      /* floats from a row to the next */
+    int32_t by;    /* enum cuda_tile_by */
+    int32_t which; /* array, or weight */
+    int32_t step;  /* floats from a row of the array to the next */
     int32_t head, column, inner;
     union {
         int32_t at;   /* first float of a row, register or weight */
@@ -43,22 +42,25 @@ struct cuda_tile_instruction {
 };
 
 struct cuda_tile_result {
-    float *to, *saved;   /* arrays; PARAM: NULL */
-    int32_t width, wide; /* floats of a row of `to`, of `saved` */
-    int32_t at, kept;    /* first float in a row of `to`, of `saved`; PARAM: at, in a set of sums */
-    int32_t reduction;   /* enum tile_reduction */
+    int32_t target;    /* enum tile_target */
+    int32_t width;     /* floats of a row of the target */
+    int32_t at, kept;  /* first float in a row of the target, of what is saved; PARAM: at, in a set of sums */
+    int32_t reduction; /* enum tile_reduction */
     int32_t from, n, with, n_with;
     int32_t step, step_with;
     int32_t lanes; /* PARAM: 1 where sums share a place, else WARP */
 };
 
-/* A kernel's argument: no padding. */
+/* A kernel's argument: no padding, and no two small numbers in 8 bytes, which would look like a host pointer. Arrays'
+ * addresses are as they were given, since that of an empty one may lie anywhere. */
 struct cuda_tile {
     const struct cuda_tile_instruction *instruction;
     const struct cuda_tile_result *result;
     float *registers; /* n_run rows of n_float for each warp; NULL: in shared memory */
     double *sets;     /* n_range sets of n_grad sums */
-    float *to[TILE_TARGET_N];
+    const float *array[TILE_ROWS_N], *self[TILE_ROWS_N]; /* self: for edges from rows to themselves */
+    const float *param[TILE_N_PARAM];
+    float *to[TILE_TARGET_N], *saved;
     const uint32_t *row_node, *col_node;
     const uint32_t *rows, *cols; /* the block's */
     const int64_t *indptr;
@@ -68,11 +70,11 @@ struct cuda_tile {
     struct random_key key;
     int64_t n_row, n_range, range_rows, n_grad, n_finish;
     int64_t n_warp; /* at most, where registers are not in shared memory */
-    int32_t width[TILE_TARGET_N];
-    int32_t n_instruction, n_result, n_float, n_run;
-    int32_t begin; /* rows of `to` begin. Rows: bit t of target t */
-    int32_t with_self, rows_are_sources, drops;
-    float factor, shift;
+    int64_t width[TILE_TARGET_N], n_saved;
+    int64_t n_instruction, n_result, n_float, n_run;
+    int64_t begin; /* rows of `to` begin. Rows: bit t of target t */
+    int64_t with_self, rows_are_sources, drops;
+    float shift, factor;
 };
 
 /* Warps of a block. */
@@ -91,7 +93,9 @@ void cuda_tile_close(struct device *device, const struct cuda_tile *tile, const 
 struct cuda_tile_words {
     uint64_t word[CUDA_TILE_WORDS];
 };
-/* Host memory reaches the device as an argument, since that is kept where launches are recorded. */
+/* Host memory reaches the device as an argument, since that is kept where launches are recorded. Words have their
+ * highest bit turned, so that numbers look like no host pointer. */
+#define CUDA_TILE_TURNED ((uint64_t)1 << 63)
 void cuda_tile_put(struct device *device, const struct cuda_tile_words *words, int64_t n_word, void *to);
 /* grad (+)= Σ of the sets' numbers at … */
 void cuda_tile_sum(struct device *device, const struct cuda_tile *tile, int64_t at, int64_t n, bool add, float *grad);

@@ -2,27 +2,30 @@
  * results stay in the row of the output, which goes on over blocks. */
 #include "models/cuda/tile/tile_run.h"
 
-static __device__ __forceinline__ float *out_at(const struct cuda_tile_result &r, int64_t row)
+static __device__ __forceinline__ float *out_at(const struct cuda_tile &tile, const struct cuda_tile_result &r,
+                                                int64_t row)
 {
-    return r.to + row * r.width + r.at;
+    return tile.to[r.target] + row * r.width + r.at;
 }
 
 /* NULL: nothing is saved */
-static __device__ __forceinline__ float *saved_at(const struct cuda_tile_result &r, int64_t row)
+static __device__ __forceinline__ float *saved_at(const struct cuda_tile &tile, const struct cuda_tile_result &r,
+                                                  int64_t row)
 {
-    return r.saved != NULL ? r.saved + row * r.wide + r.kept : NULL;
+    return tile.saved != NULL ? tile.saved + row * tile.n_saved + r.kept : NULL;
 }
 
 /* --- a row's results before its first edge --- */
 
-static __device__ __forceinline__ void result_begin(const struct cuda_tile_result &r, int64_t row)
+static __device__ __forceinline__ void result_begin(const struct cuda_tile &tile, const struct cuda_tile_result &r,
+                                                    int64_t row)
 {
     const bool picks = r.reduction == TILE_REDUCTION_MAX || r.reduction == TILE_REDUCTION_MIN;
     const bool is_softmax = r.reduction == TILE_REDUCTION_SOFTMAX;
     const float start = picks && r.reduction == TILE_REDUCTION_MIN         ? CUDART_INF_F
                         : picks || r.reduction == TILE_REDUCTION_LOGSUMEXP ? -CUDART_INF_F
                                                                            : 0.0F;
-    float *out = out_at(r, row), *saved = saved_at(r, row);
+    float *out = out_at(tile, r, row), *saved = saved_at(tile, r, row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         out[c] = start;
         if (picks || r.reduction == TILE_REDUCTION_LOGSUMEXP) {
@@ -41,14 +44,14 @@ static __device__ __forceinline__ void row_begin(const struct cuda_tile &tile, i
 {
     for (int target = 0; target < TILE_TARGET_N; target++) {
         if (tile.to[target] != NULL) {
-            floats_zero(tile.to[target] + row * tile.width[target], tile.width[target]);
+            floats_zero(tile.to[target] + row * tile.width[target], (int)tile.width[target]);
         }
     }
     __syncwarp(ALL_LANES);
-    for (int k = 0; k < tile.n_result; k++) {
+    for (int k = 0; k < (int)tile.n_result; k++) {
         const struct cuda_tile_result r = tile.result[k];
-        if (r.to != NULL && r.reduction != TILE_REDUCTION_SUM) {
-            result_begin(r, row);
+        if (r.target != TILE_TARGET_PARAM && r.reduction != TILE_REDUCTION_SUM) {
+            result_begin(tile, r, row);
         }
     }
 }
@@ -58,12 +61,12 @@ static __device__ __forceinline__ void row_begin(const struct cuda_tile &tile, i
 static __device__ __forceinline__ void sum_add(const struct cuda_tile &tile, const struct tile_run &run,
                                                const struct cuda_tile_result &r)
 {
-    float *out = out_at(r, run.row);
+    float *out = out_at(tile, r, run.row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         const float *from = register_at(run, r.from + c);
         float sum = out[c];
         for (int t = 0; t < run.n; t++) {
-            sum = fmaf(tile.factor, from[t * tile.n_float], sum);
+            sum = fmaf(tile.factor, from[t * stride_of(tile)], sum);
         }
         out[c] = sum;
     }
@@ -73,13 +76,13 @@ static __device__ __forceinline__ void sum_add(const struct cuda_tile &tile, con
 static __device__ __forceinline__ void best_pick(const struct cuda_tile &tile, const struct tile_run &run,
                                                  const struct cuda_tile_result &r)
 {
-    float *out = out_at(r, run.row), *saved = saved_at(r, run.row);
+    float *out = out_at(tile, r, run.row), *saved = saved_at(tile, r, run.row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         const float *from = register_at(run, r.from + c);
         float best = out[c];
         int winner = -1;
         for (int t = 0; t < run.n; t++) {
-            const float value = from[t * tile.n_float];
+            const float value = from[t * stride_of(tile)];
             if (r.reduction == TILE_REDUCTION_MAX ? value > best : value < best) {
                 best = value;
                 winner = t;
@@ -96,7 +99,7 @@ static __device__ __forceinline__ float greatest_of(const struct cuda_tile &tile
                                                     const float *score, float greatest)
 {
     for (int t = 0; t < run.n; t++) {
-        const float x = score[t * tile.n_float] + tile.shift;
+        const float x = score[t * stride_of(tile)] + tile.shift;
         greatest = x > greatest ? x : greatest;
     }
     return greatest;
@@ -108,14 +111,14 @@ static __device__ __forceinline__ void weighted_add(const struct cuda_tile &tile
                                                     const struct cuda_tile_result &r, const float *greatest)
 {
     const int width = r.n / r.n_with;
-    float *out = out_at(r, run.row);
+    float *out = out_at(tile, r, run.row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         const int j = c / width;
         const float *y = register_at(run, r.from + c), *score = register_at(run, r.with + j);
         const float most = greatest_of(tile, run, score, greatest[j]);
         float sum = out[c] * exp_of(greatest[j] - most);
         for (int t = 0; t < run.n; t++) {
-            sum = fmaf(exp_of(score[t * tile.n_float] + tile.shift - most), y[t * tile.n_float], sum);
+            sum = fmaf(exp_of(score[t * stride_of(tile)] + tile.shift - most), y[t * stride_of(tile)], sum);
         }
         out[c] = sum;
     }
@@ -131,7 +134,7 @@ static __device__ __forceinline__ void exponentials_add(const struct cuda_tile &
         const float most = greatest_of(tile, run, score, greatest[j]);
         float sum = sums[j] * exp_of(greatest[j] - most);
         for (int t = 0; t < run.n; t++) {
-            sum += exp_of(score[t * tile.n_float] + tile.shift - most);
+            sum += exp_of(score[t * stride_of(tile)] + tile.shift - most);
         }
         sums[j] = sum;
         greatest[j] = most;
@@ -141,13 +144,13 @@ static __device__ __forceinline__ void exponentials_add(const struct cuda_tile &
 static __device__ __forceinline__ void result_add(const struct cuda_tile &tile, const struct tile_run &run,
                                                   const struct cuda_tile_result &r)
 {
-    float *saved = saved_at(r, run.row);
+    float *saved = saved_at(tile, r, run.row);
     switch (r.reduction) {
     case TILE_REDUCTION_SUM:
         sum_add(tile, run, r);
         break;
     case TILE_REDUCTION_LOGSUMEXP:
-        exponentials_add(tile, run, r.from, r.n, out_at(r, run.row), saved);
+        exponentials_add(tile, run, r.from, r.n, out_at(tile, r, run.row), saved);
         break;
     case TILE_REDUCTION_SOFTMAX:
         weighted_add(tile, run, r, saved + r.n_with);
@@ -175,9 +178,9 @@ static __device__ __forceinline__ void row_run(const struct cuda_tile &tile, str
     for (run->edge = tile.indptr[r] - (run->self ? 1 : 0); run->edge < end; run->edge += run->n) {
         run->n = (int)(end - run->edge < tile.n_run ? end - run->edge : tile.n_run);
         instructions_run(tile, *run);
-        for (int k = 0; k < tile.n_result; k++) {
+        for (int k = 0; k < (int)tile.n_result; k++) {
             const struct cuda_tile_result to = tile.result[k];
-            if (to.to == NULL) {
+            if (to.target == TILE_TARGET_PARAM) {
                 param_add(tile, *run, to, set);
             } else {
                 result_add(tile, *run, to);
@@ -238,12 +241,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 4) rows_end(const struct cuda_t
 {
     for (int64_t row = grid_group<WARP>(); row < tile.n_finish; row += grid_groups<WARP>()) {
         const float scale = tile.scale != NULL ? tile.scale[row] : 1.0F;
-        for (int k = 0; k < tile.n_result; k++) {
+        for (int k = 0; k < (int)tile.n_result; k++) {
             const struct cuda_tile_result r = tile.result[k];
-            if (r.to == NULL) {
+            if (r.target == TILE_TARGET_PARAM) {
                 continue;
             }
-            float *out = out_at(r, row), *saved = saved_at(r, row);
+            float *out = out_at(tile, r, row), *saved = saved_at(tile, r, row);
             if (r.reduction == TILE_REDUCTION_SOFTMAX) {
                 softmax_end(r, out, saved);
             } else if (r.reduction != TILE_REDUCTION_SUM || tile.scale != NULL) {

@@ -21,6 +21,12 @@ struct tile_run {
     bool self; /* the first one is the row's edge to itself, and `edge` one less */
 };
 
+/* Floats from a row's registers to the next one's. */
+static __device__ __forceinline__ int stride_of(const struct cuda_tile &tile)
+{
+    return (int)tile.n_float;
+}
+
 /* floats, rows: the block's shared memory */
 static __device__ __forceinline__ struct tile_run run_of(const struct cuda_tile &tile, float *floats,
                                                          const float **rows)
@@ -55,22 +61,22 @@ static __device__ __forceinline__ const float *operand_at(const struct cuda_tile
     const bool is_self = run.self && t == 0;
     switch (o.by) {
     case CUDA_TILE_REGISTER:
-        return register_at(run, o.at) + t * tile.n_float;
+        return run.registers + o.at + t * stride_of(tile);
     case CUDA_TILE_NUMBER:
         return &o.number;
     case CUDA_TILE_POINT:
-        return o.rows + (run.row + t) * o.step + o.at;
+        return tile.array[o.which] + (run.row + t) * o.step + o.at;
     case CUDA_TILE_OWN:
-        return o.rows + run.row * o.step + o.at;
+        return tile.array[o.which] + run.row * o.step + o.at;
     case CUDA_TILE_COLUMN:
-        return is_self ? o.self + run.row * o.step + o.at
-                       : o.rows + (int64_t)__ldg(tile.cols + run.edge + t) * o.step + o.at;
+        return is_self ? tile.self[o.which] + run.row * o.step + o.at
+                       : tile.array[o.which] + (int64_t)__ldg(tile.cols + run.edge + t) * o.step + o.at;
     case CUDA_TILE_WEIGHT:
-        return is_self ? &o.number : o.rows + run.edge + t;
+        return is_self ? &o.number : tile.array[o.which] + run.edge + t;
     case CUDA_TILE_FEATURE:
-        return o.rows + (int64_t)__ldg(tile.edge_rows + run.edge + t) * o.step + o.at;
+        return tile.array[o.which] + (int64_t)__ldg(tile.edge_rows + run.edge + t) * o.step + o.at;
     default: /* CUDA_TILE_PARAM */
-        return o.rows + o.at;
+        return tile.param[o.which] + o.at;
     }
 }
 
@@ -153,7 +159,7 @@ static __device__ __forceinline__ void map(const struct cuda_tile &tile, const s
     const int out_head = i.out_head;
     each_element(i, run.n, [&](int t, int h, int c) {
         const float x = *a.of(t, h, c), y = TWO ? *b.of(t, h, c) : 0.0F;
-        out[t * tile.n_float + h * out_head + c] = f(x, y);
+        out[t * stride_of(tile) + h * out_head + c] = f(x, y);
     });
 }
 
@@ -165,7 +171,7 @@ static __device__ __forceinline__ void won(const struct cuda_tile &tile, const s
     const int out_head = i.out_head;
     each_element(i, run.n, [&](int t, int h, int c) {
         const bool is = __float_as_uint(*b.of(t, h, c)) == source_node(tile, run, t);
-        out[t * tile.n_float + h * out_head + c] = is ? *a.of(t, h, c) : 0.0F;
+        out[t * stride_of(tile) + h * out_head + c] = is ? *a.of(t, h, c) : 0.0F;
     });
 }
 
@@ -197,7 +203,7 @@ static __device__ __forceinline__ void drop(const struct cuda_tile &tile, const 
             const uint32_t draw = edge_draw(tile, to, from, (uint32_t)(first + h * n_column + c));
             z = draw < threshold ? 0.0F : x * keep;
         }
-        out[t * tile.n_float + h * out_head + c] = z;
+        out[t * stride_of(tile) + h * out_head + c] = z;
     });
 }
 
@@ -214,7 +220,7 @@ static __device__ __forceinline__ void contract_alone(const struct cuda_tile &ti
         for (int k = 0; k < n_inner; k++) {
             sum = fmaf(x[k * step_a], y[k * step_b], sum);
         }
-        out[t * tile.n_float + h * out_head + c] = sum;
+        out[t * stride_of(tile) + h * out_head + c] = sum;
     });
 }
 
@@ -239,7 +245,7 @@ static __device__ __forceinline__ void contract_together(const struct cuda_tile 
             sum += __shfl_xor_sync(ALL_LANES, sum, apart, WARP);
         }
         if (e < n && lane % lanes == 0) {
-            run.registers[t * tile.n_float + out + h * out_head + c] = sum;
+            run.registers[t * stride_of(tile) + out + h * out_head + c] = sum;
         }
     }
     __syncwarp(ALL_LANES);
@@ -328,7 +334,7 @@ static __device__ __forceinline__ void instruction_run(const struct cuda_tile &t
 
 static __device__ __forceinline__ void instructions_run(const struct cuda_tile &tile, const struct tile_run &run)
 {
-    ROLLED for (int k = 0; k < tile.n_instruction; k++)
+    ROLLED for (int k = 0; k < (int)tile.n_instruction; k++)
     {
         instruction_run(tile, run, tile.instruction[k]);
     }
@@ -356,8 +362,8 @@ static __device__ __forceinline__ void param_add(const struct cuda_tile &tile, c
         const float *x = register_at(run, r.from + i), *y = register_at(run, r.with + j);
         float sum = 0.0F;
         for (int t = 0; t < run.n; t++) {
-            const float value = x[t * tile.n_float];
-            sum = r.n_with > 0 ? fmaf(value, y[t * tile.n_float], sum) : sum + value;
+            const float value = x[t * stride_of(tile)];
+            sum = r.n_with > 0 ? fmaf(value, y[t * stride_of(tile)], sum) : sum + value;
         }
         set[r.at + (int64_t)i * r.step + (int64_t)j * r.step_with] += (double)(tile.factor * sum);
     }
