@@ -58,7 +58,7 @@ int64_t cuda_attention_edge_floats(const struct device_attention *how);
 /* --- tile programs: bytes from the first of their scratch, where the program itself lies --- */
 /* Bytes of an instruction, and of a result (tile/tile.h). */
 #define CUDA_TILE_INSTRUCTION_BYTES 104
-#define CUDA_TILE_RESULT_BYTES 48
+#define CUDA_TILE_RESULT_BYTES 96
 /* Floats of shared memory that a warp has for the registers of a run. */
 #define CUDA_TILE_FLOATS 1408
 

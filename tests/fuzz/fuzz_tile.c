@@ -208,7 +208,7 @@ static void rows_run(const struct device_ops *ops, struct device *device, const 
                      struct arrays *arrays)
 {
     struct device_tile how = how_of(tile, arrays);
-    how.scratch = memory_alloc((size_t)DEVICE_BYTES(ops, TILE, tile->n_float, tile_n_grad(tile), false) + 1, 1);
+    how.scratch = memory_alloc((size_t)device_tile_bytes(ops, tile, false) + 1, 1);
     ops->tile_rows(device, N_NODE, &how);
     free(how.scratch);
 }
@@ -236,7 +236,7 @@ static void edges_run(const struct device_ops *ops, struct device *device, const
     how.col_node = how.of.row_node;
     memcpy(how.self_rows, how.of.rows, sizeof how.self_rows);
     how.n_finish = how.of.to[TILE_TARGET_OUT] != NULL ? N_NODE : 0;
-    how.of.scratch = memory_alloc((size_t)DEVICE_BYTES(ops, TILE, tile->n_float, tile_n_grad(tile), true) + 1, 1);
+    how.of.scratch = memory_alloc((size_t)device_tile_bytes(ops, tile, true) + 1, 1);
     ASSERT(ops->block_open(device, &block) == STATUS_OK);
     ops->tile_edges(device, &how);
     ops->block_close(device, &block);

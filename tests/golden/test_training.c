@@ -328,8 +328,5 @@ Test(golden_training, every_kind_of_layer_has_the_losses_of_its_formula_where_al
 
 Test(golden_training, texts_that_no_kind_has_have_the_logits_gradients_and_losses_of_pytorch_geometrics_modules)
 {
-    if (test_devices[0]->tile_rows == NULL) {
-        cr_skip_test("the %s device has no tile programs", test_devices[0]->name);
-    }
     cases_run("tests/golden/programs.json");
 }

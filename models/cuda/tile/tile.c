@@ -117,14 +117,16 @@ static bool are_apart(const struct tile_result *r)
 static struct cuda_tile_result result_of(const struct packing *p, const struct tile_result *from)
 {
     const struct tile *tile = p->how->tile;
-    struct cuda_tile_result r = {.target = (int32_t)from->target,
+    struct cuda_tile_result r = {.from = operand_of(p, &from->from),
+                                 .target = (int32_t)from->target,
                                  .at = (int32_t)from->at,
                                  .kept = (int32_t)from->saved,
                                  .reduction = (int32_t)from->reduction,
-                                 .from = (int32_t)from->from,
                                  .n = (int32_t)from->n,
-                                 .with = (int32_t)from->with,
                                  .n_with = (int32_t)from->n_with};
+    if (from->n_with > 0) {
+        r.with = operand_of(p, &from->with);
+    }
     if (from->target == TILE_TARGET_PARAM) {
         r.at += (int32_t)tile_grad_at(tile, from->which);
         r.step = (int32_t)(from->n_with > 0 ? from->step : 1);

@@ -60,11 +60,11 @@ static __device__ __forceinline__ void targets_zero(const struct cuda_tile &tile
 static __device__ __forceinline__ void rows_add(const struct cuda_tile &tile, const struct tile_run &run,
                                                 const struct cuda_tile_result &r)
 {
+    const struct tile_leaving l = leaving_of(tile, run, r);
     for (int t = 0; t < run.n; t++) {
-        const float *from = register_at(run, r.from) + t * stride_of(tile);
         float *to = tile.to[r.target] + (run.row + t) * r.width + r.at;
         for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
-            to[c] += from[c];
+            to[c] += l.of(t, c, c / l.n_column);
         }
     }
     __syncwarp(ALL_LANES);
@@ -76,16 +76,16 @@ __global__ void __launch_bounds__(TILE_THREADS, 3) rows_run(const struct cuda_ti
     SHARED(const float *, rows, (CUDA_TILE_WARPS * 2 * WARP));
     struct tile_run run = run_of(tile, floats, rows);
     for (int64_t range = grid_group<WARP>(); range < tile.n_range; range += grid_groups<WARP>()) {
-        double *set = set_begin(tile, range);
+        set_begin(tile, range);
         const int64_t end = (range + 1) * tile.range_rows < tile.n_row ? (range + 1) * tile.range_rows : tile.n_row;
         for (run.row = range * tile.range_rows; run.row < end; run.row += run.n) {
             run.n = (int)(end - run.row < tile.n_run ? end - run.row : tile.n_run);
             targets_zero(tile, run);
             instructions_run(tile, run);
             for (int k = 0; k < (int)tile.n_result; k++) {
-                const struct cuda_tile_result r = tile.result[k];
+                const struct cuda_tile_result &r = tile.result[k];
                 if (r.target == TILE_TARGET_PARAM) {
-                    param_add(tile, run, r, set);
+                    param_add(tile, run, r, range);
                 } else {
                     rows_add(tile, run, r);
                 }

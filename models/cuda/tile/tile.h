@@ -42,11 +42,12 @@ struct cuda_tile_instruction {
 };
 
 struct cuda_tile_result {
+    struct cuda_tile_operand from, with;
     int32_t target;    /* enum tile_target */
     int32_t width;     /* floats of a row of the target */
     int32_t at, kept;  /* first float in a row of the target, of what is saved; PARAM: at, in a set of sums */
     int32_t reduction; /* enum tile_reduction */
-    int32_t from, n, with, n_with;
+    int32_t n, n_with;
     int32_t step, step_with;
     int32_t lanes; /* PARAM: 1 where sums share a place, else WARP */
 };

@@ -49,7 +49,7 @@ static __device__ __forceinline__ void row_begin(const struct cuda_tile &tile, i
     }
     __syncwarp(ALL_LANES);
     for (int k = 0; k < (int)tile.n_result; k++) {
-        const struct cuda_tile_result r = tile.result[k];
+        const struct cuda_tile_result &r = tile.result[k];
         if (r.target != TILE_TARGET_PARAM && r.reduction != TILE_REDUCTION_SUM) {
             result_begin(tile, r, row);
         }
@@ -59,14 +59,14 @@ static __device__ __forceinline__ void row_begin(const struct cuda_tile &tile, i
 /* --- a run's values are added to its row --- */
 
 static __device__ __forceinline__ void sum_add(const struct cuda_tile &tile, const struct tile_run &run,
-                                               const struct cuda_tile_result &r)
+                                               const struct cuda_tile_result &r, const struct tile_leaving &l)
 {
     float *out = out_at(tile, r, run.row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
-        const float *from = register_at(run, r.from + c);
+        const int j = c / l.n_column;
         float sum = out[c];
         for (int t = 0; t < run.n; t++) {
-            sum = fmaf(tile.factor, from[t * stride_of(tile)], sum);
+            sum = fmaf(tile.factor, l.of(t, c, j), sum);
         }
         out[c] = sum;
     }
@@ -74,16 +74,16 @@ static __device__ __forceinline__ void sum_add(const struct cuda_tile &tile, con
 
 /* The greatest, or least, with the node id of its source. */
 static __device__ __forceinline__ void best_pick(const struct cuda_tile &tile, const struct tile_run &run,
-                                                 const struct cuda_tile_result &r)
+                                                 const struct cuda_tile_result &r, const struct tile_leaving &l)
 {
+    const bool greatest = r.reduction == TILE_REDUCTION_MAX;
     float *out = out_at(tile, r, run.row), *saved = saved_at(tile, r, run.row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
-        const float *from = register_at(run, r.from + c);
         float best = out[c];
         int winner = -1;
         for (int t = 0; t < run.n; t++) {
-            const float value = from[t * stride_of(tile)];
-            if (r.reduction == TILE_REDUCTION_MAX ? value > best : value < best) {
+            const float value = l.from[t][c];
+            if (greatest ? value > best : value < best) {
                 best = value;
                 winner = t;
             }
@@ -95,11 +95,13 @@ static __device__ __forceinline__ void best_pick(const struct cuda_tile &tile, c
     }
 }
 
+/* Of score j, after the run. */
 static __device__ __forceinline__ float greatest_of(const struct cuda_tile &tile, const struct tile_run &run,
-                                                    const float *score, float greatest)
+                                                    const float *const *scores, int j, float greatest)
 {
-    for (int t = 0; t < run.n; t++) {
-        const float x = score[t * stride_of(tile)] + tile.shift;
+    ROLLED for (int t = 0; t < run.n; t++)
+    {
+        const float x = scores[t][j] + tile.shift;
         greatest = x > greatest ? x : greatest;
     }
     return greatest;
@@ -108,33 +110,34 @@ static __device__ __forceinline__ float greatest_of(const struct cuda_tile &tile
 /* Σ y exp(s - m) with m the greatest score so far: c Σ + Σ_t y_t exp(s_t - m') with c = exp(m - m') and m' the
  * greatest after the run. Columns of a score make its exponentials again. */
 static __device__ __forceinline__ void weighted_add(const struct cuda_tile &tile, const struct tile_run &run,
-                                                    const struct cuda_tile_result &r, const float *greatest)
+                                                    const struct cuda_tile_result &r, const struct tile_leaving &l,
+                                                    const float *greatest)
 {
-    const int width = r.n / r.n_with;
     float *out = out_at(tile, r, run.row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
-        const int j = c / width;
-        const float *y = register_at(run, r.from + c), *score = register_at(run, r.with + j);
-        const float most = greatest_of(tile, run, score, greatest[j]);
+        const int j = c / l.n_column;
+        const float most = greatest_of(tile, run, l.with, j, greatest[j]);
         float sum = out[c] * exp_of(greatest[j] - most);
-        for (int t = 0; t < run.n; t++) {
-            sum = fmaf(exp_of(score[t * stride_of(tile)] + tile.shift - most), y[t * stride_of(tile)], sum);
+        ROLLED for (int t = 0; t < run.n; t++)
+        {
+            sum = fmaf(exp_of(l.with[t][j] + tile.shift - most), l.from[t][c], sum);
         }
         out[c] = sum;
     }
     __syncwarp(ALL_LANES); /* all have read the greatest */
 }
 
-/* LOGSUMEXP, SOFTMAX: Σ exp(s - m) of n scores from register float `from` on, likewise. */
+/* LOGSUMEXP, SOFTMAX: Σ exp(s - m) of n scores, likewise. */
 static __device__ __forceinline__ void exponentials_add(const struct cuda_tile &tile, const struct tile_run &run,
-                                                        int from, int n, float *greatest, float *sums)
+                                                        const float *const *scores, int n, float *greatest,
+                                                        float *sums)
 {
     for (int j = group_lane<WARP>(); j < n; j += WARP) {
-        const float *score = register_at(run, from + j);
-        const float most = greatest_of(tile, run, score, greatest[j]);
+        const float most = greatest_of(tile, run, scores, j, greatest[j]);
         float sum = sums[j] * exp_of(greatest[j] - most);
-        for (int t = 0; t < run.n; t++) {
-            sum += exp_of(score[t * stride_of(tile)] + tile.shift - most);
+        ROLLED for (int t = 0; t < run.n; t++)
+        {
+            sum += exp_of(scores[t][j] + tile.shift - most);
         }
         sums[j] = sum;
         greatest[j] = most;
@@ -144,20 +147,21 @@ static __device__ __forceinline__ void exponentials_add(const struct cuda_tile &
 static __device__ __forceinline__ void result_add(const struct cuda_tile &tile, const struct tile_run &run,
                                                   const struct cuda_tile_result &r)
 {
+    const struct tile_leaving l = leaving_of(tile, run, r);
     float *saved = saved_at(tile, r, run.row);
     switch (r.reduction) {
     case TILE_REDUCTION_SUM:
-        sum_add(tile, run, r);
+        sum_add(tile, run, r, l);
         break;
     case TILE_REDUCTION_LOGSUMEXP:
-        exponentials_add(tile, run, r.from, r.n, out_at(tile, r, run.row), saved);
+        exponentials_add(tile, run, l.from, r.n, out_at(tile, r, run.row), saved);
         break;
     case TILE_REDUCTION_SOFTMAX:
-        weighted_add(tile, run, r, saved + r.n_with);
-        exponentials_add(tile, run, r.with, r.n_with, saved + r.n_with, saved);
+        weighted_add(tile, run, r, l, saved + r.n_with);
+        exponentials_add(tile, run, l.with, r.n_with, saved + r.n_with, saved);
         break;
     default:
-        best_pick(tile, run, r);
+        best_pick(tile, run, r, l);
         break;
     }
     __syncwarp(ALL_LANES);
@@ -167,7 +171,7 @@ static __device__ __forceinline__ void result_add(const struct cuda_tile &tile, 
 
 /* The edges of row r of the block. */
 static __device__ __forceinline__ void row_run(const struct cuda_tile &tile, struct tile_run *run, int64_t r,
-                                               double *set)
+                                               int64_t range)
 {
     const int64_t end = tile.indptr[r + 1];
     run->row = own_row(tile.rows, r);
@@ -179,9 +183,9 @@ static __device__ __forceinline__ void row_run(const struct cuda_tile &tile, str
         run->n = (int)(end - run->edge < tile.n_run ? end - run->edge : tile.n_run);
         instructions_run(tile, *run);
         for (int k = 0; k < (int)tile.n_result; k++) {
-            const struct cuda_tile_result to = tile.result[k];
+            const struct cuda_tile_result &to = tile.result[k];
             if (to.target == TILE_TARGET_PARAM) {
-                param_add(tile, *run, to, set);
+                param_add(tile, *run, to, range);
             } else {
                 result_add(tile, *run, to);
             }
@@ -196,10 +200,10 @@ __global__ void __launch_bounds__(TILE_THREADS, 3) edges_run(const struct cuda_t
     SHARED(const float *, rows, (CUDA_TILE_WARPS * 2 * WARP));
     struct tile_run run = run_of(tile, floats, rows);
     for (int64_t range = grid_group<WARP>(); range < tile.n_range; range += grid_groups<WARP>()) {
-        double *set = set_begin(tile, range);
+        set_begin(tile, range);
         const int64_t end = (range + 1) * tile.range_rows < tile.n_row ? (range + 1) * tile.range_rows : tile.n_row;
         for (int64_t r = range * tile.range_rows; r < end; r++) {
-            row_run(tile, &run, r, set);
+            row_run(tile, &run, r, range);
         }
     }
 }
@@ -242,8 +246,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 4) rows_end(const struct cuda_t
     for (int64_t row = grid_group<WARP>(); row < tile.n_finish; row += grid_groups<WARP>()) {
         const float scale = tile.scale != NULL ? tile.scale[row] : 1.0F;
         for (int k = 0; k < (int)tile.n_result; k++) {
-            const struct cuda_tile_result r = tile.result[k];
-            if (r.target == TILE_TARGET_PARAM) {
+            const struct cuda_tile_result &r = tile.result[k];
+            if (r.target != TILE_TARGET_OUT) {
                 continue;
             }
             float *out = out_at(tile, r, row), *saved = saved_at(tile, r, row);

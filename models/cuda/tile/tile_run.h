@@ -39,12 +39,6 @@ static __device__ __forceinline__ struct tile_run run_of(const struct cuda_tile 
     return run;
 }
 
-/* Register float `at` of the run's first row; the others' are n_float apart. */
-static __device__ __forceinline__ const float *register_at(const struct tile_run &run, int at)
-{
-    return run.registers + at;
-}
-
 static __device__ __forceinline__ void floats_zero(float *to, int n)
 {
     for (int c = group_lane<WARP>(); c < n; c += WARP) {
@@ -340,32 +334,65 @@ static __device__ __forceinline__ void instructions_run(const struct cuda_tile &
     }
 }
 
+/* --- results --- */
+
+/* Where the numbers of a result begin in each row of a run. */
+struct tile_leaving {
+    const float *const *from, *const *with; /* with NULL: there are no factors or scores */
+    int n_column;                           /* numbers that share one */
+
+    /* Number c, times factor j where there are factors. */
+    __device__ __forceinline__ float of(int t, int c, int j) const
+    {
+        return with != NULL ? with[t][j] * from[t][c] : from[t][c];
+    }
+};
+
+static __device__ __forceinline__ struct tile_leaving
+leaving_of(const struct cuda_tile &tile, const struct tile_run &run, const struct cuda_tile_result &r)
+{
+    struct tile_leaving l = {place_of(tile, run, r.from, 0).rows, NULL, r.n_with > 0 ? r.n / r.n_with : r.n};
+    if (r.n_with > 0) {
+        l.with = place_of(tile, run, r.with, 1).rows;
+    }
+    __syncwarp(ALL_LANES);
+    return l;
+}
+
 /* --- gradients of weights --- */
 
-static __device__ __forceinline__ double *set_begin(const struct cuda_tile &tile, int64_t range)
+static __device__ __forceinline__ double *set_of(const struct cuda_tile &tile, int64_t range)
 {
-    double *set = tile.sets + range * tile.n_grad;
+    return tile.sets + range * tile.n_grad;
+}
+
+static __device__ __forceinline__ void set_begin(const struct cuda_tile &tile, int64_t range)
+{
+    double *set = set_of(tile, range);
     for (int64_t i = group_lane<WARP>(); i < tile.n_grad; i += WARP) {
         set[i] = 0.0;
     }
     __syncwarp(ALL_LANES);
-    return set;
 }
 
 /* A run's sums in float, added in double. */
 static __device__ __forceinline__ void param_add(const struct cuda_tile &tile, const struct tile_run &run,
-                                                 const struct cuda_tile_result &r, double *set)
+                                                 const struct cuda_tile_result &r, int64_t range)
 {
-    const int n_with = r.n_with > 0 ? r.n_with : 1;
-    for (int64_t e = group_lane<WARP>(); e < (int64_t)r.n * n_with && group_lane<WARP>() < r.lanes; e += r.lanes) {
-        const int i = (int)(e / n_with), j = (int)(e - (int64_t)i * n_with);
-        const float *x = register_at(run, r.from + i), *y = register_at(run, r.with + j);
+    const struct tile_leaving l = leaving_of(tile, run, r);
+    const int n_with = r.n_with > 0 ? r.n_with : 1, lanes = r.lanes, lane = group_lane<WARP>();
+    double *set = set_of(tile, range) + r.at;
+    int i = lane / n_with, j = lane % n_with;
+    while (i < r.n && lane < lanes) {
         float sum = 0.0F;
-        for (int t = 0; t < run.n; t++) {
-            const float value = x[t * stride_of(tile)];
-            sum = r.n_with > 0 ? fmaf(value, y[t * stride_of(tile)], sum) : sum + value;
+        ROLLED for (int t = 0; t < run.n; t++)
+        {
+            sum = l.with != NULL ? fmaf(l.from[t][i], l.with[t][j], sum) : sum + l.from[t][i];
         }
-        set[r.at + (int64_t)i * r.step + (int64_t)j * r.step_with] += (double)(tile.factor * sum);
+        set[(int64_t)i * r.step + (int64_t)j * r.step_with] += (double)(tile.factor * sum);
+        j += lanes % n_with;
+        i += lanes / n_with + (j >= n_with ? 1 : 0);
+        j -= j >= n_with ? n_with : 0;
     }
     __syncwarp(ALL_LANES);
 }

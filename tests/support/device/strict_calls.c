@@ -294,8 +294,6 @@ const struct device_ops device_strict = {.name = "strict",
                                          .n_window_float = 64, /* several windows of a test's few rows */
                                          .n_chunk = 16,
                                          .codecs = DEVICE_CODECS_ALL,
-                                         .tile_rows = strict_tile_rows,
-                                         .tile_edges = strict_tile_edges,
 #define X(op) .op = strict_##op,
                                          DEVICE_OP_LIST(X)
 #undef X

@@ -55,7 +55,7 @@ void strict_enter(struct strict *s);
 void strict_leave(struct strict *s);
 
 #define X(op) DEVICE_OP_PROTOTYPE(strict, op);
-DEVICE_OP_LIST(X) X(tile_rows) X(tile_edges)
+DEVICE_OP_LIST(X)
 #undef X
 
 #endif

@@ -76,7 +76,7 @@ static void numbers_set(struct writing *w, float first, float second)
 static struct tile_result *give(struct writing *w, enum tile_target target, int64_t at, int64_t from, int64_t n)
 {
     struct tile_result *r = &w->result[w->tile.n_result++];
-    *r = (struct tile_result){.target = target, .at = at, .from = from, .n = n};
+    *r = (struct tile_result){.target = target, .at = at, .n = n, .from = wide(from, 0)};
     return r;
 }
 
@@ -87,7 +87,7 @@ static void give_products(struct writing *w, int which, int64_t from, int64_t n,
     struct tile_result *r = give(w, TILE_TARGET_PARAM, 0, from, n);
     r->which = which;
     r->step = step;
-    r->with = with;
+    r->with = wide(with, 0);
     r->n_with = n_with;
     r->step_with = step_with;
 }
@@ -138,6 +138,10 @@ static void put_products(struct writing *w, int64_t n_head, int64_t n_column)
     give(w, TILE_TARGET_GRAD_IN_1, n_head, other, N_OUT); /* is added */
     give(w, TILE_TARGET_GRAD_IN_2, 1, scaled, n);         /* column 0 is written by no result */
     give(w, TILE_TARGET_GRAD_IN_2, n + 1, cube, n);
+    struct tile_result *r = give(w, TILE_TARGET_GRAD_IN_2, 1, 0, n); /* rows, times a number by head, are added */
+    r->from = in(TILE_ROWS_IN_1, 0, 0, 1);
+    r->with = wide(dot, 0);
+    r->n_with = n_head;
     give(w, TILE_TARGET_PARAM, 0, scaled, n);
     give_products(w, 1, product, N_OUT, n, scaled, n, 1);
     give_products(w, 1, scaled, n, N_OUT, other, N_OUT, 1);
@@ -237,7 +241,7 @@ static struct tile *forward_program(struct writing *w, const struct shape *s)
     give_reduced(w, TILE_REDUCTION_MIN, 2 * f, f, m.sum, f);
     give_reduced(w, TILE_REDUCTION_LOGSUMEXP, 3 * f, 2 * f, m.sum, f);
     give_reduced(w, TILE_REDUCTION_SOFTMAX, 4 * f, 3 * f, m.y, f);
-    w->result[w->tile.n_result - 1].with = m.score;
+    w->result[w->tile.n_result - 1].with = wide(m.score, 0);
     w->result[w->tile.n_result - 1].n_with = s->n_head;
     w->tile.target[TILE_TARGET_OUT] = 5 * f + 1; /* the last one is written by no result */
     w->tile.scales_mean = w->tile.draws = true;
@@ -265,6 +269,10 @@ static struct tile *backward_program(struct writing *w, const struct shape *s, e
     give(w, target, 0, won, f);
     give(w, target, 0, power, f); /* is added */
     give(w, target, f, weighted, f);
+    struct tile_result *r = give(w, target, f, 0, f); /* again, without keeping it */
+    r->from = in(TILE_ROWS_GRAD, 4 * f, 0, 1);
+    r->with = wide(alpha, 0);
+    r->n_with = s->n_head;
     w->tile.target[target] = 2 * f;
     if (target == TILE_TARGET_GRAD_IN_2) {
         give(w, TILE_TARGET_PARAM, 0, power, f);
