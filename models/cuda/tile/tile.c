@@ -211,11 +211,11 @@ static int64_t run_rows_of(const struct tile *tile)
 static void ranges_cut(struct cuda_tile *tile, bool are_edges)
 {
     const int64_t each = are_edges ? 1 : tile->n_run;
-    int64_t n_set = tile->n_grad > 0 ? cuda_tile_sets(tile->n_grad) : tile->n_row;
-    int64_t rows = n_set > 0 ? (tile->n_row + n_set - 1) / n_set : 1;
-    tile->range_rows = (rows + each - 1) / each * each;
-    tile->range_rows = tile->range_rows > 0 ? tile->range_rows : 1;
-    tile->n_range = (tile->n_row + tile->range_rows - 1) / tile->range_rows;
+    int64_t n_set = tile->sums.n_grad > 0 ? cuda_tile_sets(tile->sums.n_grad) : tile->block.n_row;
+    int64_t rows = n_set > 0 ? (tile->block.n_row + n_set - 1) / n_set : 1;
+    tile->sums.range_rows = (rows + each - 1) / each * each;
+    tile->sums.range_rows = tile->sums.range_rows > 0 ? tile->sums.range_rows : 1;
+    tile->sums.n_range = (tile->block.n_row + tile->sums.range_rows - 1) / tile->sums.range_rows;
 }
 
 static void block_set(struct cuda_tile *tile, const struct device_tile_edges *edges)
@@ -223,23 +223,23 @@ static void block_set(struct cuda_tile *tile, const struct device_tile_edges *ed
     const struct device_block *block = edges->block;
     if (block->edge_table != NULL) {
         tile->array[TILE_ROWS_FEATURE] = block->edge_table;
-        tile->edge_rows = block->edge_rows;
+        tile->block.edge_rows = block->edge_rows;
     } else {
         tile->array[TILE_ROWS_WEIGHT] = block->weights;
     }
     tile->saved = edges->saved;
     tile->n_saved = edges->of.tile->saved;
-    tile->rows = block->rows;
-    tile->indptr = block->indptr;
-    tile->cols = block->cols;
-    tile->col_node = edges->col_node;
+    tile->block.rows = block->rows;
+    tile->block.indptr = block->indptr;
+    tile->block.cols = block->cols;
+    tile->block.col_node = edges->col_node;
     tile->begin = edges->begin;
     tile->with_self = edges->begin && edges->with_self;
     for (int k = 0; k < TILE_ROWS_N && tile->with_self != 0; k++) {
         tile->self[k] = edges->self_rows[k];
     }
     tile->rows_are_sources = edges->rows_are_sources;
-    tile->n_finish = edges->n_finish;
+    tile->block.n_finish = edges->n_finish;
     tile->scale = edges->of.tile->scales_mean ? edges->of.rows[TILE_ROWS_SCALE_2] : NULL;
     tile->factor = edges->factor;
     tile->shift = edges->shift;
@@ -254,22 +254,23 @@ struct cuda_tile cuda_tile_open(struct device *device, int64_t n_row, const stru
                                                            from->n_result);
     char *scratch = how->scratch;
     struct cuda_tile tile = {
-        .instruction = how->scratch,
-        .n_instruction = from->n_instruction,
-        .sets = tile_n_grad(from) > 0 ? (double *)(void *)(scratch + at.sets) : NULL,
+        .program.instruction = how->scratch,
+        .program.n_instruction = from->n_instruction,
+        .sums.sets = tile_n_grad(from) > 0 ? (double *)(void *)(scratch + at.sets) : NULL,
         .registers = at.n_warp > 0 ? (float *)(void *)(scratch + at.registers) : NULL,
-        .row_node = how->row_node,
+        .block.row_node = how->row_node,
         .now = how->now,
         .key = how->key,
-        .n_row = n_row,
+        .block.n_row = n_row,
         .n_warp = at.n_warp,
-        .n_grad = tile_n_grad(from),
+        .sums.n_grad = tile_n_grad(from),
         .n_float = cuda_tile_floats(from->n_float),
         .n_run = run_rows_of(from),
         .drops = how->drops,
         .factor = 1.0F,
     };
-    tile.result = (const struct cuda_tile_result *)(const void *)(tile.instruction + from->n_instruction);
+    tile.program.result = (const struct cuda_tile_result *)(const void *)(tile.program.instruction +
+                                                                          from->n_instruction);
     for (int t = 0; t < TILE_TARGET_N; t++) {
         tile.to[t] = how->to[t];
         tile.width[t] = from->target[t];
@@ -281,13 +282,13 @@ struct cuda_tile cuda_tile_open(struct device *device, int64_t n_row, const stru
         block_set(&tile, edges);
     }
     ranges_cut(&tile, edges != NULL);
-    tile.n_result = program_put(device, &packing);
+    tile.program.n_result = program_put(device, &packing);
     return tile;
 }
 
 int64_t cuda_tile_warps(const struct cuda_tile *tile)
 {
-    return tile->registers != NULL && tile->n_range > tile->n_warp ? tile->n_warp : tile->n_range;
+    return tile->registers != NULL && tile->sums.n_range > tile->n_warp ? tile->n_warp : tile->sums.n_range;
 }
 
 void cuda_tile_close(struct device *device, const struct cuda_tile *tile, const struct device_tile *how)

@@ -40,8 +40,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 extern "C" void cuda_tile_sum(struct device *device, const struct cuda_tile *tile, int64_t at, int64_t n, bool add,
                               float *grad)
 {
-    LAUNCH(sets_sum, grid_of(n, BLOCK_THREADS / WARP), BLOCK_THREADS, cuda_stream(device), tile->n_range,
-           tile->n_grad, (const double *)tile->sets + at, n, add, grad);
+    LAUNCH(sets_sum, grid_of(n, BLOCK_THREADS / WARP), BLOCK_THREADS, cuda_stream(device), tile->sums.n_range,
+           tile->sums.n_grad, (const double *)tile->sums.sets + at, n, add, grad);
 }
 
 /* --- rows --- */
@@ -75,15 +75,16 @@ __global__ void __launch_bounds__(TILE_THREADS, 3) rows_run(const struct cuda_ti
     SHARED(float, floats, (CUDA_TILE_WARPS * CUDA_TILE_FLOATS));
     SHARED(const float *, rows, (CUDA_TILE_WARPS * 2 * WARP));
     struct tile_run run = run_of(tile, floats, rows);
-    for (int64_t range = grid_group<WARP>(); range < tile.n_range; range += grid_groups<WARP>()) {
+    for (int64_t range = grid_group<WARP>(); range < tile.sums.n_range; range += grid_groups<WARP>()) {
         set_begin(tile, range);
-        const int64_t end = (range + 1) * tile.range_rows < tile.n_row ? (range + 1) * tile.range_rows : tile.n_row;
-        for (run.row = range * tile.range_rows; run.row < end; run.row += run.n) {
+        const int64_t end = (range + 1) * tile.sums.range_rows < tile.block.n_row ? (range + 1) * tile.sums.range_rows
+                                                                                  : tile.block.n_row;
+        for (run.row = range * tile.sums.range_rows; run.row < end; run.row += run.n) {
             run.n = (int)(end - run.row < tile.n_run ? end - run.row : tile.n_run);
             targets_zero(tile, run);
             instructions_run(tile, run);
-            for (int k = 0; k < (int)tile.n_result; k++) {
-                const struct cuda_tile_result &r = tile.result[k];
+            for (int k = 0; k < (int)tile.program.n_result; k++) {
+                const struct cuda_tile_result &r = tile.program.result[k];
                 if (r.target == TILE_TARGET_PARAM) {
                     param_add(tile, run, r, range);
                 } else {

@@ -52,27 +52,43 @@ struct cuda_tile_result {
     int32_t lanes; /* PARAM: 1 where sums share a place, else WARP */
 };
 
+struct cuda_tile_program {
+    const struct cuda_tile_instruction *instruction;
+    const struct cuda_tile_result *result;
+    int64_t n_instruction, n_result;
+};
+
+/* The rows, and a block's edges: dataset ids of both ends, and the block. */
+struct cuda_tile_block {
+    const uint32_t *row_node, *col_node;
+    const uint32_t *rows, *cols;
+    const int64_t *indptr;
+    const uint32_t *edge_rows;
+    int64_t n_row, n_finish; /* rows of the program; whose results end */
+};
+
+/* Gradients of weights: a set of n_grad sums for each of n_range ranges of rows. */
+struct cuda_tile_sums {
+    double *sets;
+    int64_t n_range, range_rows, n_grad;
+};
+
 /* A kernel's argument: no padding, and no two small numbers in 8 bytes, which would look like a host pointer. Arrays'
  * addresses are as they were given, since that of an empty one may lie anywhere. */
 struct cuda_tile {
-    const struct cuda_tile_instruction *instruction;
-    const struct cuda_tile_result *result;
+    struct cuda_tile_program program;
+    struct cuda_tile_block block;
+    struct cuda_tile_sums sums;
     float *registers; /* n_run rows of n_float for each warp; NULL: in shared memory */
-    double *sets;     /* n_range sets of n_grad sums */
     const float *array[TILE_ROWS_N], *self[TILE_ROWS_N]; /* self: for edges from rows to themselves */
     const float *param[TILE_N_PARAM];
     float *to[TILE_TARGET_N], *saved;
-    const uint32_t *row_node, *col_node;
-    const uint32_t *rows, *cols; /* the block's */
-    const int64_t *indptr;
-    const uint32_t *edge_rows;
     const float *scale; /* of OUT's sums at the end; NULL: none */
     const struct device_now *now;
     struct random_key key;
-    int64_t n_row, n_range, range_rows, n_grad, n_finish;
     int64_t n_warp; /* at most, where registers are not in shared memory */
     int64_t width[TILE_TARGET_N], n_saved;
-    int64_t n_instruction, n_result, n_float, n_run;
+    int64_t n_float, n_run;
     int64_t begin; /* rows of `to` begin. Rows: bit t of target t */
     int64_t with_self, rows_are_sources, drops;
     float shift, factor;

@@ -48,8 +48,8 @@ static __device__ __forceinline__ void row_begin(const struct cuda_tile &tile, i
         }
     }
     __syncwarp(ALL_LANES);
-    for (int k = 0; k < (int)tile.n_result; k++) {
-        const struct cuda_tile_result &r = tile.result[k];
+    for (int k = 0; k < (int)tile.program.n_result; k++) {
+        const struct cuda_tile_result &r = tile.program.result[k];
         if (r.target != TILE_TARGET_PARAM && r.reduction != TILE_REDUCTION_SUM) {
             result_begin(tile, r, row);
         }
@@ -173,17 +173,17 @@ static __device__ __forceinline__ void result_add(const struct cuda_tile &tile, 
 static __device__ __forceinline__ void row_run(const struct cuda_tile &tile, struct tile_run *run, int64_t r,
                                                int64_t range)
 {
-    const int64_t end = tile.indptr[r + 1];
-    run->row = own_row(tile.rows, r);
+    const int64_t end = tile.block.indptr[r + 1];
+    run->row = own_row(tile.block.rows, r);
     run->self = tile.with_self != 0;
     if (tile.begin != 0) {
         row_begin(tile, run->row);
     }
-    for (run->edge = tile.indptr[r] - (run->self ? 1 : 0); run->edge < end; run->edge += run->n) {
+    for (run->edge = tile.block.indptr[r] - (run->self ? 1 : 0); run->edge < end; run->edge += run->n) {
         run->n = (int)(end - run->edge < tile.n_run ? end - run->edge : tile.n_run);
         instructions_run(tile, *run);
-        for (int k = 0; k < (int)tile.n_result; k++) {
-            const struct cuda_tile_result &to = tile.result[k];
+        for (int k = 0; k < (int)tile.program.n_result; k++) {
+            const struct cuda_tile_result &to = tile.program.result[k];
             if (to.target == TILE_TARGET_PARAM) {
                 param_add(tile, *run, to, range);
             } else {
@@ -199,10 +199,11 @@ __global__ void __launch_bounds__(TILE_THREADS, 3) edges_run(const struct cuda_t
     SHARED(float, floats, (CUDA_TILE_WARPS * CUDA_TILE_FLOATS));
     SHARED(const float *, rows, (CUDA_TILE_WARPS * 2 * WARP));
     struct tile_run run = run_of(tile, floats, rows);
-    for (int64_t range = grid_group<WARP>(); range < tile.n_range; range += grid_groups<WARP>()) {
+    for (int64_t range = grid_group<WARP>(); range < tile.sums.n_range; range += grid_groups<WARP>()) {
         set_begin(tile, range);
-        const int64_t end = (range + 1) * tile.range_rows < tile.n_row ? (range + 1) * tile.range_rows : tile.n_row;
-        for (int64_t r = range * tile.range_rows; r < end; r++) {
+        const int64_t end = (range + 1) * tile.sums.range_rows < tile.block.n_row ? (range + 1) * tile.sums.range_rows
+                                                                                  : tile.block.n_row;
+        for (int64_t r = range * tile.sums.range_rows; r < end; r++) {
             row_run(tile, &run, r, range);
         }
     }
@@ -243,10 +244,10 @@ static __device__ __forceinline__ void result_end(const struct cuda_tile_result 
 
 __global__ void __launch_bounds__(BLOCK_THREADS, 4) rows_end(const struct cuda_tile tile)
 {
-    for (int64_t row = grid_group<WARP>(); row < tile.n_finish; row += grid_groups<WARP>()) {
+    for (int64_t row = grid_group<WARP>(); row < tile.block.n_finish; row += grid_groups<WARP>()) {
         const float scale = tile.scale != NULL ? tile.scale[row] : 1.0F;
-        for (int k = 0; k < (int)tile.n_result; k++) {
-            const struct cuda_tile_result &r = tile.result[k];
+        for (int k = 0; k < (int)tile.program.n_result; k++) {
+            const struct cuda_tile_result &r = tile.program.result[k];
             if (r.target != TILE_TARGET_OUT) {
                 continue;
             }

@@ -64,11 +64,11 @@ static __device__ __forceinline__ const float *operand_at(const struct cuda_tile
         return tile.array[o.which] + run.row * o.step + o.at;
     case CUDA_TILE_COLUMN:
         return is_self ? tile.self[o.which] + run.row * o.step + o.at
-                       : tile.array[o.which] + (int64_t)__ldg(tile.cols + run.edge + t) * o.step + o.at;
+                       : tile.array[o.which] + (int64_t)__ldg(tile.block.cols + run.edge + t) * o.step + o.at;
     case CUDA_TILE_WEIGHT:
         return is_self ? &o.number : tile.array[o.which] + run.edge + t;
     case CUDA_TILE_FEATURE:
-        return tile.array[o.which] + (int64_t)__ldg(tile.edge_rows + run.edge + t) * o.step + o.at;
+        return tile.array[o.which] + (int64_t)__ldg(tile.block.edge_rows + run.edge + t) * o.step + o.at;
     default: /* CUDA_TILE_PARAM */
         return tile.param[o.which] + o.at;
     }
@@ -100,15 +100,15 @@ static __device__ __forceinline__ struct tile_place place_of(const struct cuda_t
 /* Dataset node ids of the ends of edge t; rows: both the row's. */
 static __device__ __forceinline__ uint32_t other_node(const struct cuda_tile &tile, const struct tile_run &run, int t)
 {
-    if (tile.cols == NULL) {
-        return tile.row_node != NULL ? tile.row_node[run.row + t] : 0;
+    if (tile.block.cols == NULL) {
+        return tile.block.row_node != NULL ? tile.block.row_node[run.row + t] : 0;
     }
-    return run.self && t == 0 ? tile.row_node[run.row] : tile.col_node[tile.cols[run.edge + t]];
+    return run.self && t == 0 ? tile.block.row_node[run.row] : tile.block.col_node[tile.block.cols[run.edge + t]];
 }
 
 static __device__ __forceinline__ uint32_t own_node(const struct cuda_tile &tile, const struct tile_run &run, int t)
 {
-    return tile.cols == NULL ? other_node(tile, run, t) : tile.row_node[run.row];
+    return tile.block.cols == NULL ? other_node(tile, run, t) : tile.block.row_node[run.row];
 }
 
 static __device__ __forceinline__ uint32_t source_node(const struct cuda_tile &tile, const struct tile_run &run,
@@ -328,9 +328,9 @@ static __device__ __forceinline__ void instruction_run(const struct cuda_tile &t
 
 static __device__ __forceinline__ void instructions_run(const struct cuda_tile &tile, const struct tile_run &run)
 {
-    ROLLED for (int k = 0; k < (int)tile.n_instruction; k++)
+    ROLLED for (int k = 0; k < (int)tile.program.n_instruction; k++)
     {
-        instruction_run(tile, run, tile.instruction[k]);
+        instruction_run(tile, run, tile.program.instruction[k]);
     }
 }
 
@@ -363,13 +363,13 @@ leaving_of(const struct cuda_tile &tile, const struct tile_run &run, const struc
 
 static __device__ __forceinline__ double *set_of(const struct cuda_tile &tile, int64_t range)
 {
-    return tile.sets + range * tile.n_grad;
+    return tile.sums.sets + range * tile.sums.n_grad;
 }
 
 static __device__ __forceinline__ void set_begin(const struct cuda_tile &tile, int64_t range)
 {
     double *set = set_of(tile, range);
-    for (int64_t i = group_lane<WARP>(); i < tile.n_grad; i += WARP) {
+    for (int64_t i = group_lane<WARP>(); i < tile.sums.n_grad; i += WARP) {
         set[i] = 0.0;
     }
     __syncwarp(ALL_LANES);
