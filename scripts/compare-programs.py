@@ -37,19 +37,32 @@ def write_graph(np):
     np.save(FOLDER / "featured/edge_attr.npy", np.concatenate([rows, rows]))
 
 
-def of_trainerd(name):
-    text, args = CASES[name]
-    folder = FOLDER / ("featured" if name == "gmm" else "plain")
-    job = FOLDER / f"{name}.toml"
-    job.write_text("\n".join([f'name = "{name}"', "[dataset]", f'path = "{folder}"', 'undirected = "no"', "[model]", 'kind = "program"', "layers = 2",
-                              "hidden = 64", f'program = "{ROOT}/configs/programs/{text}.gnn"', "[model.args]",
-                              *(f"{key} = {value}" for key, value in args.items()), "[train]", f"epochs = {EPOCHS}", "eval_every = 0", "[output]",
-                              f'dir = "{FOLDER}/runs"']) + "\n")
+def train(name, folder, lines):
+    """Seconds an epoch and megabytes of a job; lines: of [model]."""
+    job, result = FOLDER / f"{name}.toml", FOLDER / "runs"
+    job.write_text("\n".join([f'name = "{name}"', "[dataset]", f'path = "{FOLDER / folder}"', 'undirected = "no"', "[train]", f"epochs = {EPOCHS}",
+                              "eval_every = 0", "[output]", f'dir = "{result}"', "[model]", "layers = 2", "hidden = 64", *lines]) + "\n")
     subprocess.run([ROOT / "build/release/bin/trainerd", "--config", job], check=True, capture_output=True)
-    result = FOLDER / "runs"
     epochs = [json.loads(line) for line in (result / "metrics.jsonl").read_text().splitlines()]
     memory = json.loads((result / "result.json").read_text())["memory"][0]["resident_peak"]
     return min(epoch["epoch_s"] for epoch in epochs[1:]), memory / 1e6
+
+
+def of_text(name, text, args, folder="plain"):
+    return train(name, folder, ['kind = "program"', f'program = "{text}"', "[model.args]", *(f"{key} = {value}" for key, value in args.items())])
+
+
+def of_trainerd(name):
+    text, args = CASES[name]
+    return of_text(name, ROOT / f"configs/programs/{text}.gnn", args, "featured" if name == "gmm" else "plain")
+
+
+def unmatched(kind, args):
+    """A kind, and its text as an edge program: seconds of both."""
+    text = FOLDER / f"unmatched-{kind}.gnn"
+    text.write_text("match = False\n" + (ROOT / f"configs/programs/{kind}.gnn").read_text())
+    own = train(kind, "plain", [f'kind = "{kind}"', *(f"{key} = {value}" for key, value in args.items())])
+    return own[0], of_text(f"unmatched-{kind}", text, args)[0]
 
 
 def of_pyg(name, compiles):
@@ -101,3 +114,8 @@ for case in sys.argv[1:] or CASES:
     cells = [f"{s:.2f} s ({m:.0f} MB)" if m < float("inf") else "fails" for s, m in (own, plain, compiled)]
     best = [min(plain[i], compiled[i]) / own[i] for i in (0, 1)]
     print(f"| {case} | " + " | ".join(cells) + f" | {best[0]:.1f} × | 1/{best[1]:.0f} |", flush=True)
+if not sys.argv[1:]:
+    print("\n| kind | its epoch | its text by edge programs | |\n|---|---|---|---|")
+    for kind, more in (("gcn", {}), ("sage", {}), ("gat", {"heads": 4})):
+        seconds = unmatched(kind, more)
+        print(f"| {kind} | {seconds[0]:.3f} s | {seconds[1]:.3f} | {seconds[1] / seconds[0]:.1f} × |", flush=True)
