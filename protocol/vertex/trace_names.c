@@ -23,6 +23,11 @@ enum status trace_name_value(struct trace *trace, int32_t node, struct value *ou
     trace_name(trace, of->name, name);
     if (of->slot >= 0 && trace->frame != NULL) {
         *out = trace->frame->slot[of->slot];
+        if (out->kind == VALUE_NONE && strcmp(name, "e") == 0) {
+            return TRACE_FAIL(trace, node,
+                              "e is known within sum(… for e in v.in_edges) and its like alone; a function "
+                              "may take it, as def message(e): …");
+        }
         return out->kind != VALUE_NONE ? STATUS_OK : TRACE_FAIL(trace, node, "%s is not assigned yet", name);
     }
     if (trace->global[of->name].kind != VALUE_NONE) {
@@ -50,14 +55,14 @@ enum status trace_name_value(struct trace *trace, int32_t node, struct value *ou
     return trace_unknown(trace, node, "value", name, &nearest);
 }
 
-/* The line where v.NAME is assigned, 0: nowhere. */
-static int line_of_field(const struct trace *trace, int32_t name)
+/* The line where v.NAME, or NAME alone, is assigned, 0: nowhere. */
+static int line_of(const struct trace *trace, enum vertex_node_kind kind, int32_t name)
 {
     const struct vertex_tree *tree = trace->tree;
     for (int32_t i = 0; i < tree->n_node; i++) {
         for (int32_t t = tree->node[i].kind == VERTEX_NODE_ASSIGN ? tree->node[i].a : -1; t >= 0;
              t = tree->node[t].next) {
-            if (tree->node[t].kind == VERTEX_NODE_FIELD && tree->node[t].name == name) {
+            if (tree->node[t].kind == kind && tree->node[t].name == name) {
                 return vertex_line(&tree->source, tree->node[t].at.begin);
             }
         }
@@ -88,9 +93,15 @@ static enum status field_of_node(struct trace *trace, int32_t node, const char *
         *out = trace->field[number];
         return STATUS_OK;
     }
-    int line = line_of_field(trace, number);
+    int line = line_of(trace, VERTEX_NODE_FIELD, number);
     if (line > 0) {
         return TRACE_FAIL(trace, node, "v.%s is not there yet, it is assigned on line %d", name, line);
+    }
+    line = line_of(trace, VERTEX_NODE_NAME, number);
+    if (line > 0 && line < vertex_line(&trace->tree->source, node_of(trace, node)->at.begin)) {
+        return TRACE_FAIL(trace, node,
+                          "%s has no %s: line %d assigns a name of the function; v.%s = … makes a value of nodes",
+                          owner, name, line, name);
     }
     struct nearest nearest;
     nearest_init(name, &nearest);
