@@ -48,7 +48,8 @@ static void print_tiles(const struct model *model, const char *prefix, int first
         const struct op *op = &program->op[i];
         const int n = op_n_tile(op);
         for (int k = 0; k < n && op->tile >= first; k++) {
-            static const char *const names[] = {"forward", "backward", "backward, of sources", "before backward"};
+            static const char *const names[OP_N_TILE] = {"forward", "backward", "backward, of sources",
+                                                         "before backward"};
             fprintf(model->input->passes, "%stile of op %d, %s\n", prefix, i, names[k]);
             tile_print(&program->tile[op->tile + k], model->input->passes);
         }

@@ -9,11 +9,9 @@
 #include <math.h>
 #include <string.h>
 
-enum { TILE_FORWARD, TILE_OF_TARGETS, TILE_OF_SOURCES, TILE_BEGIN };
-
 static int64_t saved_width(const struct program *program, const struct op *op, int k)
 {
-    return k == 0 ? program->tile[op->tile + TILE_FORWARD].saved : 0;
+    return k == 0 ? program->tile[op->tile + OP_TILE_FORWARD].saved : 0;
 }
 
 static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
@@ -22,7 +20,7 @@ static size_t workspace(const struct program *program, const struct op *op, cons
     (void)n;
     for (int k = 0; k < op_n_tile(op); k++) {
         const struct tile *tile = &program->tile[op->tile + k];
-        size_t n_bytes = device_tile_bytes(ops, tile, k != TILE_BEGIN);
+        size_t n_bytes = device_tile_bytes(ops, tile, k != OP_TILE_BEGIN);
         most = n_bytes > most ? n_bytes : most;
     }
     return most;
@@ -31,7 +29,7 @@ static size_t workspace(const struct program *program, const struct op *op, cons
 /* How often an edge counts: a maximum is of what came, however rarely that is sampled. */
 static float factor_of(const struct op_call *call)
 {
-    const enum tile_reduction how = call->program->tile[call->op->tile + TILE_FORWARD].result->reduction;
+    const enum tile_reduction how = call->program->tile[call->op->tile + OP_TILE_FORWARD].result->reduction;
     const bool picks = how == TILE_REDUCTION_MAX || how == TILE_REDUCTION_MIN;
     return picks || call->shift == 0.0F ? 1.0F : (float)exp((double)call->shift);
 }
@@ -71,7 +69,7 @@ static void rows_of_sources(const struct op_call *call, struct device_tile_edges
 
 static void forward(const struct op_call *call)
 {
-    struct device_tile_edges how = how_of(call, TILE_FORWARD);
+    struct device_tile_edges how = how_of(call, OP_TILE_FORWARD);
     rows_of_sources(call, &how);
     how.of.to[TILE_TARGET_OUT] = call->out;
     how.saved = call->saved[0];
@@ -82,7 +80,7 @@ static void forward(const struct op_call *call)
 /* What a softmax's gradients need of own rows, beside what forward saved: D_i = ⟨dy_i, y_i⟩ */
 static void backward_begin(const struct op_call *call)
 {
-    struct device_tile how = {.tile = &call->program->tile[call->op->tile + TILE_BEGIN],
+    struct device_tile how = {.tile = &call->program->tile[call->op->tile + OP_TILE_BEGIN],
                               .rows = {[TILE_ROWS_IN_0] = call->out, [TILE_ROWS_GRAD] = call->grad_out},
                               .to = {[TILE_TARGET_OUT] = call->saved[0]},
                               .add = {[TILE_TARGET_OUT] = true},
@@ -93,7 +91,7 @@ static void backward_begin(const struct op_call *call)
 /* dq_i = Σ_j of f's gradient · dw = Σ over all edges */
 static void backward_targets(const struct op_call *call)
 {
-    struct device_tile_edges how = how_of(call, TILE_OF_TARGETS);
+    struct device_tile_edges how = how_of(call, OP_TILE_BACKWARD);
     rows_of_sources(call, &how);
     how.of.rows[TILE_ROWS_GRAD] = call->grad_out;
     how.of.rows[TILE_ROWS_SAVED] = call->saved[0];
@@ -116,7 +114,7 @@ static void rows_of_targets(const float *const rows[HALO_N_PIECE], const float *
 /* dx_j = Σ of f's gradient over the destinations of j's edges */
 static void backward_sources(const struct op_call *call)
 {
-    struct device_tile_edges how = how_of(call, TILE_OF_SOURCES);
+    struct device_tile_edges how = how_of(call, OP_TILE_OF_SOURCES);
     how.rows_are_sources = true;
     rows_of_targets(call->payload, how.of.rows);
     rows_of_targets(call->own, how.self_rows);
@@ -146,7 +144,7 @@ static void backward_return(const struct op_call *call)
 /* Of payload rows j, over own destinations of their edges */
 static void backward_pack(const struct op_call *call)
 {
-    struct device_tile_edges how = how_of(call, TILE_OF_SOURCES);
+    struct device_tile_edges how = how_of(call, OP_TILE_OF_SOURCES);
     const float *const targets[HALO_N_PIECE] = {call->grad_out, call->in[2], call->saved[0]};
     how.rows_are_sources = true;
     how.begin = true;

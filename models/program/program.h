@@ -213,14 +213,18 @@ int program_head_narrow(struct program *program, int in, int weight, int64_t n_h
 /* Attention over in-neighbours: `op` has the inputs, parameters, n_head, a and dropout of the kind. */
 int program_attention(struct program *program, const struct op *op);
 
-/* Tile programs of an op: 2 of rows, 3 of edges, 4 of their softmax, else 0. */
-#define OP_N_TILE 4
-#define OP_TILE_BEGIN 3
+/* Tile programs of an op, in this order: 2 of rows, 3 of edges, 4 of their softmax, else 0. */
+enum op_tile {
+    OP_TILE_FORWARD,
+    OP_TILE_BACKWARD, /* of edges: for destinations and weights */
+    OP_TILE_OF_SOURCES,
+    OP_TILE_BEGIN, /* before backward, of own rows */
+    OP_N_TILE
+};
 int op_n_tile(const struct op *op);
 
 /* Append an op of kind ROWS, or AGGREGATE of one of the kinds EDGES, with its inputs, parameters and dropout, and the
- * tile programs that it takes over: forward, backward (of edges: for destinations and weights), of edges for
- * sources, and of a softmax what backward begins with. */
+ * tile programs that it takes over. */
 int program_tiles(struct program *program, const struct op *op, const struct tile tile[OP_N_TILE], int64_t width);
 
 /* Mean over each relation's in-neighbours times its weight, summed: weight relations × width × columns, or with comp

@@ -188,7 +188,7 @@ static bool is_wanted(const struct program *program, const struct op *op, const 
     bool key = op->in[1] >= 0 && program->value[op->in[1]].needs_grad;
     if (op->aggregate >= AGGREGATE_KIND_EDGES) {
         bool of_targets = pass->direction == HALO_DIRECTION_IN;
-        const struct tile *tile = &program->tile[op->tile + (of_targets ? 1 : 2)];
+        const struct tile *tile = &program->tile[op->tile + (of_targets ? OP_TILE_BACKWARD : OP_TILE_OF_SOURCES)];
         return tile->n_result > 0 || tile->target[of_targets ? TILE_TARGET_GRAD_IN_2 : TILE_TARGET_GRAD_IN_0] > 0;
     }
     return pass->direction != HALO_DIRECTION_RETURN || program->value[op->in[0]].needs_grad || key;

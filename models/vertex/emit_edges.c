@@ -34,7 +34,7 @@ static bool is_multiple_of(const struct walk *w, int32_t op, int k)
     }
 }
 
-/* The softmax in `op` = softmax(s) · m, where m has no part of it, and nothing reads e.norm; -1: there is none. */
+/* The softmax in `op` = softmax(s) · m, where m has no part of it, and nothing reads e.norm; -1: not found. */
 static int32_t softmax_of(const struct walk *w, int32_t op)
 {
     enum { ONCE = 1, OFTEN };
@@ -86,9 +86,13 @@ struct reduction {
     int64_t width;
     int64_t saved;
     struct code_value value;
-    bool weighs; /* a softmax-weighted sum */
-    struct code_value scores;
+    struct code_value scores; /* of a softmax-weighted sum */
 };
+
+static bool weighs(const struct reduction *r)
+{
+    return r->aggregate == AGGREGATE_KIND_EDGES_SOFTMAX;
+}
 
 static enum tile_reduction reduction_of(enum vertex_op_kind kind)
 {
@@ -119,7 +123,7 @@ static int roots_of(struct code *code, const struct reduction *r, struct code_ro
     const struct code_value value = r->value;
     const struct code_value grad = code_row(TILE_ROWS_GRAD, 0, value.n_head, value.n_column);
     struct code_value saved = code_row(TILE_ROWS_SAVED, 0, value.n_head, value.n_column), share = grad;
-    if (r->weighs) {
+    if (weighs(r)) {
         roots_of_softmax(code, r, root);
         return 2;
     }
@@ -153,18 +157,19 @@ static void begin_make(const struct reduction *r, struct tile *out)
 static bool tile_make(struct generation *g, int32_t at, const struct reduction *r, const struct op *op, int k,
                       struct tile *out)
 {
+    const bool of_targets = k == OP_TILE_BACKWARD;
     struct code code;
     bool fits = true;
     code_copy(&g->code, &code);
-    if (k == 0 && r->weighs) {
+    if (k == OP_TILE_FORWARD && weighs(r)) {
         code_result_softmax(&code, r->value, r->scores);
-    } else if (k == 0) {
+    } else if (k == OP_TILE_FORWARD) {
         code_result(&code, r->value,
                     (struct tile_result){.target = TILE_TARGET_OUT, .reduction = reduction_of(r->kind)});
     } else {
         struct code_root root[2];
         const int n = roots_of(&code, r, root);
-        fits = code_differentiate(&code, n, root, 1U << (k == 1 ? TILE_ROWS_IN_2 : TILE_ROWS_IN_0), k == 1);
+        fits = code_differentiate(&code, n, root, 1U << (of_targets ? TILE_ROWS_IN_2 : TILE_ROWS_IN_0), of_targets);
     }
     if (!fits) {
         walk_refuse(g->walk, at, "a product with what is no weight itself is not computed by rows or edges yet");
@@ -193,11 +198,11 @@ static int edges_append(struct generation *g, int32_t at, const struct reduction
         }
         return 0;
     }
-    if (r->weighs) {
+    if (weighs(r)) {
         begin_make(r, &tile[OP_TILE_BEGIN]);
     }
-    tile[0].saved = r->saved;
-    tile[0].scales_mean = r->kind == VERTEX_OP_MEAN;
+    tile[OP_TILE_FORWARD].saved = r->saved;
+    tile[OP_TILE_FORWARD].scales_mean = r->kind == VERTEX_OP_MEAN;
     return generation_append(g, &op, tile, r->width);
 }
 
@@ -210,24 +215,22 @@ static struct reduction reduction_open(struct generation *g, int32_t op)
     const int32_t softmax = r.kind == VERTEX_OP_SUM ? softmax_of(w, of) : -1;
     if (softmax >= 0) {
         int64_t n_head, n_column;
-        r.weighs = true;
+        r.aggregate = AGGREGATE_KIND_EDGES_SOFTMAX;
         r.scores = generate(g, walk_at(w, softmax)->in[0]);
         generation_shape(&walk_at(w, softmax)->shape, &n_head, &n_column);
         g->value[softmax] = ones(n_head, n_column);
         g->there[softmax] = true;
         generation_shape(&walk_at(w, of)->shape, &n_head, &n_column);
         r.value = code_binary(&g->code, TILE_OP_MULTIPLY, generate(g, of), ones(n_head, n_column));
+        r.saved = 2 * r.scores.n_head * r.scores.n_column;
     } else {
         r.value = generate(g, of);
+        r.saved = reduction_of(r.kind) != TILE_REDUCTION_SUM ? r.value.n_head * r.value.n_column : 0;
+        r.aggregate = r.kind == VERTEX_OP_MEAN ? AGGREGATE_KIND_EDGES_MEAN
+                      : g->reads_norm          ? AGGREGATE_KIND_EDGES_NORM
+                                               : AGGREGATE_KIND_EDGES;
     }
     r.width = r.value.n_head * r.value.n_column;
-    r.saved = r.weighs                                     ? 2 * r.scores.n_head * r.scores.n_column
-              : reduction_of(r.kind) != TILE_REDUCTION_SUM ? r.width
-                                                           : 0;
-    r.aggregate = r.weighs                   ? AGGREGATE_KIND_EDGES_SOFTMAX
-                  : r.kind == VERTEX_OP_MEAN ? AGGREGATE_KIND_EDGES_MEAN
-                  : g->reads_norm            ? AGGREGATE_KIND_EDGES_NORM
-                                             : AGGREGATE_KIND_EDGES;
     if (r.kind == VERTEX_OP_MEAN && g->reads_norm) {
         walk_refuse(w, op, "a mean of e.norm is not computed yet: expected a sum");
     } else if (!program_scales_alike(w->program, r.aggregate)) {

@@ -200,7 +200,7 @@ static struct code_value heads_mean(struct generation *g, int32_t op)
     return code_binary(&g->code, TILE_OP_MULTIPLY, sum, code_number(1.0 / (double)x.n_head));
 }
 
-/* What an edge has, its ends, weights, numbers: nothing is computed. *found false: it is none of these. */
+/* What an edge has, its ends, weights, numbers: nothing is computed. *found false: it is another operation. */
 static struct code_value given(struct generation *g, int32_t op, bool *found)
 {
     const struct vertex_op *of = walk_at(g->walk, op);

@@ -5,7 +5,7 @@
 #include "models/vertex/move.h"
 
 /* An operation of edges becomes two, with up to three for each of its reductions, var and std eight: no more than
- * MOVE_N_REST in all. Linear maps, which become up to three for each part, are split while there is more room. */
+ * MOVE_N_REST in all. Linear maps, which become up to three for each part, are split while there is room for them. */
 #define MOVE_N_ROOM (24 * VERTEX_OP_MOST)
 #define MOVE_N_REST (16 * VERTEX_OP_MOST)
 #define MOVE_N_MADE 4

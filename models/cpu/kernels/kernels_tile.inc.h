@@ -483,20 +483,29 @@ TARGET static void tile_reduce(const struct cpu_tile *tile, const struct cpu_til
     }
 }
 
+/* Where an operand of each of a run's rows lies: found once, where it is read often. */
+INLINE void tile_operands_find(const struct cpu_tile *tile, const struct tile_operand *o, const float **rows)
+{
+    for (int64_t t = 0; t < tile->n; t++) {
+        rows[t] = tile_operand_at(tile, o, t);
+    }
+}
+
 /* A run's sums in float, added in double. */
 TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_result *r, float factor, double *grad)
 {
     float sum[256];
-    const int64_t n_with = r->n_with > 0 ? r->n_with : 1;
+    const float *from[CPU_TILE_RUN], *with[CPU_TILE_RUN];
+    tile_operands_find(tile, &r->from, from);
     if (r->n_with == 0) {
         for (int64_t begin = 0; begin < r->n; begin += 256) {
             const int64_t n = r->n - begin < 256 ? r->n - begin : 256;
             memset(sum, 0, sizeof sum);
             for (int64_t t = 0; t < tile->n; t++) {
-                const float *from = tile_operand_at(tile, &r->from, t) + begin;
+                const float *x = from[t] + begin;
                 TILE_COLUMNS
                 {
-                    sum[c] += from[c];
+                    sum[c] += x[c];
                 }
             }
             for (int64_t c = 0; c < n; c++) {
@@ -505,13 +514,13 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
         }
         return;
     }
-    for (int64_t begin = 0; begin < n_with; begin += 256) {
-        const int64_t n = n_with - begin < 256 ? n_with - begin : 256;
+    tile_operands_find(tile, &r->with, with);
+    for (int64_t begin = 0; begin < r->n_with; begin += 256) {
+        const int64_t n = r->n_with - begin < 256 ? r->n_with - begin : 256;
         for (int64_t i = 0; i < r->n; i++) {
             memset(sum, 0, (size_t)n * sizeof *sum);
             for (int64_t t = 0; t < tile->n; t++) {
-                const float x = tile_operand_at(tile, &r->from, t)[i],
-                            *y = tile_operand_at(tile, &r->with, t) + begin;
+                const float x = from[t][i], *y = with[t] + begin;
                 TILE_COLUMNS
                 {
                     sum[c] += x * y[c];
@@ -525,7 +534,7 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
     }
 }
 
-/* Row t of `to`, which is `width` wide, gets what the registers of row t have added to it. */
+/* Row t of `to`, which is `width` wide, += what leaves row t. */
 TARGET static void tile_store(const struct cpu_tile *tile, const struct tile_result *r, int64_t width, float *to)
 {
     for (int64_t t = 0; t < tile->n; t++) {
