@@ -135,6 +135,7 @@ class AClient(DaemonCase):
         row = self.client.audit(1)[0]
         self.assertEqual((row["what"], row["job"], row["exit_code"], row["uid"]), ("submit", job.id, 0, os.getuid()))
         self.assertEqual(set(row), set(AuditRow.__annotations__))
+        job.wait(PATIENCE_S)  # the next test counts what runs
 
     def test_cancels_scales_and_resumes_a_job_and_shows_its_workers(self) -> None:
         job = self.client.submit(LONG, set={"partition.parts": 2, "workers.count": 2, "train.epochs": 1000})
