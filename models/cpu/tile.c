@@ -13,9 +13,10 @@ static int64_t run_rows_of(const struct tile *tile)
     return n < 1 ? 1 : n > CPU_TILE_RUN ? CPU_TILE_RUN : n;
 }
 
-static struct cpu_tile tile_over(const struct device_tile *how, float *registers)
+static struct cpu_tile tile_over(const struct device_tile *how, float factor, float *registers)
 {
-    return (struct cpu_tile){.how = how, .key = device_key(&how->key, how->now), .registers = registers};
+    return (struct cpu_tile){
+        .how = how, .key = device_key(&how->key, how->now), .factor = factor, .registers = registers};
 }
 
 /* --- weights' gradients --- */
@@ -36,12 +37,12 @@ static void params_end(const struct device_tile *how, int64_t n_set, const doubl
     }
 }
 
-static void params_weigh(const struct cpu_device *device, const struct cpu_tile *tile, float factor, double *grad)
+static void params_weigh(const struct cpu_device *device, const struct cpu_tile *tile, double *grad)
 {
     for (int k = 0; k < tile->how->tile->n_result; k++) {
         const struct tile_result *r = &tile->how->tile->result[k];
         if (r->target == TILE_TARGET_PARAM) {
-            device->kernels->tile_weigh(tile, r, factor, grad + tile_grad_at(tile->how->tile, r->which) + r->at);
+            device->kernels->tile_weigh(tile, r, grad + tile_grad_at(tile->how->tile, r->which) + r->at);
         }
     }
 }
@@ -55,7 +56,7 @@ void cpu_tile_rows(struct device *device, int64_t n, const struct device_tile *h
     const int64_t n_run = run_rows_of(program);
     float registers[CPU_TILE_FLOATS > TILE_FLOAT_MOST ? CPU_TILE_FLOATS : TILE_FLOAT_MOST]
         __attribute__((aligned(64)));
-    struct cpu_tile tile = tile_over(how, registers);
+    struct cpu_tile tile = tile_over(how, 1.0F, registers);
     double *grad = how->scratch;
     for (int64_t i = tile_n_grad(program) - 1; i >= 0; i--) {
         grad[i] = 0.0;
@@ -80,7 +81,7 @@ void cpu_tile_rows(struct device *device, int64_t n, const struct device_tile *h
                 cpu->kernels->tile_store(&tile, r, width, how->to[r->target] + first * width);
             }
         }
-        params_weigh(cpu, &tile, 1.0F, grad);
+        params_weigh(cpu, &tile, grad);
     }
     params_end(how, 1, grad);
 }
@@ -149,7 +150,6 @@ static void run_end(const struct edges *e, struct cpu_tile *tile, int64_t row, d
         if (r->target != TILE_TARGET_PARAM && how->of.to[r->target] != NULL) {
             const struct cpu_tile_result result = {
                 .of = r,
-                .factor = how->factor,
                 .shift = how->shift,
                 .out = how->of.to[r->target] + row * program->target[r->target] + r->at,
                 .saved = how->saved != NULL ? how->saved + row * program->saved + r->saved : NULL};
@@ -157,7 +157,7 @@ static void run_end(const struct edges *e, struct cpu_tile *tile, int64_t row, d
         }
     }
     if (grad != NULL) {
-        params_weigh(e->device, tile, how->factor, grad);
+        params_weigh(e->device, tile, grad);
     }
     tile->n = 0;
 }
@@ -185,7 +185,7 @@ static void rows_run(const struct edges *e, int64_t first, int64_t end, double *
 {
     const struct device_block *block = e->how->block;
     float registers[TILE_FLOAT_MOST] __attribute__((aligned(64)));
-    struct cpu_tile tile = tile_over(&e->how->of, registers);
+    struct cpu_tile tile = tile_over(&e->how->of, e->how->factor, registers);
     for (int64_t r = first; r < end; r++) {
         int64_t row = block->rows != NULL ? block->rows[r] : r;
         if (e->how->begin) {

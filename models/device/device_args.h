@@ -377,7 +377,8 @@ struct device_tile_edges {
     const uint32_t *col_node;
     bool begin;       /* the block lists every row, and begins its results */
     int64_t n_finish; /* after the last block: own rows, whose results are finished; else 0 */
-    float factor;     /* of results that are sums, and its logarithm: of values whose exponentials are added */
+    float factor;     /* of results that are sums, but for what WON picks: a maximum is of what came, however rarely
+                       * that is sampled; and its logarithm, of values whose exponentials are added */
     float shift;
     float *saved; /* rows of tile.saved, with OUT */
 };

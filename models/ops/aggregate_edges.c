@@ -26,14 +26,6 @@ static size_t workspace(const struct program *program, const struct op *op, cons
     return most;
 }
 
-/* How often an edge counts: a maximum is of what came, however rarely that is sampled. */
-static float factor_of(const struct op_call *call)
-{
-    const enum tile_reduction how = call->program->tile[call->op->tile + OP_TILE_FORWARD].result->reduction;
-    const bool picks = how == TILE_REDUCTION_MAX || how == TILE_REDUCTION_MIN;
-    return picks || call->shift == 0.0F ? 1.0F : (float)exp((double)call->shift);
-}
-
 /* Everything but rows and where results go. */
 static struct device_tile_edges how_of(const struct op_call *call, int tile)
 {
@@ -48,7 +40,7 @@ static struct device_tile_edges how_of(const struct op_call *call, int tile)
         .with_self = call->order.first && call->self,
         .col_node = call->col_node,
         .begin = call->order.first,
-        .factor = factor_of(call),
+        .factor = call->shift == 0.0F ? 1.0F : (float)exp((double)call->shift),
         .shift = call->shift,
     };
     for (int p = 0; p < OP_N_PARAM; p++) {

@@ -16,8 +16,9 @@ struct point {
 struct run {
     const struct device_tile *how;
     struct random_key key;
-    double *at;   /* registers */
-    double *grad; /* of parameters, one behind the other */
+    double factor; /* of results that are sums */
+    double *at;    /* registers */
+    double *grad;  /* of parameters, one behind the other */
 };
 
 static double operand(const struct run *run, const struct point *p, const struct tile_operand *o, int64_t h,
@@ -169,7 +170,7 @@ static double element(const struct run *run, const struct point *p, const struct
         const float *winner = p->rows[i->b.which] + i->b.at + h * i->b.head + c * i->b.column;
         uint32_t node;
         memcpy(&node, winner, sizeof node);
-        return node == p->source ? a : 0.0;
+        return node == p->source ? a / run->factor : 0.0;
     }
     return tile_op_n_operand(i->op) > 1 ? binary(i, a, operand(run, p, &i->b, h, c, 0)) : unary(i, a);
 }
@@ -189,11 +190,14 @@ static void instructions_run(const struct run *run, const struct point *p)
 
 /* --- weights' gradients --- */
 
-static struct run run_begin(const struct device_tile *how)
+static struct run run_begin(const struct device_tile *how, double factor)
 {
     double *scratch = how->scratch;
-    struct run run = {
-        .how = how, .key = device_key(&how->key, how->now), .at = scratch, .grad = scratch + how->tile->n_float};
+    struct run run = {.how = how,
+                      .key = device_key(&how->key, how->now),
+                      .factor = factor,
+                      .at = scratch,
+                      .grad = scratch + how->tile->n_float};
     for (int64_t i = tile_n_grad(how->tile) - 1; i >= 0; i--) {
         run.grad[i] = 0.0;
     }
@@ -231,7 +235,7 @@ static void params_end(const struct run *run)
 void reference_tile_rows(struct device *device, int64_t n, const struct device_tile *how)
 {
     const struct tile *tile = how->tile;
-    struct run run = run_begin(how);
+    struct run run = run_begin(how, 1.0);
     (void)device;
     for (int t = 0; t < TILE_TARGET_N; t++) {
         if (how->to[t] != NULL && !how->add[t]) {
@@ -317,7 +321,7 @@ static void result_add(const struct device_tile_edges *how, const struct run *ru
         bool best = r->reduction == TILE_REDUCTION_MAX ? (float)value > *to : (float)value < *to;
         switch (r->reduction) {
         case TILE_REDUCTION_SUM:
-            *to = (float)(*to + (double)how->factor * value);
+            *to = (float)(*to + run->factor * value);
             break;
         case TILE_REDUCTION_MAX:
         case TILE_REDUCTION_MIN:
@@ -351,7 +355,7 @@ static void edge_run(const struct device_tile_edges *how, const struct run *run,
     for (int k = 0; k < tile->n_result; k++) {
         const struct tile_result *r = &tile->result[k];
         if (r->target == TILE_TARGET_PARAM) {
-            param_add(run, &p, r, (double)how->factor);
+            param_add(run, &p, r, run->factor);
         } else if (how->of.to[r->target] != NULL) {
             result_add(how, run, &p, r, how->of.to[r->target] + row * tile->target[r->target],
                        how->saved != NULL ? how->saved + row * tile->saved : NULL);
@@ -388,7 +392,7 @@ static void rows_begin(const struct device_tile_edges *how)
 void reference_tile_edges(struct device *device, const struct device_tile_edges *how)
 {
     const struct device_block *block = how->block;
-    struct run run = run_begin(&how->of);
+    struct run run = run_begin(&how->of, (double)how->factor);
     (void)device;
     if (how->begin) {
         rows_begin(how);

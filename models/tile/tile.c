@@ -60,7 +60,7 @@ static bool op_fits(const struct tile_instruction *i)
     return i->op < TILE_OP_N && (i->op == TILE_OP_CONTRACT || i->n_inner == 1) &&
            (i->op != TILE_OP_WON || i->b.kind == TILE_ROW) &&
            (!draws || (i->number[0] >= 0.0F && i->number[0] < 1.0F && i->number[1] >= 0.0F &&
-                       i->number[1] <= (float)TILE_FLOAT_MOST));
+                       i->number[1] <= (float)(TILE_DRAW_MOST - 1)));
 }
 
 static bool instruction_fits(const struct tile *tile, const struct tile_instruction *i)

@@ -15,6 +15,7 @@
 #define TILE_N_PARAM 16
 #define TILE_INSTRUCTION_MOST 8192
 #define TILE_FLOAT_MOST 65536 /* registers of one row */
+#define TILE_DRAW_MOST 1024   /* numbers that one row, or edge, draws */
 
 /* NAME, text, operands. f_BACK(g, …): the gradient of what f reads, given that of its result. */
 /* clang-format off */
@@ -30,7 +31,7 @@
     X(TANH_BACK, "tanh_back", 2) X(SOFTPLUS_BACK, "softplus_back", 2) X(SQRT_BACK, "sqrt_back", 2)                   \
     X(ABS_BACK, "abs_back", 2) X(CLAMP_BACK, "clamp_back", 2) X(POWER_BACK, "power_back", 2)                         \
     X(LESS, "less", 2)           /* 1 where a < b, 1/2 where they are equal, else 0 */                               \
-    X(WON, "won", 2)             /* a where b, the node id of a row's winner, is the source's, else 0 */             \
+    X(WON, "won", 2)             /* a over the factor of sums where b is the source's node id, else 0 */             \
     X(CONTRACT, "contract", 2)   /* Σ_k a[k] b[k], k ascending */                                                    \
     X(DROP, "drop", 1)           /* dropout: number[0] the probability, number[1] the first draw */
 /* clang-format on */

@@ -103,18 +103,31 @@ static int emit_attention(struct walk *w, const struct match_attention *m)
     return program_head_narrow(w->program, program_attention(w->program, &op), edge, m->n_head);
 }
 
+/* The greatest of rows, as an op has it. */
+static bool is_maximum(const struct walk *w, int32_t op)
+{
+    const struct vertex_op *of = walk_at(w, op);
+    return of->kind == VERTEX_OP_MAX && of->relation < 0 && walk_is(w, of->in[0], VERTEX_OP_SOURCE);
+}
+
+bool walk_is_edges(const struct walk *w, int32_t op)
+{
+    const struct vertex_op *of = walk_at(w, op);
+    struct match_attention attention;
+    struct match_sum sum;
+    return of->kind >= VERTEX_OP_SUM && of->place == VERTEX_PLACE_NODE && of->relation < 0 &&
+           !walk_is_sum(w, op, &sum) &&
+           (w->by_tile[op] || !(match_attention(w->trace, op, &attention) || is_maximum(w, op)));
+}
+
 static int emit_reduction(struct walk *w, int32_t op)
 {
     struct match_attention attention;
-    const struct vertex_op *of = walk_at(w, op);
-    if (w->by_tile[op]) {
-        return walk_edges(w, op);
-    }
-    if (match_attention(w->trace, op, &attention)) {
+    if (!w->by_tile[op] && match_attention(w->trace, op, &attention)) {
         return emit_attention(w, &attention);
     }
-    if (of->kind == VERTEX_OP_MAX && of->relation < 0 && walk_is(w, of->in[0], VERTEX_OP_SOURCE)) {
-        int x = walk_value(w, walk_at(w, of->in[0])->in[0]);
+    if (!w->by_tile[op] && is_maximum(w, op)) {
+        int x = walk_value(w, walk_at(w, walk_at(w, op)->in[0])->in[0]);
         return walk_aggregate(w, walk_dense(w, x), AGGREGATE_KIND_MAX);
     }
     return walk_edges(w, op);
@@ -376,9 +389,11 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
                      .n_use = memory_alloc(n_op, sizeof *w.n_use),
                      .value = memory_alloc(n_op, sizeof *w.value),
                      .param = memory_alloc(n_weight, sizeof *w.param),
-                     .by_tile = memory_alloc(n_op, sizeof *w.by_tile)};
+                     .by_tile = memory_alloc(n_op, sizeof *w.by_tile),
+                     .place = memory_alloc(n_op, sizeof *w.place)};
     for (size_t i = 0; i < n_op; i++) {
         w.value[i] = -1;
+        w.place[i].value = WALK_PLACE_NONE;
     }
     emission->needs_dense = false;
     count_uses(&w);
@@ -396,5 +411,6 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
     free(w.value);
     free(w.param);
     free(w.by_tile);
+    free(w.place);
     return w.status;
 }

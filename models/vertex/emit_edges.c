@@ -1,67 +1,11 @@
-/* Reductions of edges that no op of trainerd computes become tile programs: aggregates of the kinds EDGES. */
+/* Reductions of edges that no op of trainerd computes become tile programs: aggregates of the kinds EDGES. Those that
+ * read a common row of the source are one (emit_group.c). */
 #include "models/program/op.h"
 #include "models/vertex/generate.h"
 
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
-
-/* --- softmax-weighted sums --- */
-
-/* Is each number of `from` repeated for as many of `to`, side by side? */
-static bool is_repeated(const struct vertex_shape *from, const struct vertex_shape *to)
-{
-    int64_t head[2], column[2];
-    generation_shape(from, &head[0], &column[0]);
-    generation_shape(to, &head[1], &column[1]);
-    return (head[0] == head[1] && (column[0] == 1 || column[0] == column[1])) || (head[0] == 1 && column[0] == 1);
-}
-
-/* Is the operation a multiple of its operand k, number by number? */
-static bool is_multiple_of(const struct walk *w, int32_t op, int k)
-{
-    const struct vertex_op *of = walk_at(w, op);
-    switch (of->kind) {
-    case VERTEX_OP_DROPOUT:
-    case VERTEX_OP_FLAT:
-    case VERTEX_OP_HEADS:
-        return k == 0;
-    case VERTEX_OP_DIVIDE:
-    case VERTEX_OP_MULTIPLY:
-        return (k == 0 || of->kind == VERTEX_OP_MULTIPLY) && is_repeated(&walk_at(w, of->in[k])->shape, &of->shape);
-    default:
-        return false;
-    }
-}
-
-/* The softmax in `op` = softmax(s) · m, where m has no part of it, and nothing reads e.norm; -1: not found. */
-static int32_t softmax_of(const struct walk *w, int32_t op)
-{
-    enum { ONCE = 1, OFTEN };
-    char *n_path = memory_alloc((size_t)op + 1, sizeof *n_path);
-    bool *multiple = memory_alloc((size_t)op + 1, sizeof *multiple), norm = false;
-    int32_t out = -1;
-    n_path[op] = ONCE;
-    multiple[op] = true;
-    for (int32_t i = op; i >= 0; i--) {
-        const struct vertex_op *of = walk_at(w, i);
-        if (n_path[i] == 0 || of->place != VERTEX_PLACE_EDGE) {
-            continue;
-        }
-        norm = norm || of->kind == VERTEX_OP_EDGE_NORM;
-        out = out < 0 && of->kind == VERTEX_OP_SOFTMAX && n_path[i] == ONCE && multiple[i] ? i : out;
-        for (int k = 0; k < VERTEX_N_IN; k++) {
-            const int32_t in = of->in[k];
-            if (in >= 0) {
-                multiple[in] = n_path[in] == 0 && multiple[i] && is_multiple_of(w, i, k);
-                n_path[in] = n_path[in] == 0 ? n_path[i] : OFTEN;
-            }
-        }
-    }
-    free(n_path);
-    free(multiple);
-    return norm ? -1 : out;
-}
 
 /* 1 for each of heads × columns. */
 static struct code_value ones(int64_t n_head, int64_t n_column)
@@ -80,13 +24,19 @@ static struct code_value product_by_score(struct code *code, struct code_value a
 /* --- reductions --- */
 
 /* What is reduced, and how. */
-struct reduction {
+struct reduced {
     enum vertex_op_kind kind;
-    enum aggregate_kind aggregate;
-    int64_t width;
-    int64_t saved;
+    int64_t at, saved_at; /* first number in the aggregate's row, in what is saved */
     struct code_value value;
-    struct code_value scores; /* of a softmax-weighted sum */
+};
+
+/* What an aggregate makes. */
+struct reduction {
+    enum aggregate_kind aggregate;
+    int64_t width, saved;
+    int n;
+    struct reduced of[WALK_GROUP_MOST];
+    struct code_value scores; /* of a softmax-weighted sum, the only one */
 };
 
 static bool weighs(const struct reduction *r)
@@ -106,27 +56,24 @@ static enum tile_reduction reduction_of(enum vertex_op_kind kind)
 static void roots_of_softmax(struct code *code, const struct reduction *r, struct code_root root[2])
 {
     const int64_t n = r->saved / 2, n_column = r->width / n;
-    const struct code_value scores = code_reshape(code, r->scores, n), m = code_reshape(code, r->value, n);
+    const struct code_value value = r->of[0].value, scores = code_reshape(code, r->scores, n),
+                            m = code_reshape(code, value, n);
     const struct code_value grad = code_row(TILE_ROWS_GRAD, 0, n, n_column);
     struct code_value alpha = code_binary(code, TILE_OP_SUBTRACT, scores, code_row(TILE_ROWS_SAVED, 0, n, 1));
     alpha = code_unary(code, TILE_OP_EXP, alpha, 0.0, 0.0);
     struct code_value share = code_binary(code, TILE_OP_MULTIPLY, grad, alpha);
-    root[0] = (struct code_root){r->value, code_reshape(code, share, r->value.n_head)};
+    root[0] = (struct code_root){value, code_reshape(code, share, value.n_head)};
     share = code_binary(code, TILE_OP_SUBTRACT, product_by_score(code, grad, m), code_row(TILE_ROWS_SAVED, n, n, 1));
     share = code_binary(code, TILE_OP_MULTIPLY, share, alpha);
     root[1] = (struct code_root){r->scores, code_reshape(code, share, r->scores.n_head)};
 }
 
 /* What is reduced, with its gradient, given that of the row. */
-static int roots_of(struct code *code, const struct reduction *r, struct code_root root[2])
+static struct code_root root_of(struct code *code, const struct reduced *r)
 {
     const struct code_value value = r->value;
-    const struct code_value grad = code_row(TILE_ROWS_GRAD, 0, value.n_head, value.n_column);
-    struct code_value saved = code_row(TILE_ROWS_SAVED, 0, value.n_head, value.n_column), share = grad;
-    if (weighs(r)) {
-        roots_of_softmax(code, r, root);
-        return 2;
-    }
+    const struct code_value grad = code_row(TILE_ROWS_GRAD, r->at, value.n_head, value.n_column);
+    struct code_value saved = code_row(TILE_ROWS_SAVED, r->saved_at, value.n_head, value.n_column), share = grad;
     if (r->kind == VERTEX_OP_MEAN) {
         share = code_binary(code, TILE_OP_MULTIPLY, grad, code_row(TILE_ROWS_SCALE_2, 0, 1, 1));
     } else if (r->kind == VERTEX_OP_MAX || r->kind == VERTEX_OP_MIN) {
@@ -135,8 +82,19 @@ static int roots_of(struct code *code, const struct reduction *r, struct code_ro
         share = code_unary(code, TILE_OP_EXP, code_binary(code, TILE_OP_SUBTRACT, value, saved), 0.0, 0.0);
         share = code_binary(code, TILE_OP_MULTIPLY, grad, share);
     }
-    root[0] = (struct code_root){value, share};
-    return 1;
+    return (struct code_root){value, share};
+}
+
+static int roots_of(struct code *code, const struct reduction *r, struct code_root root[WALK_GROUP_MOST + 1])
+{
+    if (weighs(r)) {
+        roots_of_softmax(code, r, root);
+        return 2;
+    }
+    for (int k = 0; k < r->n; k++) {
+        root[k] = root_of(code, &r->of[k]);
+    }
+    return r->n;
 }
 
 /* D of each score: Σ over its numbers of y · dy, behind what forward saved. */
@@ -162,12 +120,18 @@ static bool tile_make(struct generation *g, int32_t at, const struct reduction *
     bool fits = true;
     code_copy(&g->code, &code);
     if (k == OP_TILE_FORWARD && weighs(r)) {
-        code_result_softmax(&code, r->value, r->scores);
+        code_result_softmax(&code, r->of[0].value, r->scores);
     } else if (k == OP_TILE_FORWARD) {
-        code_result(&code, r->value,
-                    (struct tile_result){.target = TILE_TARGET_OUT, .reduction = reduction_of(r->kind)});
+        for (int i = 0; i < r->n; i++) {
+            const struct reduced *of = &r->of[i];
+            code_result(&code, of->value,
+                        (struct tile_result){.target = TILE_TARGET_OUT,
+                                             .reduction = reduction_of(of->kind),
+                                             .at = of->at,
+                                             .saved = of->saved_at});
+        }
     } else {
-        struct code_root root[2];
+        struct code_root root[WALK_GROUP_MOST + 1];
         const int n = roots_of(&code, r, root);
         fits = code_differentiate(&code, n, root, 1U << (of_targets ? TILE_ROWS_IN_2 : TILE_ROWS_IN_0), of_targets);
     }
@@ -202,44 +166,120 @@ static int edges_append(struct generation *g, int32_t at, const struct reduction
         begin_make(r, &tile[OP_TILE_BEGIN]);
     }
     tile[OP_TILE_FORWARD].saved = r->saved;
-    tile[OP_TILE_FORWARD].scales_mean = r->kind == VERTEX_OP_MEAN;
+    tile[OP_TILE_FORWARD].scales_mean = r->aggregate == AGGREGATE_KIND_EDGES_MEAN;
     return generation_append(g, &op, tile, r->width);
 }
 
-/* The row that each node gets, and the aggregate that makes it. */
-static struct reduction reduction_open(struct generation *g, int32_t op)
+/* One sum, weighed by a softmax that is a factor of it. */
+static void softmax_open(struct generation *g, int32_t op, int32_t softmax, struct reduction *r)
 {
     struct walk *w = g->walk;
     const int32_t of = walk_at(w, op)->in[0];
-    struct reduction r = {.kind = walk_at(w, op)->kind};
-    const int32_t softmax = r.kind == VERTEX_OP_SUM ? softmax_of(w, of) : -1;
-    if (softmax >= 0) {
-        int64_t n_head, n_column;
-        r.aggregate = AGGREGATE_KIND_EDGES_SOFTMAX;
-        r.scores = generate(g, walk_at(w, softmax)->in[0]);
-        generation_shape(&walk_at(w, softmax)->shape, &n_head, &n_column);
-        g->value[softmax] = ones(n_head, n_column);
-        g->there[softmax] = true;
-        generation_shape(&walk_at(w, of)->shape, &n_head, &n_column);
-        r.value = code_binary(&g->code, TILE_OP_MULTIPLY, generate(g, of), ones(n_head, n_column));
-        r.saved = 2 * r.scores.n_head * r.scores.n_column;
-    } else {
-        r.value = generate(g, of);
-        r.saved = reduction_of(r.kind) != TILE_REDUCTION_SUM ? r.value.n_head * r.value.n_column : 0;
-        r.aggregate = r.kind == VERTEX_OP_MEAN ? AGGREGATE_KIND_EDGES_MEAN
-                      : g->reads_norm          ? AGGREGATE_KIND_EDGES_NORM
-                                               : AGGREGATE_KIND_EDGES;
+    int64_t n_head, n_column;
+    r->aggregate = AGGREGATE_KIND_EDGES_SOFTMAX;
+    r->scores = generate(g, walk_at(w, softmax)->in[0]);
+    generation_shape(&walk_at(w, softmax)->shape, &n_head, &n_column);
+    g->value[softmax] = ones(n_head, n_column);
+    g->there[softmax] = true;
+    generation_shape(&walk_at(w, of)->shape, &n_head, &n_column);
+    r->of[0].value = code_binary(&g->code, TILE_OP_MULTIPLY, generate(g, of), ones(n_head, n_column));
+    r->width = r->of[0].value.n_head * r->of[0].value.n_column;
+    r->saved = 2 * r->scores.n_head * r->scores.n_column;
+}
+
+/* One more result, behind the others. */
+static void reduced_open(struct generation *g, int32_t op, struct reduced *of, struct reduction *r)
+{
+    of->at = r->width;
+    of->value = generate(g, walk_at(g->walk, op)->in[0]);
+    const int64_t width = of->value.n_head * of->value.n_column;
+    if (reduction_of(of->kind) != TILE_REDUCTION_SUM) {
+        of->saved_at = r->saved;
+        r->saved += width;
     }
-    r.width = r.value.n_head * r.value.n_column;
-    if (r.kind == VERTEX_OP_MEAN && g->reads_norm) {
+    r->width += width;
+    r->aggregate = of->kind == VERTEX_OP_MEAN ? AGGREGATE_KIND_EDGES_MEAN : r->aggregate;
+}
+
+/* The row that each node gets, and the aggregate that makes it. */
+static struct reduction reduction_open(struct generation *g, const struct walk_group *group)
+{
+    struct walk *w = g->walk;
+    const int32_t op = group->op[0];
+    const bool sums = group->n == 1 && walk_is(w, op, VERTEX_OP_SUM);
+    const int32_t softmax = sums ? walk_softmax(w, walk_at(w, op)->in[0]) : -1;
+    struct reduction r = {.aggregate = AGGREGATE_KIND_EDGES, .n = group->n};
+    for (int k = 0; k < r.n && softmax < 0; k++) {
+        r.of[k].kind = walk_at(w, group->op[k])->kind;
+        reduced_open(g, group->op[k], &r.of[k], &r);
+    }
+    if (softmax >= 0) {
+        softmax_open(g, op, softmax, &r);
+    }
+    if (r.aggregate == AGGREGATE_KIND_EDGES_MEAN && g->reads_norm) {
         walk_refuse(w, op, "a mean of e.norm is not computed yet: expected a sum");
-    } else if (!program_scales_alike(w->program, r.aggregate)) {
+    }
+    if (r.aggregate == AGGREGATE_KIND_EDGES && g->reads_norm) {
+        r.aggregate = AGGREGATE_KIND_EDGES_NORM;
+    }
+    if (walk_goes_on(w) && !program_scales_alike(w->program, r.aggregate)) {
         walk_refuse(
             w, op,
             "e.norm and means stand in one program, whose aggregates share one set of scales: expected one of "
             "both");
     }
     return r;
+}
+
+/* --- groups --- */
+
+/* Is a group's program far from the most that a tile may have? Its gradients' are several times as long. */
+static bool is_small(const struct code *code)
+{
+    int64_t n_float = 0;
+    for (int b = 0; b < code->n_buffer; b++) {
+        n_float += code->buffer[b];
+    }
+    for (int k = 0; k < code->n_leaf; k++) {
+        n_float += code->leaf[k].width;
+    }
+    return code->n_instruction <= TILE_INSTRUCTION_MOST / 16 && n_float <= TILE_FLOAT_MOST / 8;
+}
+
+/* The aggregate of a group. false: of several, they are not computed together; nothing is appended. */
+static bool group_append(struct walk *w, const struct walk_group *group)
+{
+    for (int k = 0; k < group->n; k++) {
+        w->place[group->op[k]].value = WALK_PLACE_SOON;
+    }
+    struct generation g = generation_open(w, NULL);
+    const struct reduction r = reduction_open(&g, group);
+    const bool fits = group->n == 1 || (walk_goes_on(w) && is_small(&g.code));
+    const int value = fits && walk_goes_on(w) ? edges_append(&g, group->op[0], &r) : WALK_PLACE_NONE;
+    for (int k = 0; k < group->n; k++) {
+        w->place[group->op[k]] = (struct walk_place){value, r.of[k].at};
+    }
+    if (group->n == 1) {
+        w->value[group->op[0]] = value;
+    }
+    if (!fits && !w->to->needs_dense) {
+        w->status = STATUS_OK; /* alone each says for itself what it lacks */
+    }
+    generation_close(&g);
+    return fits;
+}
+
+struct walk_place walk_reduced(struct walk *w, int32_t op)
+{
+    if (walk_goes_on(w) && w->place[op].value == WALK_PLACE_NONE) {
+        struct walk_group group;
+        walk_group(w, op, &group);
+        if (!group_append(w, &group)) {
+            group = (struct walk_group){.n = 1, .op = {op}};
+            group_append(w, &group);
+        }
+    }
+    return walk_goes_on(w) ? w->place[op] : (struct walk_place){0};
 }
 
 /* A reduction of edges, or a softmax: its log-sum-exp. */
@@ -256,12 +296,11 @@ int walk_edges(struct walk *w, int32_t op)
     if (of->kind == VERTEX_OP_VAR || of->kind == VERTEX_OP_STD) {
         return walk_refuse(w, op, "var and std are not computed yet: expected mean(…) and mean of squares");
     }
-    struct generation g = generation_open(w, NULL);
-    const struct reduction reduction = reduction_open(&g, op);
-    int out = walk_goes_on(w) ? edges_append(&g, op, &reduction) : 0;
-    generation_close(&g);
-    w->value[op] = out;
-    return out;
+    walk_reduced(w, op);
+    if (walk_goes_on(w) && w->value[op] < 0) {
+        w->value[op] = walk_columns(w, op);
+    }
+    return walk_goes_on(w) ? w->value[op] : 0;
 }
 
 /* --- degrees --- */

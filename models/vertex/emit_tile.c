@@ -150,16 +150,10 @@ static bool *region_of(const struct walk *w, int32_t root)
     return region;
 }
 
-int walk_rows(struct walk *w, int32_t op)
+/* The operation, with those of the region that it reads. */
+static int rows_append(struct walk *w, int32_t op, const bool *region)
 {
     int out = 0;
-    if (!walk_goes_on(w)) {
-        return 0;
-    }
-    if (!walk_is_row(w, op)) {
-        return walk_refuse(w, op, "this is not computed of nodes yet");
-    }
-    bool *region = region_of(w, op);
     struct generation g = generation_open(w, region);
     struct op rows = {.kind = OP_KIND_ROWS, .in = {-1, -1, -1}};
     struct code_value value = generate(&g, op);
@@ -188,6 +182,27 @@ int walk_rows(struct walk *w, int32_t op)
         code_release(&back);
     }
     generation_close(&g);
+    return out;
+}
+
+int walk_rows(struct walk *w, int32_t op)
+{
+    if (!walk_goes_on(w)) {
+        return 0;
+    }
+    if (!walk_is_row(w, op)) {
+        return walk_refuse(w, op, "this is not computed of nodes yet");
+    }
+    bool *region = region_of(w, op);
+    const int out = rows_append(w, op, region);
     free(region);
+    return out;
+}
+
+int walk_columns(struct walk *w, int32_t op)
+{
+    bool *none = memory_alloc((size_t)w->trace->n_op + 1, sizeof *none);
+    const int out = rows_append(w, op, none);
+    free(none);
     return out;
 }

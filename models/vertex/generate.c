@@ -10,17 +10,22 @@ static struct code_value refuse(struct generation *g, int32_t op, const char *wh
     return code_number(0.0);
 }
 
-/* A value of the model's program, at an end. */
+/* A value of the model's program, at an end. A row of nodes reads the columns of a group where they lie. */
 static struct code_value leaf(struct generation *g, int32_t op, enum tile_rows end)
 {
     struct walk *w = g->walk;
-    int64_t n_head, n_column;
-    generation_shape(&walk_at(w, op)->shape, &n_head, &n_column);
-    int value = walk_dense(w, walk_value(w, op));
+    const bool of_group = g->region != NULL && walk_is_edges(w, op);
+    const struct walk_place from = of_group ? walk_reduced(w, op)
+                                            : (struct walk_place){walk_dense(w, walk_value(w, op)), 0};
     if (!walk_goes_on(w)) {
         return code_number(0.0);
     }
-    return code_leaf(&g->code, value, end, w->program->value[value].needs_grad, n_head, n_column);
+    const struct value *value = &w->program->value[from.value];
+    struct code_value out = code_leaf(&g->code, from.value, end, value->needs_grad, 1, value->width);
+    generation_shape(&walk_at(w, op)->shape, &out.n_head, &out.n_column);
+    out.at.at = from.at;
+    out.at.head = out.n_column;
+    return out;
 }
 
 static struct code_value weight(struct generation *g, int32_t op)
@@ -133,7 +138,7 @@ static struct code_value dropout(struct generation *g, int32_t op)
     if (of->number[0] == 0.0) {
         return x;
     }
-    if (g->code.n_draw + n > 1024) {
+    if (g->code.n_draw + n > TILE_DRAW_MOST) {
         return refuse(g, op, "dropout of more than 1024 numbers of an edge");
     }
     g->dropout = of->number[0];

@@ -9,11 +9,26 @@ struct walk {
     struct vertex_emission *to;
     const struct vertex_trace *trace;
     struct program *program;
-    enum status status; /* of the first mistake; nothing is appended after it */
-    int32_t *n_use;     /* by operation, of those that the result reads */
-    int *value;         /* by operation; -1: not appended yet */
-    int *param;         /* by weight */
-    bool *by_tile;      /* by operation: no op but a tile program computes it */
+    enum status status;       /* of the first mistake; nothing is appended after it */
+    int32_t *n_use;           /* by operation, of those that the result reads */
+    int *value;               /* by operation; -1: not appended yet */
+    int *param;               /* by weight */
+    bool *by_tile;            /* by operation: no op but a tile program computes it */
+    struct walk_place *place; /* by reduction that is a tile program */
+};
+
+/* Columns of a value that are a reduction's row. */
+struct walk_place {
+    int value; /* or one of these */
+    int64_t at;
+};
+enum { WALK_PLACE_NONE = -1, WALK_PLACE_SOON = -2 };
+
+/* Reductions that one aggregate makes, side by side. */
+#define WALK_GROUP_MOST 8
+struct walk_group {
+    int n;
+    int32_t op[WALK_GROUP_MOST];
 };
 
 /* A value, and a bias that is still to be added to it; -1: nothing is. */
@@ -65,6 +80,16 @@ bool walk_is_row(const struct walk *w, int32_t op);
 /* Is it a linear map by some columns of its weight? */
 bool walk_is_part(const struct walk *w, int32_t op);
 int walk_edges(struct walk *w, int32_t op);
+/* emit.c: is it one that walk_edges reduces? */
+bool walk_is_edges(const struct walk *w, int32_t op);
+/* Where its row lies: appended once, with its group. */
+struct walk_place walk_reduced(struct walk *w, int32_t op);
+/* These columns as a value of their own. */
+int walk_columns(struct walk *w, int32_t op);
+/* emit_group.c: the reductions that are made with this one, which is the first; and the softmax in `op` =
+ * softmax(s) · m, where m has no part of it, and nothing reads e.norm; -1: not found. */
+void walk_group(const struct walk *w, int32_t op, struct walk_group *out);
+int32_t walk_softmax(const struct walk *w, int32_t op);
 int walk_degree(struct walk *w);
 
 /* emit_terms.c: sums of rows, and multiples */

@@ -141,6 +141,13 @@ static const char *const reductions[] = {
     "sum(softmax(S * D) * softmax(S - 2 * S * D) * (%s) for e in v.in_edges)",
     "max(softmax(dot(S, D)) * (%s) for e in v.in_edges)",
     "mean(softmax(dot(S, D)) ** 2 * (%s) for e in v.in_edges)",
+    /* of a common row: one aggregate */
+    "concat(mean(%1$s for e in v.in_edges), max(%1$s for e in v.in_edges), min(%1$s for e in v.in_edges))",
+    "sum(%1$s for e in v.in_edges) * sigmoid(max(D - %1$s for e in v.in_edges)) + sum((%1$s) * S for e in "
+    "v.in_edges)",
+    "min(%1$s for e in v.in_edges) + std(%1$s for e in v.in_edges)",
+    "sum(e.norm * (%1$s) for e in v.in_edges) - max(e.norm * (%1$s) for e in v.in_edges)",
+    "max(dropout(%1$s, 0.3) for e in v.in_edges) + sum(dropout(%1$s, 0.3) for e in v.in_edges)",
 };
 
 static void check_reductions(const char *value, const struct tiny_graph *graph)

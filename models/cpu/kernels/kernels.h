@@ -131,6 +131,7 @@ struct cpu_attention_begin {
 struct cpu_tile {
     const struct device_tile *how;
     struct random_key key;
+    float factor; /* of results that are sums */
     int64_t n;
     const float *rows[TILE_ROWS_N][CPU_TILE_RUN];
     uint32_t source[CPU_TILE_RUN], target[CPU_TILE_RUN]; /* node ids */
@@ -140,7 +141,7 @@ struct cpu_tile {
 /* How so many results of a row's edges are added. */
 struct cpu_tile_result {
     const struct tile_result *of;
-    float factor, shift;
+    float shift;
     float *out, *saved; /* of the row: the result's first */
 };
 
@@ -174,7 +175,7 @@ struct cpu_kernels {
     /* All instructions, and what a result adds to a row, to a weight's gradient, or sets of each row's own. */
     void (*tile_run)(const struct cpu_tile *tile);
     void (*tile_reduce)(const struct cpu_tile *tile, const struct cpu_tile_result *result);
-    void (*tile_weigh)(const struct cpu_tile *tile, const struct tile_result *result, float factor, double *grad);
+    void (*tile_weigh)(const struct cpu_tile *tile, const struct tile_result *result, double *grad);
     void (*tile_store)(const struct cpu_tile *tile, const struct tile_result *result, int64_t width, float *to);
     /* Rows first … end-1 of an attention's pass; parameters' gradients are added to `sums` (NULL: not wanted): att's,
      * then those of how->edge, cpu_attention_sums doubles. */

@@ -192,8 +192,8 @@ TARGET static void tile_won(const struct cpu_tile *tile, const struct tile_instr
         for (int64_t h = 0; h < i->n_head; h++) {
             const uint32_t *winner = (const uint32_t *)(const void *)(b + h * i->b.head);
             for (int64_t c = 0; c < i->n_column; c++) {
-                z[h * i->out_head + c] = winner[c * i->b.column] == source ? a[h * i->a.head + c * i->a.column]
-                                                                           : 0.0f;
+                const float x = a[h * i->a.head + c * i->a.column] / tile->factor;
+                z[h * i->out_head + c] = winner[c * i->b.column] == source ? x : 0.0f;
             }
         }
     }
@@ -475,7 +475,7 @@ TARGET static void tile_reduce(const struct cpu_tile *tile, const struct cpu_til
     }
     for (int64_t t = 0; t < tile->n; t++) {
         if (r->of->reduction == TILE_REDUCTION_SUM) {
-            tile_add(tile, r->of, t, r->factor, r->out);
+            tile_add(tile, r->of, t, tile->factor, r->out);
         } else {
             tile_best(r->of->n, r->of->reduction == TILE_REDUCTION_MAX, tile_operand_at(tile, &r->of->from, t),
                       tile->source[t], r->out, r->saved);
@@ -492,7 +492,7 @@ INLINE void tile_operands_find(const struct cpu_tile *tile, const struct tile_op
 }
 
 /* A run's sums in float, added in double. */
-TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_result *r, float factor, double *grad)
+TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_result *r, double *grad)
 {
     float sum[256];
     const float *from[CPU_TILE_RUN], *with[CPU_TILE_RUN];
@@ -509,7 +509,7 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
                 }
             }
             for (int64_t c = 0; c < n; c++) {
-                grad[begin + c] += (double)(factor * sum[c]);
+                grad[begin + c] += (double)(tile->factor * sum[c]);
             }
         }
         return;
@@ -528,7 +528,7 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
             }
             double *to = grad + i * r->step + begin * r->step_with;
             for (int64_t c = 0; c < n; c++) {
-                to[c * r->step_with] += (double)(factor * sum[c]);
+                to[c * r->step_with] += (double)(tile->factor * sum[c]);
             }
         }
     }

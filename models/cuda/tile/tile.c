@@ -92,6 +92,9 @@ static struct cuda_tile_instruction instruction_of(const struct packing *p, cons
     } else {
         heads_join(&i, two);
     }
+    if (from->op == TILE_OP_WON) {
+        i.number[0] = p->edges != NULL ? p->edges->factor : 1.0F;
+    }
     if (from->op == TILE_OP_DROP) {
         const double rate = (double)from->number[0];
         i.number[0] = (float)(1.0 / (1.0 - rate));

@@ -37,7 +37,7 @@ struct cuda_tile_instruction {
     int32_t n_head, n_column, n_inner;
     int32_t out, out_head;
     int32_t step[3];  /* rows, heads, columns from an element to that of WARP behind it */
-    float number[2];  /* DROP: the factor of what is kept */
+    float number[2];  /* WON: the factor of sums. DROP: the factor of what is kept */
     uint32_t special; /* CONTRACT: lanes that share a sum. DROP: the threshold, and in n_inner the first draw */
 };
 

@@ -165,7 +165,7 @@ static __device__ __forceinline__ void won(const struct cuda_tile &tile, const s
     const int out_head = i.out_head;
     each_element(i, run.n, [&](int t, int h, int c) {
         const bool is = __float_as_uint(*b.of(t, h, c)) == source_node(tile, run, t);
-        out[t * stride_of(tile) + h * out_head + c] = is ? *a.of(t, h, c) : 0.0F;
+        out[t * stride_of(tile) + h * out_head + c] = is ? *a.of(t, h, c) / i.number[0] : 0.0F;
     });
 }
 

@@ -15,7 +15,7 @@ class Text:
     """A layer whose messages are made of rows of `out` columns, of two heads of as many, and of single numbers."""
 
     def __init__(self, rng: random.Random, featured: bool) -> None:
-        self.rng, self.featured, self.lines, self.n = rng, featured, [], 0
+        self.rng, self.featured, self.lines, self.n, self.message = rng, featured, [], 0, ""
         self.norm = rng.random() < 0.4  # e.norm and means do not stand in one program
         nodes = ['linear("r1", v.x, out)', 'tanh(linear("r2", v.x, out, bias=False))']
         self.lines += [f"v.r{i + 1} = {text}" for i, text in enumerate(nodes)]
@@ -84,7 +84,9 @@ class Text:
             return f"{how}({before}{common.format(self.row(1))}{behind} for e in v.in_edges)"
         if self.rng.random() < 0.3:
             return f"{how}({self.heads(2)} for e in v.in_edges).{self.rng.choice(['sum_heads', 'mean_heads'])}()"
-        return f"{how}({self.row(3)} for e in v.in_edges)"
+        if self.message == "" or self.rng.random() < 0.5:
+            self.message = self.row(3)
+        return f"{how}({self.message} for e in v.in_edges)"  # of one message: one aggregate
 
     def of_nodes(self) -> str:
         """`out` columns of a node: a row program."""
@@ -97,7 +99,7 @@ class Text:
         self.lines.append(f"v.y1 = {self.reduction()}")
         if self.rng.random() < 0.5:
             self.lines.append(f"v.y2 = {self.of_nodes() if self.rng.random() < 0.5 else self.reduction()}")
-            last = self.rng.choice(["v.y1 + tanh(v.y2)", "v.y1 * tanh(v.y2)"])
+            last = self.rng.choice(["v.y1 + tanh(v.y2)", "v.y1 * tanh(v.y2)", "concat(v.y2, v.y1)"])
         else:
             last = self.rng.choice(LASTS)
         switches = "".join(f"{name} = {value}\n" for name, value, share in (("self_loops", True, 0.4), ("match", False, 0.15), ("move", False, 0.1))

@@ -121,14 +121,11 @@ static double result_at(const struct place *p, const struct tile_result *r, int6
     return read_at(p, &r->from, 0, c, 0) * (factors ? read_at(p, &r->with, 0, c / (r->n / r->n_with), 0) : 1.0);
 }
 
-/* The one result of a text's program. */
-static const struct tile_result *place_run(struct place *p)
+static void place_run(struct place *p)
 {
     for (int i = 0; i < p->tile->n_instruction; i++) {
         instruction_run(p, &p->tile->instruction[i]);
     }
-    cr_assert_eq(p->tile->n_result, 1);
-    return p->tile->result;
 }
 
 void truth_rows(const struct evaluation *e)
@@ -138,9 +135,10 @@ void truth_rows(const struct evaluation *e)
         for (int k = 0; k < OP_N_IN; k++) {
             p.rows[TILE_ROWS_IN_0 + k] = e->x[k] != NULL ? truth_source(e, k, row, row) : NULL;
         }
-        const struct tile_result *r = place_run(&p);
+        place_run(&p);
+        cr_assert_eq(p.tile->n_result, 1);
         for (int64_t c = 0; c < e->f; c++) {
-            e->y[row * e->f + c] = result_at(&p, r, c);
+            e->y[row * e->f + c] = result_at(&p, p.tile->result, c);
         }
     }
     free(p.at);
@@ -180,6 +178,16 @@ static void edge_set(struct place *p, int64_t i, int64_t k)
     }
 }
 
+/* A row's result after its last edge. */
+static void edges_end(const struct tile_result *r, double scale, double *y, const double *total)
+{
+    for (int64_t c = 0; c < r->n; c++) {
+        y[c] = r->reduction == TILE_REDUCTION_LOGSUMEXP && total[c] > 0.0 ? log(total[c]) : y[c];
+        y[c] /= r->reduction == TILE_REDUCTION_SOFTMAX && total[c] > 0.0 ? total[c] : 1.0;
+        y[c] *= r->reduction == TILE_REDUCTION_SUM ? scale : 1.0;
+    }
+}
+
 /* A result of one more edge; total: Σ of exponentials, or how many edges there were, of each number. */
 static void edge_add(const struct place *p, const struct tile_result *r, double count, double *y, double *total)
 {
@@ -212,7 +220,7 @@ void truth_edges(const struct evaluation *e)
     struct place p = place_open(e);
     double *total = memory_alloc((size_t)e->f, sizeof *total);
     for (int64_t i = 0; i < e->n; i++) {
-        const struct tile_result *r = p.tile->result;
+        const struct tile_result *result = p.tile->result;
         double *y = e->y + i * e->f;
         memset(y, 0, (size_t)e->f * sizeof *y);
         memset(total, 0, (size_t)e->f * sizeof *total);
@@ -220,13 +228,14 @@ void truth_edges(const struct evaluation *e)
             const double count = truth_edge_count(e, k < graph->indptr[i] ? i : (int64_t)graph->indices[k], i);
             if (count > 0.0) {
                 edge_set(&p, i, k);
-                edge_add(&p, place_run(&p), count, y, total);
+                place_run(&p);
+                for (int r = 0; r < p.tile->n_result; r++) {
+                    edge_add(&p, &result[r], count, y + result[r].at, total + result[r].at);
+                }
             }
         }
-        for (int64_t c = 0; c < e->f; c++) {
-            y[c] = r->reduction == TILE_REDUCTION_LOGSUMEXP && total[c] > 0.0 ? log(total[c]) : y[c];
-            y[c] /= r->reduction == TILE_REDUCTION_SOFTMAX && total[c] > 0.0 ? total[c] : 1.0;
-            y[c] *= p.tile->scales_mean ? scale_of(e, i) : 1.0;
+        for (int r = 0; r < p.tile->n_result; r++) {
+            edges_end(&result[r], p.tile->scales_mean ? scale_of(e, i) : 1.0, y + result[r].at, total + result[r].at);
         }
     }
     free(total);
