@@ -354,8 +354,8 @@ bench: $(BENCHES) ## run every benchmark
 	$(Q)for bench in $(BENCHES); do $$bench || exit 1; done
 
 PYG ?= python3
-bench-programs: all ## time and memory of texts beside PyTorch Geometric, by a Python that has it (PYG)
-	$(Q)$(PYG) scripts/compare-programs.py
+bench-programs: all $(BUILD)/bin/bench_tile ## tile programs beside loops by hand, and texts beside PyTorch Geometric, by a Python that has it (PYG)
+	$(Q)$(BUILD)/bin/bench_tile && $(PYG) scripts/compare-programs.py
 
 quickstart: ## install missing packages, build, train on a generated graph
 	$(Q)scripts/install-deps

@@ -88,23 +88,48 @@ void cpu_tile_rows(struct device *device, int64_t n, const struct device_tile *h
 
 /* --- edges --- */
 
+/* An array whose rows the program reads. */
+struct reading {
+    int which;
+    int64_t width;
+    const float *rows, *self_rows;
+};
+
 struct edges {
     const struct cpu_device *device;
     const struct device_tile_edges *how;
     int64_t n_run;
-    unsigned far; /* bit k: rows of the block's columns are read of array k */
+    int n_near, n_far; /* of the block's own rows, and of its columns */
+    struct reading near[TILE_ROWS_WEIGHT], far[TILE_ROWS_WEIGHT];
+    bool reads_weights, has_weights, names; /* names: node ids are read */
 };
 
-static bool is_far(const struct edges *e, int rows)
+/* Does the program draw by the edge's ends, or look for a winner? */
+static bool names_nodes(const struct tile *tile)
 {
-    return (e->far >> rows & 1) != 0;
+    bool any = tile->draws || tile->saved > 0;
+    for (int i = 0; i < tile->n_instruction; i++) {
+        any = any || tile->instruction[i].op == TILE_OP_WON;
+    }
+    return any;
 }
 
 static struct edges edges_over(const struct cpu_device *device, const struct device_tile_edges *how)
 {
-    struct edges out = {.device = device, .how = how, .n_run = run_rows_of(how->of.tile)};
+    const struct tile *program = how->of.tile;
+    struct edges out = {.device = device,
+                        .how = how,
+                        .n_run = run_rows_of(program),
+                        .reads_weights = program->width[TILE_ROWS_WEIGHT] > 0,
+                        .has_weights = how->block->edge_table == NULL && how->block->weights != NULL,
+                        .names = names_nodes(program)};
     for (int k = 0; k < TILE_ROWS_WEIGHT; k++) {
-        out.far |= device_tile_is_far(how, k) ? 1U << k : 0U;
+        const struct reading reading = {k, program->width[k], how->of.rows[k], how->self_rows[k]};
+        if (reading.width > 0 && device_tile_is_far(how, k)) {
+            out.far[out.n_far++] = reading;
+        } else if (reading.width > 0) {
+            out.near[out.n_near++] = reading;
+        }
     }
     return out;
 }
@@ -117,27 +142,31 @@ static void edge_set(const struct edges *e, struct cpu_tile *tile, int64_t t, in
 {
     static const float one = 1.0F;
     const struct device_tile_edges *how = e->how;
-    const struct tile *program = how->of.tile;
     const struct device_block *block = how->block;
     const int64_t col = self ? row : block->cols[edge];
-    for (int k = 0; k < TILE_ROWS_WEIGHT; k++) {
-        if (program->width[k] > 0) {
-            const float *rows = self && is_far(e, k) ? how->self_rows[k] : how->of.rows[k];
-            tile->rows[k][t] = rows + (is_far(e, k) ? col : row) * program->width[k];
-            for (int64_t c = 0; is_far(e, k) && c < program->width[k] && c < PREFETCH_FLOATS; c += 16) {
-                __builtin_prefetch(tile->rows[k][t] + c); /* while the run's other edges are set */
-            }
+    for (int k = 0; k < e->n_far; k++) {
+        const struct reading *far = &e->far[k];
+        const float *x = (self ? far->self_rows : far->rows) + col * far->width;
+        tile->rows[far->which][t] = x;
+        for (int64_t c = 0; c < far->width && c < PREFETCH_FLOATS; c += 16) {
+            __builtin_prefetch(x + c); /* while the run's other edges are set */
         }
     }
-    bool weighs = !self && block->edge_table == NULL && block->weights != NULL;
-    tile->rows[TILE_ROWS_WEIGHT][t] = weighs ? &block->weights[edge] : &one;
-    if (program->width[TILE_ROWS_FEATURE] > 0) {
-        tile->rows[TILE_ROWS_FEATURE][t] = block->edge_table +
-                                           (int64_t)block->edge_rows[edge] * program->width[TILE_ROWS_FEATURE];
+    for (int k = 0; k < e->n_near; k++) {
+        tile->rows[e->near[k].which][t] = e->near[k].rows + row * e->near[k].width;
     }
-    uint32_t own = how->of.row_node[row], other = self ? own : how->col_node[col];
-    tile->source[t] = how->rows_are_sources ? own : other;
-    tile->target[t] = how->rows_are_sources ? other : own;
+    if (e->reads_weights) {
+        tile->rows[TILE_ROWS_WEIGHT][t] = !self && e->has_weights ? &block->weights[edge] : &one;
+    }
+    const int64_t n_feature = how->of.tile->width[TILE_ROWS_FEATURE];
+    if (n_feature > 0) {
+        tile->rows[TILE_ROWS_FEATURE][t] = block->edge_table + (int64_t)block->edge_rows[edge] * n_feature;
+    }
+    if (e->names) {
+        uint32_t own = how->of.row_node[row], other = self ? own : how->col_node[col];
+        tile->source[t] = how->rows_are_sources ? own : other;
+        tile->target[t] = how->rows_are_sources ? other : own;
+    }
 }
 
 static void run_end(const struct edges *e, struct cpu_tile *tile, int64_t row, double *grad)

@@ -403,15 +403,14 @@ INLINE void tile_exponentials(const struct cpu_tile *tile, const struct tile_ope
     }
 }
 
-/* out += scale factor y, of n_factor factors for `width` columns each */
-INLINE void tile_add_products(int64_t n_factor, int64_t width, float scale, const float *factors, const float *y,
-                              float *out)
+/* out += factor y, of n_factor factors for `width` columns each */
+INLINE void tile_add_products(int64_t n_factor, int64_t width, const float *factors, const float *y, float *out)
 {
     if (width == 1) {
         const int64_t n = n_factor;
         TILE_COLUMNS
         {
-            out[c] += scale * (factors[c] * y[c]);
+            out[c] += factors[c] * y[c];
         }
         return;
     }
@@ -420,28 +419,23 @@ INLINE void tile_add_products(int64_t n_factor, int64_t width, float scale, cons
         const float factor = factors[j];
         TILE_COLUMNS
         {
-            out[c] += scale * (factor * y[c]);
+            out[c] += factor * y[c];
         }
     }
 }
 
 /* out += what leaves row t */
-INLINE void tile_add(const struct cpu_tile *tile, const struct tile_result *r, int64_t t, float scale, float *out)
+INLINE void tile_add(const struct cpu_tile *tile, const struct tile_result *r, int64_t t, float *out)
 {
     const float *from = tile_operand_at(tile, &r->from, t);
     const int64_t n = r->n;
     if (r->n_with > 0) {
-        tile_add_products(r->n_with, n / r->n_with, scale, tile_operand_at(tile, &r->with, t), from, out);
-    } else if (scale == 1.0f) {
-        TILE_COLUMNS
-        {
-            out[c] += from[c];
-        }
-    } else {
-        TILE_COLUMNS
-        {
-            out[c] += scale * from[c];
-        }
+        tile_add_products(r->n_with, n / r->n_with, tile_operand_at(tile, &r->with, t), from, out);
+        return;
+    }
+    TILE_COLUMNS
+    {
+        out[c] += from[c];
     }
 }
 
@@ -461,8 +455,90 @@ TARGET static void tile_softmax(const struct cpu_tile *tile, const struct cpu_ti
             }
         }
         for (int64_t t = 0; t < tile->n && sums_rows; t++) {
-            tile_add_products(some, width, 1.0f, weights[t], tile_operand_at(tile, &r->of->from, t) + begin * width,
+            tile_add_products(some, width, weights[t], tile_operand_at(tile, &r->of->from, t) + begin * width,
                               r->out + begin * width);
+        }
+    }
+}
+
+/* Where an operand of each of a run's rows lies: found once, where it is read often. */
+INLINE void tile_operands_find(const struct cpu_tile *tile, const struct tile_operand *o, const float **rows)
+{
+    for (int64_t t = 0; t < tile->n; t++) {
+        rows[t] = tile_operand_at(tile, o, t);
+    }
+}
+
+/* What a run's rows add to some columns: y, or y by one factor, or y by as many. */
+struct tile_sum {
+    int64_t n;
+    float scale;
+    const float **from, **with;
+    bool by_column;
+};
+
+/* out += Σ of all rows at TILE_SUM_VECTORS vectors from column c on, which stay in registers. */
+#define TILE_SUM_VECTORS 4
+INLINE void tile_sum_at(const struct tile_sum *s, int64_t c, const bool whole, const lane_mask *mask, float *out)
+{
+    vector sum[TILE_SUM_VECTORS];
+    for (int64_t v = 0; v < TILE_SUM_VECTORS; v++) {
+        sum[v] = columns_load(out + c + v * LANES, whole, mask[v]);
+    }
+    for (int64_t t = 0; t < s->n; t++) {
+        const vector factor = vector_set(s->with != NULL && !s->by_column ? s->with[t][0] : 1.0f);
+        for (int64_t v = 0; v < TILE_SUM_VECTORS; v++) {
+            vector y = columns_load(s->from[t] + c + v * LANES, whole, mask[v]);
+            if (s->by_column) {
+                y = vector_multiply(columns_load(s->with[t] + c + v * LANES, whole, mask[v]), y);
+            } else if (s->with != NULL) {
+                y = vector_multiply(factor, y);
+            }
+            sum[v] = vector_add(sum[v], vector_multiply(vector_set(s->scale), y));
+        }
+    }
+    for (int64_t v = 0; v < TILE_SUM_VECTORS; v++) {
+        columns_store(out + c + v * LANES, whole, mask[v], sum[v]);
+    }
+}
+
+INLINE void tile_sum_columns(const struct tile_sum *s, int64_t n_column, float *out)
+{
+    const int64_t n_block = TILE_SUM_VECTORS * LANES, n_whole = n_column - n_column % n_block;
+    lane_mask rest[TILE_SUM_VECTORS];
+    for (int64_t v = 0; v < TILE_SUM_VECTORS; v++) {
+        const int64_t n = n_column - n_whole - v * LANES;
+        rest[v] = mask_first(n < 0 ? 0 : smaller(n, LANES));
+    }
+    for (int64_t c = 0; c < n_whole; c += n_block) {
+        tile_sum_at(s, c, true, rest, out);
+    }
+    if (n_whole < n_column) {
+        tile_sum_at(s, n_whole, false, rest, out);
+    }
+}
+
+TARGET static void tile_sum(const struct cpu_tile *tile, const struct tile_result *r, float *out)
+{
+    const float *from[CPU_TILE_RUN], *with[CPU_TILE_RUN];
+    struct tile_sum s = {.n = tile->n, .scale = tile->factor, .from = from};
+    tile_operands_find(tile, &r->from, from);
+    if (r->n_with == 0) {
+        tile_sum_columns(&s, r->n, out);
+        return;
+    }
+    tile_operands_find(tile, &r->with, with);
+    s.with = with;
+    if (r->n_with == r->n) {
+        s.by_column = true;
+        tile_sum_columns(&s, r->n, out);
+        return;
+    }
+    for (int64_t j = 0; j < r->n_with; j++) {
+        tile_sum_columns(&s, r->n / r->n_with, out + j * (r->n / r->n_with));
+        for (int64_t t = 0; t < tile->n; t++) {
+            from[t] += r->n / r->n_with;
+            with[t]++;
         }
     }
 }
@@ -473,21 +549,13 @@ TARGET static void tile_reduce(const struct cpu_tile *tile, const struct cpu_til
         tile_softmax(tile, r);
         return;
     }
-    for (int64_t t = 0; t < tile->n; t++) {
-        if (r->of->reduction == TILE_REDUCTION_SUM) {
-            tile_add(tile, r->of, t, tile->factor, r->out);
-        } else {
-            tile_best(r->of->n, r->of->reduction == TILE_REDUCTION_MAX, tile_operand_at(tile, &r->of->from, t),
-                      tile->source[t], r->out, r->saved);
-        }
+    if (r->of->reduction == TILE_REDUCTION_SUM) {
+        tile_sum(tile, r->of, r->out);
+        return;
     }
-}
-
-/* Where an operand of each of a run's rows lies: found once, where it is read often. */
-INLINE void tile_operands_find(const struct cpu_tile *tile, const struct tile_operand *o, const float **rows)
-{
     for (int64_t t = 0; t < tile->n; t++) {
-        rows[t] = tile_operand_at(tile, o, t);
+        tile_best(r->of->n, r->of->reduction == TILE_REDUCTION_MAX, tile_operand_at(tile, &r->of->from, t),
+                  tile->source[t], r->out, r->saved);
     }
 }
 
@@ -538,6 +606,6 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
 TARGET static void tile_store(const struct cpu_tile *tile, const struct tile_result *r, int64_t width, float *to)
 {
     for (int64_t t = 0; t < tile->n; t++) {
-        tile_add(tile, r, t, 1.0f, to + t * width + r->at);
+        tile_add(tile, r, t, to + t * width + r->at);
     }
 }
