@@ -273,6 +273,7 @@ struct walk_place walk_reduced(struct walk *w, int32_t op)
 {
     if (walk_goes_on(w) && w->place[op].value == WALK_PLACE_NONE) {
         struct walk_group group;
+        walk_group_below(w, op);
         walk_group(w, op, &group);
         if (!group_append(w, &group)) {
             group = (struct walk_group){.n = 1, .op = {op}};

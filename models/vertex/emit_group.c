@@ -74,7 +74,7 @@ static bool is_reduction(const struct walk *w, int32_t op)
 /* What a group's members have to do with the trace's operations. */
 struct kin {
     bool *below; /* a member depends on it */
-    bool *above; /* it depends on a member */
+    bool *above; /* it depends on a member, or on a group that waits for this one */
     bool *reads; /* of edges: it reads a row of the source that a member reads */
 };
 
@@ -128,6 +128,25 @@ static bool joins(const struct walk *w, const struct walk_group *group, const st
            walk_softmax(w, walk_at(w, op)->in[0]) < 0;
 }
 
+void walk_group_below(struct walk *w, int32_t op)
+{
+    bool *below = memory_alloc((size_t)w->trace->n_op, sizeof *below);
+    below[op] = true;
+    for (int32_t i = op; i >= 0; i--) {
+        for (int k = 0; k < VERTEX_N_IN && below[i]; k++) {
+            if (walk_at(w, i)->in[k] >= 0) {
+                below[walk_at(w, i)->in[k]] = true;
+            }
+        }
+    }
+    for (int32_t i = 0; i < op; i++) {
+        if (below[i] && is_reduction(w, i) && walk_is_edges(w, i)) {
+            walk_reduced(w, i);
+        }
+    }
+    free(below);
+}
+
 void walk_group(const struct walk *w, int32_t op, struct walk_group *out)
 {
     const size_t n = (size_t)w->trace->n_op;
@@ -136,6 +155,9 @@ void walk_group(const struct walk *w, int32_t op, struct walk_group *out)
         return;
     }
     struct kin kin = {memory_alloc(n, sizeof(bool)), memory_alloc(n, sizeof(bool)), memory_alloc(n, sizeof(bool))};
+    for (int32_t i = 0; i < w->trace->n_op; i++) {
+        kin.above[i] = w->place[i].value == WALK_PLACE_SOON;
+    }
     kin_add(w, op, &kin);
     for (int32_t i = 0; i < w->trace->n_op && out->n < WALK_GROUP_MOST; i++) {
         if (joins(w, out, &kin, i)) {

@@ -86,8 +86,10 @@ bool walk_is_edges(const struct walk *w, int32_t op);
 struct walk_place walk_reduced(struct walk *w, int32_t op);
 /* These columns as a value of their own. */
 int walk_columns(struct walk *w, int32_t op);
-/* emit_group.c: the reductions that are made with this one, which is the first; and the softmax in `op` =
- * softmax(s) · m, where m has no part of it, and nothing reads e.norm; -1: not found. */
+/* emit_group.c: append what reductions this one depends on, so that they find their groups before it; those that are
+ * made with it, which is the first; and the softmax in `op` = softmax(s) · m, where m has no part of it, and nothing
+ * reads e.norm; -1: not found. */
+void walk_group_below(struct walk *w, int32_t op);
 void walk_group(const struct walk *w, int32_t op, struct walk_group *out);
 int32_t walk_softmax(const struct walk *w, int32_t op);
 int walk_degree(struct walk *w);

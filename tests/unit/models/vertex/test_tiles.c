@@ -111,6 +111,9 @@ Test(tiles, reductions_that_read_a_common_row_are_one_aggregate)
                       "4 4 ");
     expect_aggregates(
         "    v.m = mean(P)\n    v.n = max(abs(e.src.h - e.dst.m) for e in v.in_edges)\n    return v.n + min(P)\n",
-        "4 8 ");
+        "8 4 ");
+    expect_aggregates(
+        "    return var(P) + var(abs(e.src.h - e.dst.k) for e in v.in_edges)\n", /* two means, and two behind them */
+        "8 8 ");
     expect_aggregates("    return sum(softmax(e.src.h * e.dst.k) * e.src.h for e in v.in_edges) + sum(P)\n", "4 4 ");
 }
