@@ -7,6 +7,8 @@
                                                                  an archive of github.com/yandex-research/heterophilous-graphs
     python3 -m trainerd convert csv edges.csv:nodes.csv data/mine --label club --draw 0.6,0.2,0.2
                                                                  two tables with a line of headings each
+    python3 -m trainerd convert parquet nodes/ edges/*.parquet data/mine --label club
+                                                                 files of nodes, and of edges: those have both ends
 
     python3 -m trainerd table runs/cora                          each node's id, class and probabilities as CSV
     python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
@@ -88,6 +90,7 @@ def _shares(text: str) -> list[float]:
 def convert(asked: argparse.Namespace) -> None:
     from . import data
     from .graph import Options
+    from .parquet import from_parquet
     from .tables import Columns, from_csv
 
     classes = None if asked.classes_of is None else Result(asked.classes_of).class_names()
@@ -95,9 +98,13 @@ def convert(asked: argparse.Namespace) -> None:
                       overwrite=asked.overwrite)
     kind, _, name = asked.dataset.partition(":")
     columns = {key: getattr(asked, key) for key in Columns.__annotations__ if getattr(asked, key) is not None}
-    if columns and asked.package != "csv":
-        raise UsageError(f"--{next(iter(columns)).replace('_', '-')} names a column of tables, expected csv")
-    if asked.package == "csv":
+    if columns and asked.package not in ("csv", "parquet"):
+        raise UsageError(f"--{next(iter(columns)).replace('_', '-')} names a column of tables, expected csv or parquet")
+    if asked.package == "parquet":
+        from_parquet([asked.dataset, *asked.more], asked.folder, **{**options, **columns})
+    elif asked.more:
+        raise UsageError(f"'{asked.more[0]}' is one more data set, expected one and a folder")
+    elif asked.package == "csv":
         from_csv(kind, name, asked.folder, separator=asked.separator, **{**options, **columns})
     elif asked.package == "pyg":
         of = _class_of(_package("torch_geometric.datasets", "torch torch_geometric"), kind)
@@ -133,8 +140,9 @@ def parser_make() -> argparse.ArgumentParser:
     parser.add_argument("--version", action="version", version=f"trainerd {VERSION} (Python package)")
     commands = parser.add_subparsers(dest="command", required=True, metavar="COMMAND")
     one = commands.add_parser("convert", help="write a data set of another library as an npy folder")
-    one.add_argument("package", choices=("pyg", "dgl", "ogb", "yandex", "csv"))
-    one.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file, for csv EDGES:NODES, two files")
+    one.add_argument("package", choices=("pyg", "dgl", "ogb", "yandex", "csv", "parquet"))
+    one.add_argument("dataset", help="class, or class:name; for ogb the data set's name, for yandex the file, for csv EDGES:NODES, two files; for parquet a file or folder")
+    one.add_argument("more", nargs="*", metavar="file", help="parquet: more files or folders")
     one.add_argument("folder", help="npy folder to write")
     one.add_argument("--root", default="data/downloads", type=os.path.expanduser, help="where the package keeps its downloads (data/downloads)")
     one.add_argument("--numbers", action="store_true", help="regression: labels are numbers, not classes")
@@ -146,10 +154,10 @@ def parser_make() -> argparse.ArgumentParser:
     for key, help in (("source", "of the edges (source)"), ("target", "of the edges (target)"), ("id", "of the nodes, their names (id)"),
                       ("split", "of the nodes: train, valid, test (split, where there is one)"), ("weight", "of the edges"),
                       ("relation", "of the edges")):
-        one.add_argument(f"--{key}", metavar="COLUMN", help=f"csv: column {help}")
-    one.add_argument("--label", type=_label, metavar="COLUMN", help="csv: column of the nodes (label); several, with commas: several labels")
-    one.add_argument("--features", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes (all other columns of numbers)")
-    one.add_argument("--one-hot", type=_list, metavar="COLUMN,...", help="csv: columns of the nodes; each of their values becomes a feature")
+        one.add_argument(f"--{key}", metavar="COLUMN", help=f"csv, parquet: column {help}")
+    one.add_argument("--label", type=_label, metavar="COLUMN", help="csv, parquet: column of the nodes (label); several, with commas: several labels")
+    one.add_argument("--features", type=_list, metavar="COLUMN,...", help="csv, parquet: columns of the nodes (all other columns of numbers)")
+    one.add_argument("--one-hot", type=_list, metavar="COLUMN,...", help="csv, parquet: columns of the nodes; each of their values becomes a feature")
     one.add_argument("--separator", default=",", help="csv: character between values (,)")
     one.set_defaults(run=convert)
     table_of = commands.add_parser("table", help="print a row for each node, by names: id, class, probabilities")

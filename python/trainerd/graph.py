@@ -157,7 +157,7 @@ def _floats(values: Array, what: str) -> Array:
     if values.dtype.kind not in "fiub":
         raise DataError(f"{what} have type {values.dtype}, expected numbers")
     with np.errstate(over="ignore"):
-        numbers = values if values.dtype == np.float16 else values.astype(np.float32)
+        numbers = values if values.dtype == np.float16 else values.astype(np.float32, copy=False)
     if not np.isfinite(numbers).all():
         raise DataError(f"{what} are not all finite in float32, the first at {np.argwhere(~np.isfinite(numbers))[0].tolist()}")
     return numbers
@@ -168,7 +168,7 @@ def _edges(edges: Array, n: int) -> Array:
         raise DataError(f"edges have shape {list(edges.shape)}, expected [2, any]")
     if edges.size and (_integers(edges, "edges").min() < 0 or edges.max() >= n):
         raise DataError(f"edges name nodes {edges.min()} to {edges.max()}, expected 0 to {n - 1}")
-    return edges.astype(np.int32 if n < 2**31 else np.int64)
+    return edges.astype(np.int32 if n < 2**31 else np.int64, copy=False)
 
 
 _HINT = "numbers=True (--numbers) writes numbers to be predicted (train.loss = mse, mae, huber)"

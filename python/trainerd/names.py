@@ -62,19 +62,46 @@ def names_of(values: Any, what: str) -> Array:
     return names
 
 
+SPAN_MOST = 8  # places of the least to the greatest name, for each name
+
+
+class Numbering:
+    """Nodes' names, whose numbers are asked for often: they are put in order once."""
+
+    def __init__(self, names: Array) -> None:
+        self.names, n = names, len(names)
+        self.order = np.argsort(names, kind="stable")
+        self.least = int(names.min()) if n and names.dtype.kind == "i" else 0
+        span = int(names.max()) - self.least + 1 if n and names.dtype.kind == "i" else 0
+        self.places = np.zeros(span if span <= SPAN_MOST * n else 0, np.int64)  # numbers by whole name, where names are close together
+        if len(self.places):
+            self.places[names - self.least] = np.arange(n)
+
+    def of(self, values: Any, what: str, first: int = 0) -> Array:
+        """Names as numbers of nodes, in the shape of `values`. Numbers and texts are compared as texts. first: the
+        row of the first value, for messages."""
+        wanted = _plain(values, what)
+        if wanted.dtype.kind != self.names.dtype.kind:
+            wanted = wanted.astype(str)
+            if self.names.dtype.kind != "U":
+                return Numbering(self.names.astype(str)).of(wanted, what, first)
+        n = len(self.names)
+        numbers: Array
+        if len(self.places):
+            numbers = self.places[np.clip(wanted, self.least, self.least + len(self.places) - 1) - self.least]
+        else:
+            places = np.minimum(np.searchsorted(self.names, wanted, sorter=self.order), max(n - 1, 0))
+            numbers = self.order[places] if n else np.zeros(wanted.shape, np.int64)
+        wrong = np.argwhere(self.names[numbers] != wanted) if n else np.argwhere(np.ones(wanted.shape, bool))
+        if wrong.size:
+            place = tuple(wrong[0].tolist())
+            raise DataError(f"{what}: {wanted[place].item()!r} (row {first + place[-1]}) is not the name of a node")
+        return numbers
+
+
 def numbers_of(values: Any, names: Array, what: str) -> Array:
-    """Names as numbers of nodes, in the shape of `values`. Numbers and texts are compared as texts."""
-    wanted = _plain(values, what)
-    if wanted.dtype.kind != names.dtype.kind:
-        wanted, names = wanted.astype(str), names.astype(str)
-    order = np.argsort(names, kind="stable")
-    places = np.minimum(np.searchsorted(names, wanted, sorter=order), max(len(names) - 1, 0))
-    numbers: Array = order[places] if len(names) else np.zeros(wanted.shape, np.int64)
-    wrong = np.argwhere(names[numbers] != wanted) if len(names) else np.argwhere(np.ones(wanted.shape, bool))
-    if wrong.size:
-        place = tuple(wrong[0].tolist())
-        raise DataError(f"{what}: {wanted[place].item()!r} (row {place[-1]}) is not the name of a node")
-    return numbers
+    """Names as numbers of nodes, as Numbering has them."""
+    return Numbering(names).of(values, what)
 
 
 def _numbers(labels: list[Any]) -> Array:

@@ -19,7 +19,7 @@ from typing import Any, TypedDict, Unpack
 from .arrays import Array, np
 from .errors import DataError, MissingInput, UsageError
 from .graph import Graph, Options, write_graph
-from .names import is_missing, names_of, numbers_of, objects_of
+from .names import Numbering, is_missing, names_of, objects_of
 from .tensors import Entries, Rows, array_of, rows_of
 
 Folder = str | os.PathLike[str]
@@ -78,16 +78,16 @@ def _are_numbers(column: Array) -> bool:
     return column.dtype.kind in "iufb" or (column.dtype.kind not in "mM" and all(map(_is_number, column.tolist())))
 
 
-def _numbers(column: Array, name: str, what: str, *, missing: bool = False) -> Array:
+def _numbers(column: Array, name: str, what: str, *, missing: bool = False, first: int = 0) -> Array:
     """A column of numbers as float64; NaN for `missing` values, if allowed."""
-    if column.dtype.kind in "iub":
+    if column.dtype.kind in "iub" or (column.dtype.kind == "f" and (missing or not np.isnan(column).any())):
         return column.astype(np.float64)
     values = column.astype(object)
     for row, value in enumerate(values):
         if is_missing(value) and not missing:
-            raise DataError(f"column {name!r} of the {what}: row {row} is empty, expected a number")
+            raise DataError(f"column {name!r} of the {what}: row {first + row} is empty, expected a number")
         if not _is_number(value) or column.dtype.kind in "mM":
-            raise DataError(f"column {name!r} of the {what}: row {row} is {str(column[row])!r}, expected a number")
+            raise DataError(f"column {name!r} of the {what}: row {first + row} is {str(column[row])!r}, expected a number")
     return np.array([np.nan if is_missing(value) else float(value) for value in values], np.float64)
 
 
@@ -130,23 +130,56 @@ def _splits_of(column: Array, name: str) -> dict[str, Array]:
     return {split: np.flatnonzero(of == split) for split in ("train", "valid", "test")}
 
 
-def _relations_of(column: Array, name: str) -> tuple[Array, list[str]]:
-    """Numbers of relations in the order of their names, and the names."""
-    values = column.tolist()
-    empty = next((row for row, value in enumerate(values) if is_missing(value)), None)
-    if empty is not None:
-        raise DataError(f"column {name!r} of the edges: row {empty} is empty, expected a relation")
-    names = sorted(set(values), key=lambda value: (isinstance(value, str), value))
-    number = {value: r for r, value in enumerate(names)}
-    return np.array([number[value] for value in values], np.int64), [str(value) for value in names]
+ENDS = ("source", "target")
 
 
-def _graph_of(edges: Any, nodes: Any, columns: Columns, options: Options) -> Graph:
+class _EdgeRows:
+    """A graph's edges, a table of some of them after another."""
+
+    def __init__(self, graph: Graph, columns: Columns, n: int) -> None:
+        names = graph.node_names if graph.node_names is not None else np.zeros(0)
+        self.graph, self.columns, self.nodes, self.first, self.relations = graph, columns, Numbering(names), 0, dict[Any, int]()
+        graph.edges = np.empty((2, n), np.int32 if len(names) < 2**31 else np.int64)
+        graph.edge_weight = np.empty(n, np.float32) if columns.get("weight") is not None else None
+        graph.edge_type = np.empty(n, np.int32) if columns.get("relation") is not None else None
+
+    def add(self, table: Any) -> None:
+        columns, graph, end = self.columns, self.graph, self.first
+        for row, key in enumerate(ENDS):
+            name = str(columns.get(key, key))
+            numbers = self.nodes.of(_column(table, name, "edges", key), f"column {name!r} of the edges", self.first)
+            end = self.first + len(numbers)
+            graph.edges[row, self.first:end] = numbers
+        weight, relation = columns.get("weight"), columns.get("relation")
+        if weight is not None and graph.edge_weight is not None:
+            graph.edge_weight[self.first:end] = _numbers(_column(table, weight, "edges", "weight"), weight, "edges", first=self.first)
+        if relation is not None and graph.edge_type is not None:
+            graph.edge_type[self.first:end] = self._relations(_column(table, relation, "edges", "relation").tolist(), relation)
+        self.first = end
+
+    def _relations(self, values: list[Any], name: str) -> list[int]:
+        """Numbers in the order in which relations come."""
+        empty = next((row for row, value in enumerate(values) if is_missing(value)), None)
+        if empty is not None:
+            raise DataError(f"column {name!r} of the edges: row {self.first + empty} is empty, expected a relation")
+        return [self.relations.setdefault(value, len(self.relations)) for value in values]
+
+    def end(self) -> None:
+        """Relations are numbered in the order of their names."""
+        if self.graph.edge_type is not None:
+            names = sorted(self.relations, key=lambda value: (isinstance(value, str), value))
+            number = np.zeros(len(names), np.int32)
+            number[[self.relations[name] for name in names]] = np.arange(len(names), dtype=np.int32)
+            self.graph.edge_type = number[self.graph.edge_type] if names else self.graph.edge_type
+            self.graph.relation_names = [str(name) for name in names]
+            self.graph.relations = len(names)
+
+
+def _graph_of(nodes: Any, columns: Columns, options: Options) -> Graph:
+    """The nodes' part."""
     id, label, split = columns.get("id", "id"), columns.get("label", "label"), columns.get("split")
     names = names_of(_column(nodes, id, "nodes", "id"), f"column {id!r} of the nodes")
-    ends = [numbers_of(_column(edges, name, "edges", key), names, f"column {name!r} of the edges")
-            for key, name in (("source", columns.get("source", "source")), ("target", columns.get("target", "target")))]
-    graph = Graph(np.stack(ends), nodes=len(names))
+    graph = Graph(np.zeros((2, 0), np.int32), nodes=len(names))
     graph.node_names = names
     several = [label] if isinstance(label, str) else list(label)
     if not options.get("predict_only") or several[0] in _columns(nodes):
@@ -157,13 +190,25 @@ def _graph_of(edges: Any, nodes: Any, columns: Columns, options: Options) -> Gra
     if split is not None:
         graph.splits = _splits_of(_column(nodes, split, "nodes", "split"), split)
     graph.features = _features_of(nodes, columns, {id, *several, split or id})
-    weight, relation = columns.get("weight"), columns.get("relation")
-    if weight is not None:
-        graph.edge_weight = _numbers(_column(edges, weight, "edges", "weight"), weight, "edges")
-    if relation is not None:
-        graph.edge_type, graph.relation_names = _relations_of(_column(edges, relation, "edges", "relation"), relation)
-        graph.relations = len(graph.relation_names)
     return graph
+
+
+def write_tables(edges: Iterable[Any], n_edge: int, nodes: Any, folder: Folder, given: TableOptions) -> Path:
+    """A table of the nodes, and the n_edge edges in one table after another; options as of `from_pandas`."""
+    unknown = sorted(given.keys() - TableOptions.__annotations__.keys())
+    if unknown:
+        raise UsageError(f"'{unknown[0]}' is not an option, expected one of {', '.join(TableOptions.__annotations__)}")
+    columns: Any = {key: value for key, value in given.items() if key in Columns.__annotations__}
+    others: Any = {key: value for key, value in given.items() if key not in Columns.__annotations__}
+    label = columns.get("label", "label")
+    if not isinstance(label, str) and others.get("classes") is None and not others.get("numbers"):
+        others["classes"] = list(label)
+    graph = _graph_of(nodes, columns, others)
+    rows = _EdgeRows(graph, columns, n_edge)
+    for table in edges:
+        rows.add(table)
+    rows.end()
+    return write_graph(graph, folder, **others)
 
 
 def from_pandas(edges: Any, nodes: Any, folder: Folder, **options: Unpack[TableOptions]) -> Path:
@@ -175,15 +220,7 @@ def from_pandas(edges: Any, nodes: Any, folder: Folder, **options: Unpack[TableO
         trainerd.from_pandas(payments, accounts, "data/payments", source="from", target="to", id="account", label="fraud",
                              draw=(0.6, 0.2, 0.2))
     """
-    unknown = sorted(options.keys() - TableOptions.__annotations__.keys())
-    if unknown:
-        raise UsageError(f"'{unknown[0]}' is not an option, expected one of {', '.join(TableOptions.__annotations__)}")
-    columns: Any = {key: value for key, value in options.items() if key in Columns.__annotations__}
-    others: Any = {key: value for key, value in options.items() if key not in Columns.__annotations__}
-    label = columns.get("label", "label")
-    if not isinstance(label, str) and others.get("classes") is None and not others.get("numbers"):
-        others["classes"] = list(label)
-    return write_graph(_graph_of(edges, nodes, columns, others), folder, **others)
+    return write_tables([edges], len(_column(edges, str(options.get("source", "source")), "edges", "source")), nodes, folder, options)
 
 
 # --- CSV ---
