@@ -20,7 +20,7 @@ enum saved { SAVED_SOFTMAX, SAVED_POSITIVE, SAVED_POSITIVE_WEIGHT };
 
 static int64_t saved_width(const struct program *program, const struct op *op, int k)
 {
-    bool gat = op->aggregate == AGGREGATE_KIND_GAT && program->value[op->out].needs_grad;
+    bool gat = op->aggregate == AGGREGATE_KIND_GAT && program->value[op->out].needs_grad && !program->forward_only;
     switch (k) {
     case SAVED_SOFTMAX:
         return 2 * op->n_head;

@@ -6,6 +6,7 @@
 #include "protocol/base/half.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "protocol/base/mistakes.h"
 #include "protocol/files/file.h"
 
 #include <errno.h>
@@ -315,25 +316,54 @@ static const char *shape_print(int n_dim, const int64_t *shape, char *text, size
     return text;
 }
 
+static const char *stored_name(const struct safetensor *tensor)
+{
+    return tensor->stored != NULL ? tensor->stored : tensor->name;
+}
+
+/* "'w'", or where the file has another name "'w' ('v' in the file)". */
+#define LABEL_BYTES 320
+static const char *label_print(const struct safetensor *want, char out[LABEL_BYTES])
+{
+    if (strcmp(stored_name(want), want->name) == 0) {
+        snprintf(out, LABEL_BYTES, "'%.150s'", want->name);
+    } else {
+        snprintf(out, LABEL_BYTES, "'%.150s' ('%.150s' in the file)", want->name, want->stored);
+    }
+    return out;
+}
+
+/* The tensor's shape, as the file is to have it. */
+static void stored_shape(const struct safetensor *want, int64_t out[SAFETENSORS_DIM_MOST])
+{
+    memcpy(out, want->shape, sizeof want->shape);
+    if (want->transposed) {
+        ASSERT(want->n_dim == 2);
+        out[0] = want->shape[1];
+        out[1] = want->shape[0];
+    }
+}
+
 static enum status entry_match(const struct entry *entry, const unsigned char *data, const char *origin,
                                const struct safetensor *want)
 {
-    char is[128], expected[128];
+    char label[LABEL_BYTES], is[128], expected[128];
+    int64_t shape[SAFETENSORS_DIM_MOST];
     if (entry->dtype->read == NULL) {
-        return status_fail(STATUS_DATA, "%s: tensor '%s': dtype is %s, expected F32, F16, BF16 or F64", origin,
-                           want->name, entry->dtype->name);
+        return status_fail(STATUS_DATA, "%s: tensor %s: dtype is %s, expected F32, F16, BF16 or F64", origin,
+                           label_print(want, label), entry->dtype->name);
     }
-    if (entry->n_dim != want->n_dim ||
-        memcmp(entry->shape, want->shape, (size_t)want->n_dim * sizeof *want->shape) != 0) {
-        return status_fail(STATUS_DATA, "%s: tensor '%s' has shape %s, expected %s", origin, want->name,
+    stored_shape(want, shape);
+    if (entry->n_dim != want->n_dim || memcmp(entry->shape, shape, (size_t)want->n_dim * sizeof *shape) != 0) {
+        return status_fail(STATUS_DATA, "%s: tensor %s has shape %s, expected %s", origin, label_print(want, label),
                            shape_print(entry->n_dim, entry->shape, is, sizeof is),
-                           shape_print(want->n_dim, want->shape, expected, sizeof expected));
+                           shape_print(want->n_dim, shape, expected, sizeof expected));
     }
     int64_t n = tensor_n_value(want);
     for (int64_t i = 0; i < n; i++) {
         if (!isfinite(entry->dtype->read(data + entry->begin + i * (int64_t)entry->dtype->n_bytes))) {
-            return status_fail(STATUS_DATA, "%s: tensor '%s': element %" PRId64 " is not a finite float32 number",
-                               origin, want->name, i);
+            return status_fail(STATUS_DATA, "%s: tensor %s: element %" PRId64 " is not a finite float32 number",
+                               origin, label_print(want, label), i);
         }
     }
     return STATUS_OK;
@@ -348,95 +378,166 @@ static bool is_count(const struct entry *entry)
            (n == n_count || entry->name[n - n_count - 1] == '.');
 }
 
-/* Every expected tensor is there with its shape, and no other tensor but such counters. */
-static enum status entries_match(const struct entry *entry, size_t n_entry, const unsigned char *data,
-                                 const char *origin, const struct safetensor *want, size_t n_want)
+/* Every expected tensor is there, and no other tensor but such counters: a line for each that is not so. */
+static enum status names_match(const struct entry *entry, size_t n_entry, const char *origin,
+                               const struct safetensor *want, size_t n_want)
 {
+    struct mistakes mistakes = {0};
+    char label[LABEL_BYTES], shape[128];
     for (size_t i = 0; i < n_want; i++) {
-        const struct entry *found = entry_find(entry, n_entry, want[i].name);
-        if (found == NULL) {
-            char expected[128];
-            return status_fail(STATUS_DATA, "%s: tensor '%s' is missing, expected with shape %s", origin,
-                               want[i].name, shape_print(want[i].n_dim, want[i].shape, expected, sizeof expected));
-        }
-        enum status status = entry_match(found, data, origin, &want[i]);
-        if (status != STATUS_OK) {
-            return status;
+        int64_t expected[SAFETENSORS_DIM_MOST];
+        stored_shape(&want[i], expected);
+        if (entry_find(entry, n_entry, stored_name(&want[i])) == NULL) {
+            mistakes_take(&mistakes, status_fail(STATUS_DATA, "%s: tensor %s is missing, expected with shape %s",
+                                                 origin, label_print(&want[i], label),
+                                                 shape_print(want[i].n_dim, expected, shape, sizeof shape)));
         }
     }
-    for (size_t i = 0; i < n_entry && n_entry > n_want; i++) {
+    for (size_t i = 0; i < n_entry && (n_entry > n_want || mistakes.n > 0); i++) {
         bool wanted = is_count(&entry[i]);
         for (size_t k = 0; k < n_want && !wanted; k++) {
-            wanted = strcmp(entry[i].name, want[k].name) == 0;
+            wanted = strcmp(entry[i].name, stored_name(&want[k])) == 0;
         }
         if (!wanted) {
-            return status_fail(STATUS_DATA, "%s: tensor '%.100s' belongs to nothing in this model%s%s", origin,
-                               entry[i].name, entry[i].dtype->read == NULL ? ": it holds integers, of dtype " : "",
-                               entry[i].dtype->read == NULL ? entry[i].dtype->name : "");
+            bool is_whole = entry[i].dtype->read == NULL;
+            mistakes_take(&mistakes,
+                          status_fail(STATUS_DATA, "%s: tensor '%.100s' belongs to nothing in this model%s%s", origin,
+                                      entry[i].name, is_whole ? ": it holds integers, of dtype " : "",
+                                      is_whole ? entry[i].dtype->name : ""));
         }
     }
-    return STATUS_OK;
+    return mistakes_end(&mistakes);
+}
+
+/* A file's header. */
+struct contents {
+    json_t *header; /* owns the entries' names */
+    struct entry *entry;
+    size_t n_entry, capacity;
+    const unsigned char *data;
+};
+
+static void contents_release(struct contents *contents)
+{
+    memory_release(MEMORY_OTHER, contents->entry, contents->capacity, sizeof *contents->entry);
+    json_decref(contents->header);
+}
+
+/* owns  the caller releases *out, after a failure, too */
+static enum status contents_read(const void *bytes, size_t n_bytes, const char *origin, struct contents *out)
+{
+    size_t n_header = 0;
+    *out = (struct contents){0};
+    enum status status = header_read(bytes, n_bytes, origin, &out->header, &n_header);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    size_t n = json_object_size(out->header);
+    out->data = (const unsigned char *)bytes + LENGTH_BYTES + n_header;
+    status = memory_acquire(MEMORY_OTHER, n, sizeof *out->entry, &out->entry);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    out->capacity = n;
+    return entries_read(out->header, origin, (int64_t)(n_bytes - LENGTH_BYTES - n_header), out->entry, &out->n_entry);
+}
+
+static void entry_copy(const struct entry *from, const unsigned char *data, const struct safetensor *to)
+{
+    int64_t n = tensor_n_value(to), n_column = to->transposed ? to->shape[1] : 1,
+            n_row = n_column > 0 ? n / n_column : 0;
+    for (int64_t k = 0; k < n; k++) { /* one column: as it is stored */
+        int64_t at = k % n_column * n_row + k / n_column;
+        to->data[k] = from->dtype->read(data + from->begin + at * (int64_t)from->dtype->n_bytes);
+    }
 }
 
 enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin,
                                    const struct safetensor *want, size_t n_want)
 {
-    json_t *header = NULL;
-    size_t n_header = 0;
-    enum status status = header_read(bytes, n_bytes, origin, &header, &n_header);
+    struct contents contents;
+    enum status status = contents_read(bytes, n_bytes, origin, &contents);
+    if (status == STATUS_OK) {
+        status = names_match(contents.entry, contents.n_entry, origin, want, n_want);
+    }
+    for (size_t i = 0; status == STATUS_OK && i < n_want; i++) {
+        const struct entry *from = entry_find(contents.entry, contents.n_entry, stored_name(&want[i]));
+        status = entry_match(from, contents.data, origin, &want[i]);
+    }
+    for (size_t i = 0; status == STATUS_OK && i < n_want; i++) {
+        if (want[i].data != NULL) {
+            entry_copy(entry_find(contents.entry, contents.n_entry, stored_name(&want[i])), contents.data, &want[i]);
+        }
+    }
+    contents_release(&contents);
+    return status;
+}
+
+enum status safetensors_shapes_bytes(const void *bytes, size_t n_bytes, const char *origin, struct safetensor *tensor,
+                                     size_t n_tensor)
+{
+    struct contents contents;
+    enum status status = contents_read(bytes, n_bytes, origin, &contents);
+    for (size_t i = 0; status == STATUS_OK && i < n_tensor; i++) {
+        const struct entry *found = entry_find(contents.entry, contents.n_entry, stored_name(&tensor[i]));
+        tensor[i].n_dim = found != NULL ? found->n_dim : -1;
+        if (found != NULL) {
+            memcpy(tensor[i].shape, found->shape, sizeof found->shape);
+        }
+    }
+    contents_release(&contents);
+    return status;
+}
+
+/* owns  the caller gives *bytes_out, of *n_out bytes, back to memory_release */
+static enum status bytes_read(const char *path, void **bytes_out, size_t *n_out)
+{
+    int file;
+    struct stat info;
+    enum status status = file_open(path, &file);
     if (status != STATUS_OK) {
         return status;
     }
-    const unsigned char *data = (const unsigned char *)bytes + LENGTH_BYTES + n_header;
-    struct entry *entry = NULL;
-    size_t n_entry = 0, capacity = json_object_size(header);
-    status = memory_acquire(MEMORY_OTHER, capacity, sizeof *entry, &entry);
-    if (status == STATUS_OK) {
-        status = entries_read(header, origin, (int64_t)(n_bytes - LENGTH_BYTES - n_header), entry, &n_entry);
+    if (fstat(file, &info) != 0) {
+        status = status_fail(STATUS_IO, "%s: cannot find its size: %s", path, strerror(errno));
+        goto close;
     }
-    if (status == STATUS_OK) {
-        status = entries_match(entry, n_entry, data, origin, want, n_want);
+    *n_out = (size_t)info.st_size;
+    status = memory_acquire(MEMORY_OTHER, *n_out, 1, bytes_out);
+    if (status != STATUS_OK) {
+        goto close;
     }
-    for (size_t i = 0; status == STATUS_OK && i < n_want; i++) {
-        const struct entry *from = entry_find(entry, n_entry, want[i].name);
-        int64_t n = tensor_n_value(&want[i]);
-        for (int64_t k = 0; k < n; k++) {
-            want[i].data[k] = from->dtype->read(data + from->begin + k * (int64_t)from->dtype->n_bytes);
-        }
+    int error = file_read(file, *bytes_out, *n_out);
+    if (error != 0) {
+        status = status_fail(STATUS_IO, "%s: cannot read %zu bytes: %s", path, *n_out,
+                             error == ENODATA ? "the file became shorter" : strerror(error));
+        memory_release(MEMORY_OTHER, *bytes_out, *n_out, 1);
     }
-    memory_release(MEMORY_OTHER, entry, capacity, sizeof *entry);
-    json_decref(header);
+close:
+    close(file);
     return status;
 }
 
 enum status safetensors_load(const char *path, const struct safetensor *want, size_t n_want)
 {
-    int file;
-    enum status status = file_open(path, &file);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    struct stat info;
     void *bytes = NULL;
     size_t n_bytes = 0;
-    if (fstat(file, &info) != 0) {
-        status = status_fail(STATUS_IO, "%s: cannot find its size: %s", path, strerror(errno));
-        goto close;
-    }
-    n_bytes = (size_t)info.st_size;
-    status = memory_acquire(MEMORY_OTHER, n_bytes, 1, &bytes);
-    if (status != STATUS_OK) {
-        goto close;
-    }
-    int error = file_read(file, bytes, n_bytes);
-    if (error != 0) {
-        status = status_fail(STATUS_IO, "%s: cannot read %zu bytes: %s", path, n_bytes,
-                             error == ENODATA ? "the file became shorter" : strerror(error));
-    } else {
+    enum status status = bytes_read(path, &bytes, &n_bytes);
+    if (status == STATUS_OK) {
         status = safetensors_load_bytes(bytes, n_bytes, path, want, n_want);
+        memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
     }
-    memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
-close:
-    close(file);
+    return status;
+}
+
+enum status safetensors_shapes(const char *path, struct safetensor *tensor, size_t n_tensor)
+{
+    void *bytes = NULL;
+    size_t n_bytes = 0;
+    enum status status = bytes_read(path, &bytes, &n_bytes);
+    if (status == STATUS_OK) {
+        status = safetensors_shapes_bytes(bytes, n_bytes, path, tensor, n_tensor);
+        memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
+    }
     return status;
 }

@@ -10,18 +10,22 @@
 #include "protocol/base/status.h"
 #include "protocol/files/dir.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
 #define SAFETENSORS_DIM_MOST 4
 #define SAFETENSORS_HEADER_MOST_BYTES 100000000
 
-/* One array: save reads `data`, load writes it. Row-major, shape[0] × … × shape[n_dim-1] floats. */
+/* One array: save reads `data`, load writes it, or without `data` only checks it. Row-major, shape[0] × … ×
+ * shape[n_dim-1] floats. */
 struct safetensor {
     const char *name;
     int n_dim;
     int64_t shape[SAFETENSORS_DIM_MOST];
     float *data;
+    const char *stored; /* load: its name in the file; NULL: the same */
+    bool transposed;    /* load: the file has it as shape[1] × shape[0] */
 };
 
 /* One line of the header's optional __metadata__. */
@@ -44,8 +48,9 @@ enum status safetensors_save(const struct dir *dir, const char *name, const stru
  *   units   F32, and F16, BF16, F64 converted to float32
  *   owns    borrows all; data untouched unless the whole file is in order
  *   errors  STATUS_NO_INPUT no such file; STATUS_IO; STATUS_NOMEM; STATUS_DATA with file, tensor and what was
- *           expected: an invalid header, offsets that overlap, leave holes or miss the file's end, a name twice,
- *           missing or not wanted, another shape, another type (integers), a number that is not finite
+ *           expected: an invalid header, offsets that overlap, leave holes or miss the file's end, a name twice;
+ *           a line for each tensor that is missing or not wanted; another shape, another type (integers), a number
+ *           that is not finite
  *   cost    one read of the file, which is in memory meanwhile
  */
 enum status safetensors_load(const char *path, const struct safetensor *want, size_t n_want);
@@ -53,5 +58,17 @@ enum status safetensors_load(const char *path, const struct safetensor *want, si
 /* The same from memory; `origin` stands for the file's name in messages. */
 enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin,
                                    const struct safetensor *want, size_t n_want);
+
+/* The shape that each of these tensors has in the file, not transposed; n_dim -1: it is not there.
+ *
+ *   owns    borrows all
+ *   errors  those of safetensors_load but for tensors and numbers
+ *   cost    one read of the file, which is in memory meanwhile
+ */
+enum status safetensors_shapes(const char *path, struct safetensor *tensor, size_t n_tensor);
+
+/* The same from memory. */
+enum status safetensors_shapes_bytes(const void *bytes, size_t n_bytes, const char *origin, struct safetensor *tensor,
+                                     size_t n_tensor);
 
 #endif

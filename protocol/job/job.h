@@ -67,6 +67,19 @@ struct job_program {
     bool reads_weights;              /* of edges: e.weight or e.norm */
 };
 
+/* [model.names]: what another program's file calls the model's tensors. A row renames one tensor, or all whose names
+ * go on after a dot. "*" stands for the same part between two dots on both sides. */
+#define JOB_TENSOR_BYTES 128
+#define JOB_TENSOR_MOST 128
+struct job_name {
+    char ours[JOB_TENSOR_BYTES], theirs[JOB_TENSOR_BYTES]; /* theirs "": what goes on after the dot, alone */
+};
+
+struct job_names {
+    int n;
+    struct job_name of[JOB_TENSOR_MOST];
+};
+
 /* The checked job. Text values end in NUL; choices hold a JOB_<LIST>_<NAME>. */
 struct job {
 #define JOB_SECTION_BEGIN(section, help) struct job_##section section;
@@ -81,6 +94,7 @@ struct job {
 #define JOB_CHOICES(section, key, list, help)
 #include "protocol/job/job_keys.def"
     struct job_program program;
+    struct job_names names;
 };
 
 /* Every key at its default. */

@@ -125,6 +125,13 @@ enum status job_argument_read(struct vertex_args *args, const char *where, const
 /* The arguments of the job's program as lines of [model.args]. */
 void job_print_args(FILE *file, const struct job *job);
 
+/* Take over an entry of [model.names], in place of one of the same name.
+ * errors  STATUS_CONFIG "WHERE: …": no text, too long, too many, a '*' too many or on one side only */
+enum status job_name_read(struct job_names *names, const char *where, const struct toml_entry *entry);
+
+/* The lines of [model.names]. */
+void job_print_names(FILE *file, const struct job *job);
+
 /* "20GiB", "1.5 GB", "4096": bytes. false: it is none of these. */
 bool job_size_read(const char *text, int64_t *out);
 

@@ -50,6 +50,19 @@ static enum status read_arg(struct reader *reader, const char *where, struct job
     return status;
 }
 
+/* An entry of the table `name` of [model]. */
+static enum status read_of_table(struct reader *reader, const char *name, const char *where, struct job_place place,
+                                 const struct toml_entry *entry)
+{
+    return strcmp(name, "args") == 0 ? read_arg(reader, where, place, entry)
+                                     : job_name_read(&reader->job.names, where, entry);
+}
+
+static bool is_table(const char *section, const char *name)
+{
+    return strcmp(section, "model") == 0 && (strcmp(name, "args") == 0 || strcmp(name, "names") == 0);
+}
+
 static enum status wrong_value(const struct job_key *key, const char *where, const char *found)
 {
     char label[JOB_LABEL_BYTES], expect[JOB_EXPECT_BYTES];
@@ -364,13 +377,12 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
     bool top = entry->section[0] == '\0';
     snprintf(where, sizeof where, "%s:%u:%u", origin, entry->key_at.line, entry->key_at.column);
     const char *section = top ? JOB_TOP_SECTION : entry->section;
-    bool is_args = strcmp(section, "model") == 0 &&
-                   strcmp(entry->table != NULL ? entry->table : entry->key, "args") == 0;
+    bool has_table = is_table(section, entry->table != NULL ? entry->table : entry->key);
     if (entry->table != NULL) { /* the table's own entry is what is refused */
         struct job_place at = {.line = entry->key_at.line, .column = entry->key_at.column};
-        return is_args ? read_arg(reader, where, at, entry) : STATUS_OK;
+        return has_table ? read_of_table(reader, entry->table, where, at, entry) : STATUS_OK;
     }
-    if (is_args && entry->type == TOML_TYPE_TABLE) {
+    if (has_table && entry->type == TOML_TYPE_TABLE) {
         return STATUS_OK;
     }
     const struct job_key *key = job_key_find(section, entry->key);
@@ -401,10 +413,10 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
     return status;
 }
 
-/* A setting's value as TOML, of a key, or of an argument of the program. A word that is not TOML, or not a text where
- * a text is expected, is used as it is. */
-static enum status read_setting_value(struct reader *reader, const struct job_key *key, const char *arg,
-                                      const char *where, const char *value)
+/* A setting's value as TOML, of a key, or without one of an entry of the table `table`. A word that is not TOML, or
+ * not a text where a text is expected, is used as it is. */
+static enum status read_setting_value(struct reader *reader, const struct job_key *key, const char *table,
+                                      const char *name, const char *where, const char *value)
 {
     bool quoted = value[0] == '"' || value[0] == '\'';
     bool wants_text = key != NULL && (key->type == JOB_TYPE_TEXT || key->type == JOB_TYPE_CHOICE);
@@ -429,8 +441,8 @@ static enum status read_setting_value(struct reader *reader, const struct job_ke
         status = read_value(&reader->job, key, where, &list.entry[0]);
     } else if (fits) {
         struct toml_entry entry = list.entry[0];
-        entry.key = arg;
-        status = read_arg(reader, where, (struct job_place){.set = true}, &entry);
+        entry.key = name;
+        status = read_of_table(reader, table, where, (struct job_place){.set = true}, &entry);
     } else if (status == STATUS_OK) {
         status = status_fail(STATUS_CONFIG, "%s: expected one value", where);
     }
@@ -441,7 +453,7 @@ static enum status read_setting_value(struct reader *reader, const struct job_ke
 
 static enum status read_setting(struct reader *reader, const char *setting)
 {
-    char where[JOB_WHERE_BYTES], name[2 * JOB_LABEL_BYTES];
+    char where[JOB_WHERE_BYTES], name[2 * JOB_LABEL_BYTES + JOB_TENSOR_BYTES];
     const char *equals = strchr(setting, '=');
     size_t n = equals == NULL ? strlen(setting) : (size_t)(equals - setting);
     while (n > 0 && isspace((unsigned char)setting[n - 1])) {
@@ -472,8 +484,13 @@ static enum status read_setting(struct reader *reader, const char *setting)
         }
     }
     const char *value = equals + 1 + strspn(equals + 1, " \t");
-    if (strcmp(section, "model") == 0 && strncmp(key_name, "args.", 5) == 0) {
-        return read_setting_value(reader, NULL, key_name + 5, where, value);
+    char *in_table = dot == NULL ? NULL : strchr(dot + 1, '.');
+    if (in_table != NULL) {
+        *in_table = '\0';
+        if (is_table(section, key_name)) {
+            return read_setting_value(reader, NULL, key_name, in_table + 1, where, value);
+        }
+        *in_table = '.';
     }
     const struct job_key *key = job_key_find(section, key_name);
     if (key == NULL) {
@@ -481,7 +498,7 @@ static enum status read_setting(struct reader *reader, const char *setting)
         return was != NULL ? withdrawn_key(reader, where, was, value) : unknown_key(reader, where, section, key_name);
     }
     reader->places.of[key - job_keys] = (struct job_place){.set = true};
-    enum status status = read_setting_value(reader, key, NULL, where, value);
+    enum status status = read_setting_value(reader, key, NULL, NULL, where, value);
     doubt(reader, status != STATUS_OK ? section : NULL);
     return status;
 }

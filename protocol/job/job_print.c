@@ -100,6 +100,10 @@ char *job_print(const struct job *job)
             fputs("\n[model.args]\n", file);
             job_print_args(file, job);
         }
+        if (is_last && strcmp(section, "model") == 0 && job->names.n > 0) {
+            fputs("\n[model.names]\n", file);
+            job_print_names(file, job);
+        }
     }
     fclose(file);
     return out;

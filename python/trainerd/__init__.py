@@ -22,19 +22,21 @@ from .version import VERSION as __version__
 
 if TYPE_CHECKING:
     from .data import from_arrays, from_dgl, from_networkx, from_ogb, from_pyg, from_yandex
+    from .modules import predict_pyg
     from .pyg import load_into_pyg, pyg_inputs, pyg_model
     from .parquet import from_parquet
     from .tables import from_csv, from_pandas
 
 # Imported when they are first used.
 _LATER = {"from_arrays": "data", "from_csv": "tables", "from_dgl": "data", "from_networkx": "data", "from_ogb": "data",
-          "from_pandas": "tables", "from_parquet": "parquet", "from_pyg": "data", "from_yandex": "data", "load_into_pyg": "pyg", "pyg_inputs": "pyg", "pyg_model": "pyg"}
+          "from_pandas": "tables", "from_parquet": "parquet", "from_pyg": "data", "from_yandex": "data", "load_into_pyg": "pyg",
+          "predict_pyg": "modules", "pyg_inputs": "pyg", "pyg_model": "pyg"}
 
 __all__ = [
     "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "Lost",
     "MissingInput", "OutOfMemory", "Program", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__",
     "from_arrays", "from_csv", "from_dgl", "from_networkx", "from_ogb", "from_pandas", "from_parquet", "from_pyg", "from_yandex", "job_text",
-    "load_into_pyg", "predict", "program", "pyg_inputs", "pyg_model",
+    "load_into_pyg", "predict", "predict_pyg", "program", "pyg_inputs", "pyg_model",
 ]
 
 

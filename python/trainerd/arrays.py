@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+from collections.abc import Mapping
 from typing import Any
 
 from .errors import DataError, MissingInput
@@ -19,7 +20,7 @@ Array = npt.NDArray[Any]
 _ELEMENTS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1", "U8": "|u1", "BOOL": "|b1"}
 _HEADER_MOST = 100 << 20
 
-__all__ = ["Array", "load_array", "load_safetensors", "np"]
+__all__ = ["Array", "load_array", "load_safetensors", "np", "save_safetensors"]
 
 
 def load_array(path: str | os.PathLike[str]) -> Array:
@@ -68,3 +69,18 @@ def load_safetensors(path: str | os.PathLike[str]) -> dict[str, Array]:
         raise DataError(f"'{text}': the header is not a JSON object")
     header.pop("__metadata__", None)
     return {name: _tensor_of(text, raw[8 + n_header:], name, entry) for name, entry in header.items()}
+
+
+def save_safetensors(path: str | os.PathLike[str], tensors: Mapping[str, Array]) -> None:
+    """Write float32 arrays as a .safetensors file."""
+    header, offset = {}, 0
+    arrays = {name: np.ascontiguousarray(tensor, "<f4").reshape(tensor.shape) for name, tensor in tensors.items()}
+    for name, array in arrays.items():
+        header[name] = {"dtype": "F32", "shape": list(array.shape), "data_offsets": [offset, offset + array.nbytes]}
+        offset += array.nbytes
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    with open(path, "wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        for array in arrays.values():
+            file.write(array.tobytes())

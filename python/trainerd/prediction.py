@@ -15,6 +15,7 @@ from .results import Result
 from .toml_text import job_text, settings_of
 
 DONE = "results in "  # the end of a job's last line
+REASON = "trainerd: "  # the begin of each line of a failure's reason
 
 
 def predict(run: str | os.PathLike[str], data: Any, *, client: Client | None = None, name: str | None = None,
@@ -29,7 +30,7 @@ def predict(run: str | os.PathLike[str], data: Any, *, client: Client | None = N
     embeddings  a layer, by the name of its weights ("convs.0"): also write its output for each node
     output      the folder to write; default: runs/<name>-predict-<time> or, under a daemon, -<job>
     set         further settings of the job: {"workers.count": 2, "partition.parts": 4}
-    program     of the program trainerd; default: the one on PATH
+    program     of the program trainerd; default: in the folder $TRAINERD_BIN, else the one on PATH
     timeout     seconds, after which the prediction is stopped and TimeoutError raised
     """
     model = os.path.abspath(os.path.expanduser(run))
@@ -43,7 +44,7 @@ def predict(run: str | os.PathLike[str], data: Any, *, client: Client | None = N
     with tempfile.TemporaryDirectory(prefix="trainerd-predict-") as temporary:
         job["dataset"] = _dataset_of(data, Path(temporary, "data"))
         if client is None:
-            return _predict_here(model, job, settings_of(set), program, timeout, Path(temporary))
+            return predict_here(model, job, settings_of(set), program, timeout, Path(temporary))
         submitted = client.submit(job, predict=model, set=set)
         try:
             return submitted.wait(timeout)
@@ -67,11 +68,18 @@ def _dataset_of(data: Any, folder: Path) -> dict[str, Any]:
     raise UsageError(f"data is a {type(data).__name__}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: [dataset]")
 
 
-def _predict_here(model: str, job: dict[str, Any], settings: list[str], program: str | os.PathLike[str] | None, timeout: float | None,
-                  temporary: Path) -> Result:
-    found = os.path.expanduser(program) if program is not None else shutil.which("trainerd")
+def find_program(given: str | os.PathLike[str] | None) -> str:
+    """The program trainerd: the given path, else the one in the folder $TRAINERD_BIN, else the one on PATH."""
+    folder = os.environ.get("TRAINERD_BIN")
+    found = os.path.expanduser(given) if given is not None else os.path.join(folder, "trainerd") if folder else shutil.which("trainerd")
     if found is None:
-        raise MissingInput("the program trainerd is not on PATH: expected program=PATH, or client=Client() for a daemon")
+        raise MissingInput("the program trainerd is not on PATH: expected program=PATH, $TRAINERD_BIN, or client=Client() for a daemon")
+    return found
+
+
+def predict_here(model: str, job: dict[str, Any], settings: list[str], program: str | os.PathLike[str] | None, timeout: float | None,
+                  temporary: Path) -> Result:
+    found = find_program(program)
     file = temporary / "predict.toml"
     file.write_text(job_text(job), encoding="utf-8")
     command = [found, "--predict", model, "--config", str(file)]
@@ -91,8 +99,9 @@ def _predict_here(model: str, job: dict[str, Any], settings: list[str], program:
             if isinstance(error, subprocess.TimeoutExpired):
                 raise TimeoutError(f"the prediction has not ended after {timeout:g} s, and is stopped") from None
             raise
-    last = said.strip().rpartition("\n")[2]
+    lines = said.strip().split("\n")
     if process.returncode != 0:
         code = process.returncode if process.returncode > 0 else 70
-        raise error_of(code, last.removeprefix("trainerd: ") or f"trainerd ended with {process.returncode}")
-    return Result(os.path.abspath(last.rpartition(DONE)[2]))
+        reasons = [line.removeprefix(REASON) for line in lines if line.startswith(REASON)]
+        raise error_of(code, "\n".join(reasons) or lines[-1] or f"trainerd ended with {process.returncode}")
+    return Result(os.path.abspath(lines[-1].rpartition(DONE)[2]))

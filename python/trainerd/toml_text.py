@@ -72,13 +72,16 @@ def job_text(job: Mapping[str, Any]) -> str:
     for key, value in job.items():
         name = _key(key, "job")
         if isinstance(value, Mapping):
-            args = value.get("args") if name == "model" else None  # the only table of a section
-            lines = [f"{_key(k, name)} = {toml_value(v, f'{name}.{k}')}" for k, v in value.items() if v is not args or args is None]
-            if isinstance(args, Mapping):
-                lines += ["[model.args]", *(f"{_key(k, 'model.args')} = {toml_value(v, f'model.args.{k}')}" for k, v in args.items())]
-            elif args is not None:
-                raise JobFileError(f"model.args: {args!r} is a {type(args).__name__}, expected a dict")
-            sections.append("\n".join([f"[{name}]", *lines]))
+            tables = {k: v for k, v in value.items() if name == "model" and k in ("args", "names")}  # of all sections
+            lines = [f"[{name}]", *(f"{_key(k, name)} = {toml_value(v, f'{name}.{k}')}" for k, v in value.items() if k not in tables)]
+            for table, entries in tables.items():
+                if not isinstance(entries, Mapping):
+                    raise JobFileError(f"model.{table}: {entries!r} is a {type(entries).__name__}, expected a dict")
+                quote = table == "names"  # "convs.0"
+                lines.append(f"[model.{table}]")
+                lines += [f"{toml_value(k, f'model.{table}') if quote else _key(k, f'model.{table}')} = {toml_value(v, f'model.{table}.{k}')}"
+                          for k, v in entries.items()]
+            sections.append("\n".join(lines))
         else:
             top.append(f"{name} = {toml_value(value, name)}")
     blocks = (["\n".join(top)] if top else []) + sections

@@ -65,7 +65,7 @@ static enum status put_weights(struct coordinator *c)
         return status;
     }
     size_t n_bytes = (size_t)c->program.n_weight * sizeof *weights.arena;
-    status = weights_load(&weights, predicts ? c->source.weights : c->job.model.init);
+    status = weights_load(&weights, predicts ? c->source.weights : c->job.model.init, &c->job.names);
     if (status == STATUS_OK) {
         status = fleet_put(c->workers.fleet, WORKER_STATE_WEIGHTS, 0, weights.arena, n_bytes);
     }

@@ -17,12 +17,12 @@ static enum status read_model(struct coordinator *c)
     if (c->options->resume) {
         return status_fail(STATUS_USAGE, "a prediction has no checkpoints: expected no --resume, it begins again");
     }
-    enum status status = model_source_open(c->job.predict.model, &c->source);
+    enum status status = model_source_open(c->job.predict.model, &c->job, &c->source);
     if (status == STATUS_OK) {
         model_source_apply(&c->source, &c->job);
-        progress_print(&c->progress, "%s: predicting with '%s', %s of %lld layers", c->job.job.name,
+        progress_print(&c->progress, "%s: predicting with '%s', %s of %lld layers%s", c->job.job.name,
                        c->source.weights, job_choice_text("model", "kind", c->job.model.kind),
-                       (long long)c->job.model.layers);
+                       (long long)c->job.model.layers, c->source.foreign ? " as in the job's [model]" : "");
     }
     return status;
 }

@@ -3,9 +3,11 @@
 #include "protocol/base/fault.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "protocol/base/mistakes.h"
 #include "trainerd/coordinator/contents.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/folder/report.h"
+#include "trainerd/coordinator/records/weights.h"
 #include "worker/plan/memory_plan.h"
 
 #include <stdio.h>
@@ -133,13 +135,80 @@ enum status coordinator_steps(struct coordinator *c, coordinator_step *const *st
 
 static enum status load_dataset(struct coordinator *c)
 {
-    return dataset_load(&c->job, &c->dataset);
+    enum status status = dataset_load(&c->job, &c->dataset);
+    c->sparse_features = c->dataset.feature_indptr != NULL;
+    return status;
+}
+
+/* A foreign model's classes: the sizes of its tensors, compared with those for two other numbers of classes, which
+ * model.blocks and the usual numbers of heads divide. */
+static enum status foreign_classes(struct coordinator *c, int64_t *out)
+{
+    struct program program[2];
+    const int64_t one = c->job.model.blocks > 0 ? c->job.model.blocks : 720;
+    const int32_t given = c->dataset.n_class;
+    enum status status = STATUS_OK;
+    int n = 0;
+    for (; n < 2 && status == STATUS_OK; n += status == STATUS_OK) {
+        c->dataset.n_class = (int32_t)((n + 1) * one);
+        status = program_make(c, false, NULL, &program[n]);
+    }
+    c->dataset.n_class = given;
+    if (status == STATUS_OK) {
+        status = weights_classes(&program[0], one, &program[1], 2 * one, c->source.weights, &c->job.names, out);
+    }
+    while (n > 0) {
+        program_release(&program[--n]);
+    }
+    return status;
+}
+
+/* Without a tensor that tells its classes, the names of all are compared later. */
+static enum status fit_foreign(struct coordinator *c)
+{
+    int64_t n_class = 0;
+    enum status status = foreign_classes(c, &n_class);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    bool fits = n_class > 0 && n_class <= INT32_MAX;
+    return model_source_fit(&c->source, &c->dataset,
+                            fits                     ? n_class
+                            : c->dataset.n_class > 0 ? c->dataset.n_class
+                                                     : 1);
 }
 
 /* A data set without labels is loaded for a model that has seen some. */
 static enum status fit_model(struct coordinator *c)
 {
-    return job_predicts(&c->job) ? dataset_fit_model(&c->dataset, &c->source.model) : STATUS_OK;
+    if (!job_predicts(&c->job)) {
+        return STATUS_OK;
+    }
+    if (c->source.foreign) {
+        enum status status = fit_foreign(c);
+        if (status != STATUS_OK) {
+            return status;
+        }
+    }
+    return dataset_fit_model(&c->dataset, &c->source.model);
+}
+
+/* Before any worker is started. */
+static enum status check_foreign(struct coordinator *c)
+{
+    if (!c->source.foreign) {
+        return STATUS_OK;
+    }
+    enum status status = weights_check(&c->program, c->source.weights, &c->job.names);
+    if (status != STATUS_DATA) {
+        return status;
+    }
+    struct mistakes mistakes = {0};
+    mistakes_take(&mistakes, status);
+    mistakes_take(&mistakes,
+                  status_fail(status, "expected the tensors of the job's [model], with the names in the file "
+                                      "by [model.names] (docs/predict.md)"));
+    return mistakes_end(&mistakes);
 }
 
 static enum status choose_parts(struct coordinator *c)
@@ -156,7 +225,7 @@ static enum status choose_parts(struct coordinator *c)
 
 static enum status count_graph(struct coordinator *c)
 {
-    if (c->job.model.kind == JOB_KIND_PROGRAM && job_predicts(&c->job)) {
+    if (c->job.model.kind == JOB_KIND_PROGRAM && job_predicts(&c->job) && !c->source.foreign) {
         c->dataset.counts = c->source.model.counts;
     } else if (c->job.model.kind == JOB_KIND_PROGRAM) {
         dataset_count(&c->dataset, &c->dataset.counts);
@@ -180,7 +249,6 @@ static enum status keep_facts(struct coordinator *c)
 {
     char text[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
     const struct dataset *dataset = &c->dataset;
-    c->sparse_features = dataset->feature_indptr != NULL;
     c->facts = sizes_of(dataset);
     if (dataset->class_names != NULL) {
         c->facts.class_names = memcpy(c->class_names, dataset->class_names, strlen(dataset->class_names) + 1);
@@ -431,10 +499,10 @@ static enum status make_plan(struct coordinator *c)
 enum status coordinator_prepare(struct coordinator *c)
 {
     static coordinator_step *const steps[] = {
-        coordinator_settle, load_dataset, fit_model,   count_graph,       find_contents,
-        keep_facts,         choose_parts, rules_check, keep_splits,       coordinator_program,
-        check_planning,     cut,          measure,     coordinator_count, report_parts,
-        count_floats,       make_plan,    NULL};
+        coordinator_settle, load_dataset,   count_graph, fit_model,   find_contents,
+        keep_facts,         choose_parts,   rules_check, keep_splits, coordinator_program,
+        check_foreign,      check_planning, cut,         measure,     coordinator_count,
+        report_parts,       count_floats,   make_plan,   NULL};
     enum status status = coordinator_open_job(c);
     return status != STATUS_OK || c->run.is_done ? status : coordinator_steps(c, steps);
 }

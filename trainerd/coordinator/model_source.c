@@ -182,7 +182,7 @@ static enum status result_take(const char *path, const json_t *result, struct mo
     return graph_take(path, json_object_get(result, "dataset"), out);
 }
 
-enum status model_source_open(const char *model, struct model_source *out)
+enum status model_source_open(const char *model, const struct job *job, struct model_source *out)
 {
     char path[PATH_MAX], *text = NULL;
     size_t n = 0;
@@ -190,8 +190,16 @@ enum status model_source_open(const char *model, struct model_source *out)
     out->model.folder = out->folder;
     out->model.graph = out->graph;
     enum status status = places_find(model, out);
-    if (status != STATUS_OK || (status = path_join(out->folder, "result.json", path)) != STATUS_OK ||
-        (status = text_read(path, &text, &n)) != STATUS_OK) {
+    if (status != STATUS_OK || (status = path_join(out->folder, "result.json", path)) != STATUS_OK) {
+        return status;
+    }
+    out->foreign = is_file(model) && access(path, F_OK) != 0 && errno == ENOENT;
+    if (out->foreign) {
+        out->job = *job;
+        return STATUS_OK;
+    }
+    status = text_read(path, &text, &n);
+    if (status != STATUS_OK) {
         return status;
     }
     json_error_t error;
@@ -201,6 +209,30 @@ enum status model_source_open(const char *model, struct model_source *out)
                                     : status_fail(STATUS_DATA, "'%s' is no JSON object: %s", path, error.text);
     json_decref(result);
     return status;
+}
+
+enum status model_source_fit(struct model_source *source, const struct dataset *dataset, int64_t n_class)
+{
+    bool has_labels = dataset->labels != NULL || dataset->label_rows != NULL;
+    if (dataset->class_names != NULL && dataset->n_class != n_class) {
+        return status_fail(STATUS_DATA, "dataset '%s' has %d classes by class_names.json, expected the %lld of '%s'",
+                           dataset->name, (int)dataset->n_class, (long long)n_class, source->weights);
+    }
+    source->model.n_feature = dataset->n_feature;
+    source->model.n_edge_feature = dataset->n_edge_feature;
+    source->model.n_relation = dataset->n_relation;
+    source->model.n_class = (int32_t)n_class;
+    source->model.regression = job_regresses(&source->job);
+    source->model.multi_label = !source->model.regression &&
+                                (has_labels ? dataset->multi_label : source->job.train.loss == JOB_LOSS_BCE);
+    source->model.label_input = source->job.model.label_input;
+    source->model.n_embedded = dataset->embedded.n_run > 0 ? embedded_count(&dataset->embedded) : 0;
+    source->model.class_names = dataset->class_names;
+    source->model.counts = dataset->counts;
+    if (source->model.n_embedded > 0) {
+        dataset_fingerprint(dataset, true, source->graph);
+    }
+    return STATUS_OK;
 }
 
 static bool is_lossy(const struct job *job)
@@ -240,8 +272,12 @@ static void exchange_apply(const struct model_source *source, struct job_exchang
 
 void model_source_apply(const struct model_source *source, struct job *job)
 {
-    dataset_apply(source, &job->dataset);
     exchange_apply(source, &job->exchange);
+    if (!source->foreign) {
+        dataset_apply(source, &job->dataset);
+        job->names = source->job.names;
+        job->names.n = 0;
+    }
     int kernel = job->model.kernel; /* of the device that predicts */
     job->model = source->job.model;
     job->model.kernel = kernel;

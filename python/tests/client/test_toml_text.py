@@ -19,6 +19,8 @@ class AJobOfDicts(unittest.TestCase):
         self.assertEqual(tomllib.loads(trainerd.job_text(job)), job)
         program = {"model": {"kind": "program", "program": "a\n'\"b", "args": {"heads": 4, "slope": 0.5, "last": True, "how": "max"}, "layers": 2}}
         self.assertEqual(tomllib.loads(trainerd.job_text(program)), program)
+        named = {"model": {"kind": "gcn", "names": {"convs.0": "conv1", "convs.*.lin": "layers.*"}}, "workers": {"count": 2}}
+        self.assertEqual(tomllib.loads(trainerd.job_text(named)), named)
         self.assertEqual(tomllib.loads(trainerd.job_text({"dataset": {"path": pathlib.Path("a/b")}})), {"dataset": {"path": "a/b"}})
 
     def test_keeps_keys_at_the_top_before_sections(self) -> None:

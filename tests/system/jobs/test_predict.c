@@ -97,6 +97,20 @@ Test(predict, takes_a_fraction_of_the_memory_of_training)
     json_decref(trained);
 }
 
+Test(predict, attention_keeps_nothing_for_a_backward_pass)
+{
+    job_run("--set model.kind=gat --set model.hidden=64 --set partition.parts=1 --set workers.count=1 --set "
+            "output.dir=o");
+    job_run("--set predict.model=o --set partition.parts=1 --set workers.count=1 --set output.dir=p");
+    json_t *result = result_of("p");
+    const json_t *memory = json_array_get(json_object_get(result, "memory"), 0);
+    double bytes = results_number(json_object_get(memory, "measured"), "activations");
+    cr_expect_lt(bytes, 2.5 * 400 * 64 * sizeof(float), "%.0f bytes, expected the rows of one layer and of the next",
+                 bytes);
+    json_decref(result);
+    expect_memory("p", "attention");
+}
+
 /* --- the files --- */
 
 static struct npy array_of(const char *path)

@@ -69,6 +69,15 @@ static json_t *args_value(const struct vertex_args *args)
     return all;
 }
 
+static json_t *names_value(const struct job_names *names)
+{
+    json_t *all = json_object();
+    for (int i = 0; i < names->n; i++) {
+        json_object_set_new(all, names->of[i].ours, json_string(names->of[i].theirs));
+    }
+    return all;
+}
+
 json_t *report_job(const struct job *job)
 {
     json_t *all = json_object();
@@ -89,6 +98,9 @@ json_t *report_job(const struct job *job)
     }
     if (job->model.kind == JOB_KIND_PROGRAM) {
         json_object_set_new(json_object_get(all, "model"), "args", args_value(&job->program.args));
+    }
+    if (job->names.n > 0) {
+        json_object_set_new(json_object_get(all, "model"), "names", names_value(&job->names));
     }
     return all;
 }

@@ -9,6 +9,7 @@
 #include "models/program/program.h"
 #include "protocol/base/status.h"
 #include "protocol/files/dir.h"
+#include "protocol/job/job.h"
 
 /* Whole tensors. */
 struct weights {
@@ -30,9 +31,19 @@ void weights_take_embeddings(struct weights *weights, int64_t n, const uint32_t 
 /* Write the tensors, once all entries were copied to them. errors  STATUS_CREATE, STATUS_IO */
 enum status weights_save(const struct weights *weights, const struct dir *dir, const char *name);
 
-/* Read the tensors and the arena from a file that has every tensor with its shape; padding in the arena becomes 0.
- * errors  those of safetensors_load */
-enum status weights_load(struct weights *weights, const char *path);
+/* Read the tensors and the arena from a file that has every tensor with its shape, by these names or without any by
+ * their own; padding in the arena becomes 0.
+ * errors  those of safetensors_load and weight_names_find */
+enum status weights_load(struct weights *weights, const char *path, const struct job_names *names);
+
+/* The same errors, without reading. */
+enum status weights_check(const struct program *program, const char *path, const struct job_names *names);
+
+/* The number of classes by the shapes in a file: by the first tensor one of whose sizes is a multiple of it.
+ * `program` and `other` are the model for program_class and for other_class of them. 0: no tensor tells.
+ * errors  those of safetensors_shapes and weight_names_find */
+enum status weights_classes(const struct program *program, int64_t program_class, const struct program *other,
+                            int64_t other_class, const char *path, const struct job_names *names, int64_t *out);
 
 /* Copy the embeddings of n nodes with these columns to `to`. */
 void weights_give_embeddings(const struct weights *weights, int64_t n, const uint32_t *column, float *to);

@@ -39,7 +39,7 @@ static enum status load_w(const char *header, size_t n_data)
 {
     unsigned char bytes[4096];
     const float data[4] = {1, 2, 3, 4};
-    const struct safetensor want = {"w", 1, {2}, loaded};
+    const struct safetensor want = {.name = "w", .n_dim = 1, .shape = {2}, .data = loaded};
     size_t n = compose(bytes, header, data, n_data);
     return safetensors_load_bytes(bytes, n, "some.file", &want, 1);
 }
@@ -56,8 +56,10 @@ static void refused(const char *header, size_t n_data, const char *reason)
 Test(safetensors, what_is_saved_is_loaded_bit_for_bit)
 {
     float weight[6] = {1.5f, -2, 3e-38f, 4, -0.0f, 1e-45f}, bias[1] = {7}, weight_back[6], bias_back[1];
-    const struct safetensor save[] = {{"b.weight", 2, {2, 3}, weight}, {"a.bias", 1, {1}, bias}};
-    const struct safetensor load[] = {{"a.bias", 1, {1}, bias_back}, {"b.weight", 2, {2, 3}, weight_back}};
+    const struct safetensor save[] = {{.name = "b.weight", .n_dim = 2, .shape = {2, 3}, .data = weight},
+                                      {.name = "a.bias", .n_dim = 1, .shape = {1}, .data = bias}};
+    const struct safetensor load[] = {{.name = "a.bias", .n_dim = 1, .shape = {1}, .data = bias_back},
+                                      {.name = "b.weight", .n_dim = 2, .shape = {2, 3}, .data = weight_back}};
     const struct safetensors_note note = {"epoch", "12"};
     const char *path = folder_path("model.safetensors");
     expect_done(save_in(folder, "model.safetensors", save, 2, &note));
@@ -70,7 +72,8 @@ Test(safetensors, what_is_saved_is_loaded_bit_for_bit)
 Test(safetensors, the_file_is_laid_out_as_the_format_says)
 {
     float weight[2] = {1, 2}, bias[1] = {3};
-    const struct safetensor save[] = {{"w", 2, {1, 2}, weight}, {"b", 1, {1}, bias}};
+    const struct safetensor save[] = {{.name = "w", .n_dim = 2, .shape = {1, 2}, .data = weight},
+                                      {.name = "b", .n_dim = 1, .shape = {1}, .data = bias}};
     const char *path = folder_path("layout.safetensors");
     cr_assert_eq(save_in(folder, "layout.safetensors", save, 2, NULL), STATUS_OK);
     char bytes[512];
@@ -103,8 +106,10 @@ Test(safetensors, half_and_double_numbers_become_float32)
     } data = {{0x3c00, 0xc000, 0x7bff, 0x0001, 0x03ff, 0x8400}, {0x3f80, 0xc040}, -0.1};
     unsigned char bytes[1024];
     float half[6], brain[2], wide, none;
-    const struct safetensor want[] = {
-        {"h", 1, {6}, half}, {"b", 1, {2}, brain}, {"d", 0, {0}, &wide}, {"none", 2, {0, 3}, &none}};
+    const struct safetensor want[] = {{.name = "h", .n_dim = 1, .shape = {6}, .data = half},
+                                      {.name = "b", .n_dim = 1, .shape = {2}, .data = brain},
+                                      {.name = "d", .data = &wide},
+                                      {.name = "none", .n_dim = 2, .shape = {0, 3}, .data = &none}};
     size_t n = compose(bytes, header, &data, 24);
     expect_done(safetensors_load_bytes(bytes, n, "x", want, 4));
     const float half_want[6] = {1, -2, 65504, 0x1p-24f, 1023 * 0x1p-24f, -0x1p-14f};
@@ -161,7 +166,7 @@ Test(safetensors, holes_overlaps_and_missing_bytes_are_refused)
 Test(safetensors, a_length_past_the_file_or_the_format_s_limit_is_refused)
 {
     unsigned char bytes[64] = {0};
-    const struct safetensor want = {"w", 1, {2}, loaded};
+    const struct safetensor want = {.name = "w", .n_dim = 1, .shape = {2}, .data = loaded};
     const uint64_t lengths[] = {57, 100000001, UINT64_C(1) << 63, UINT64_MAX};
     for (int i = 0; i < 4; i++) {
         memcpy(bytes, &lengths[i], 8);
@@ -197,14 +202,14 @@ Test(safetensors, a_number_that_is_not_finite_is_refused)
 {
     unsigned char bytes[256];
     const uint32_t data[2] = {0x3f800000, 0x7f800000};
-    const struct safetensor want = {"w", 1, {2}, loaded};
+    const struct safetensor want = {.name = "w", .n_dim = 1, .shape = {2}, .data = loaded};
     size_t n = compose(bytes, "{\"w\":{\"dtype\":\"F32\",\"shape\":[2],\"data_offsets\":[0,8]}}", data, 8);
     expect_fails(safetensors_load_bytes(bytes, n, "f", &want, 1), STATUS_DATA, "'w': element 1 is not a finite");
 }
 
 Test(safetensors, files_that_cannot_be_opened_say_so)
 {
-    const struct safetensor want = {"w", 1, {2}, loaded};
+    const struct safetensor want = {.name = "w", .n_dim = 1, .shape = {2}, .data = loaded};
     cr_assert_eq(safetensors_load("/nowhere/w.safetensors", &want, 1), STATUS_NO_INPUT);
     cr_assert_eq(safetensors_load("/", &want, 1), STATUS_DATA);
     expect_fails(save_in("/proc", "w.safetensors", &want, 1, NULL), STATUS_CREATE, "/proc/w.safetensors");
@@ -212,7 +217,7 @@ Test(safetensors, files_that_cannot_be_opened_say_so)
 
 Test(safetensors, a_save_that_fails_leaves_the_older_file_alone)
 {
-    const struct safetensor tensor = {"w", 1, {2}, loaded};
+    const struct safetensor tensor = {.name = "w", .n_dim = 1, .shape = {2}, .data = loaded};
     const char *path = folder_path("kept.safetensors");
     loaded[0] = 5;
     cr_assert_eq(save_in(folder, "kept.safetensors", &tensor, 1, NULL), STATUS_OK);
@@ -223,4 +228,55 @@ Test(safetensors, a_save_that_fails_leaves_the_older_file_alone)
     cr_assert_eq(save_in(folder, "kept.safetensors", &tensor, 1, NULL), STATUS_IO);
     cr_assert_eq(safetensors_load(path, &tensor, 1), STATUS_OK);
     cr_assert_eq(loaded[0], 5);
+}
+
+Test(safetensors, every_missing_and_every_other_tensor_is_listed)
+{
+    unsigned char bytes[1024];
+    float data[3] = {1, 2, 3};
+    const struct safetensor want[] = {{.name = "a", .n_dim = 1, .shape = {1}, .data = loaded},
+                                      {.name = "b", .n_dim = 2, .shape = {2, 3}, .stored = "x.b", .transposed = true},
+                                      {.name = "c", .n_dim = 1, .shape = {1}, .data = loaded}};
+    size_t n = compose(bytes,
+                       "{\"c\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[0,4]},"
+                       "\"d\":{\"dtype\":\"F32\",\"shape\":[1],\"data_offsets\":[4,8]},"
+                       "\"e\":{\"dtype\":\"I32\",\"shape\":[1],\"data_offsets\":[8,12]}}",
+                       data, sizeof data);
+    expect_fails(safetensors_load_bytes(bytes, n, "f", want, 3), STATUS_DATA,
+                 "f: tensor 'a' is missing, expected with shape [1]\n"
+                 "f: tensor 'b' ('x.b' in the file) is missing, expected with shape [3, 2]\n"
+                 "f: tensor 'd' belongs to nothing in this model\n"
+                 "f: tensor 'e' belongs to nothing in this model: it holds integers, of dtype I32");
+}
+
+Test(safetensors, a_tensor_may_have_another_name_and_be_transposed)
+{
+    unsigned char bytes[1024];
+    float data[6] = {1, 2, 3, 4, 5, 6}, expected[6] = {1, 3, 5, 2, 4, 6};
+    const char *header = "{\"x.w\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[0,24]}}";
+    struct safetensor want = {
+        .name = "w", .n_dim = 2, .shape = {2, 3}, .data = loaded, .stored = "x.w", .transposed = true};
+    size_t n = compose(bytes, header, data, sizeof data);
+    expect_done(safetensors_load_bytes(bytes, n, "f", &want, 1));
+    cr_assert_arr_eq(loaded, expected, sizeof expected);
+    loaded[0] = 77;
+    want.data = NULL;
+    expect_done(safetensors_load_bytes(bytes, n, "f", &want, 1));
+    cr_assert_eq(loaded[0], 77, "it is only checked");
+    want.transposed = false;
+    expect_fails(safetensors_load_bytes(bytes, n, "f", &want, 1), STATUS_DATA,
+                 "tensor 'w' ('x.w' in the file) has shape [3, 2], expected [2, 3]");
+}
+
+Test(safetensors, shapes_are_read_without_numbers)
+{
+    unsigned char bytes[1024];
+    float data[6] = {0};
+    struct safetensor ask[] = {{.name = "w", .stored = "x.w"}, {.name = "v"}};
+    const char *header = "{\"x.w\":{\"dtype\":\"F32\",\"shape\":[3,2],\"data_offsets\":[0,24]}}";
+    size_t n = compose(bytes, header, data, sizeof data);
+    expect_done(safetensors_shapes_bytes(bytes, n, "f", ask, 2));
+    cr_assert(ask[0].n_dim == 2 && ask[0].shape[0] == 3 && ask[0].shape[1] == 2 && ask[1].n_dim == -1);
+    expect_fails(safetensors_shapes_bytes(bytes, n - 1, "f", ask, 2), STATUS_DATA, "take 24 bytes, the file has 23");
+    cr_assert_eq(safetensors_shapes("/nowhere/w.safetensors", ask, 2), STATUS_NO_INPUT);
 }

@@ -33,27 +33,28 @@ static void leave_model(const char *dataset, const char *job)
 }
 
 static struct model_source source;
+static struct job own; /* that predicts */
 
 static void refused(const char *model, enum status status, const char *reason)
 {
-    cr_assert_eq(model_source_open(model, &source), status, "%s", status_reason());
+    cr_assert_eq(model_source_open(model, &own, &source), status, "%s", status_reason());
     cr_assert_not_null(strstr(status_reason(), reason), "%s", status_reason());
 }
 
 Test(model_source, a_folder_is_its_best_weights_and_a_file_itself)
 {
     leave_model(DATASET, "");
-    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(model_source_open(".", &own, &source), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(source.weights, "./best.safetensors");
     cr_assert(source.model.n_feature == 7 && source.model.n_class == 3 && source.model.n_embedded == 2 &&
               source.weighted);
     cr_assert_eq(source.model.n_edge_feature, 2);
     cr_assert_str_eq(source.model.graph, "00112233445566778899aabbccddeeff");
-    cr_assert_eq(model_source_open("model.safetensors", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(model_source_open("model.safetensors", &own, &source), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(source.weights, "model.safetensors");
     cr_assert_str_eq(source.folder, ".");
     cr_assert_eq(unlink("best.safetensors"), 0);
-    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(model_source_open(".", &own, &source), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(source.weights, "./model.safetensors");
 }
 
@@ -86,7 +87,7 @@ Test(model_source, what_is_no_model_is_refused_with_what_was_expected)
 Test(model_source, a_result_of_an_older_trainerd_has_neither_relations_nor_embeddings)
 {
     leave_model("{\"features\": 7, \"classes\": 3, \"multi_label\": true}", "");
-    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(model_source_open(".", &own, &source), STATUS_OK, "%s", status_reason());
     cr_assert(source.model.n_relation == 0 && source.model.n_embedded == 0 && source.model.multi_label &&
               !source.weighted);
     cr_assert_eq(source.model.n_edge_feature, 0);
@@ -97,10 +98,10 @@ Test(model_source, a_result_of_an_older_trainerd_has_neither_relations_nor_embed
 Test(model_source, classes_may_have_names_as_many_as_there_are)
 {
     leave_model("{\"features\": 7, \"classes\": 2, \"multi_label\": false, \"class_names\": [\"a\", \"b\"]}", "");
-    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(model_source_open(".", &own, &source), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(source.model.class_names, "[\"a\",\"b\"]");
     leave_model("{\"features\": 7, \"classes\": 3, \"multi_label\": false, \"class_names\": [\"a\", \"b\"]}", "");
-    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(model_source_open(".", &own, &source), STATUS_OK, "%s", status_reason());
     cr_assert_null(source.model.class_names);
 }
 
@@ -115,7 +116,7 @@ Test(model_source, the_models_keys_hold_but_those_of_data_parts_workers_memory_a
     leave_model(DATASET, "features = \\\"degree\\\"\\nundirected = \\\"yes\\\"\\nnormalize_features = "
                          "\\\"row\\\"\\n[model]\\nhidden = 5\\n[train]\\nseed = 9\\n"
                          "epochs = 40\\n[exchange]\\nprefetch = 3");
-    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(model_source_open(".", &own, &source), STATUS_OK, "%s", status_reason());
     job_of(
         "name = \"n\"\n[dataset]\npath = \"other\"\nundirected = \"no\"\n[partition]\nparts = 6\n[model]\nhidden = "
         "32\n[train]\n"
@@ -143,18 +144,18 @@ Test(model_source, a_prediction_is_exact_and_has_covers_where_the_training_had_s
     static struct job job;
     static const char text[] = "[dataset]\npath = \"d\"\n[exchange]\ncodec = \"int8\"\n[predict]\nmodel = \".\"";
     leave_model(DATASET, "[exchange]\\nsampling = 0.1\\nstore_inputs = false");
-    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(model_source_open(".", &own, &source), STATUS_OK, "%s", status_reason());
     job_of(text, &job);
     model_source_apply(&source, &job);
     cr_assert(job.exchange.sampling == 1.0 && !job.exchange.cover && !job.exchange.store_inputs);
     cr_assert_str_eq(job.exchange.codec, "fp32");
     leave_model(DATASET, "");
-    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(model_source_open(".", &own, &source), STATUS_OK, "%s", status_reason());
     job_of(text, &job);
     model_source_apply(&source, &job);
     cr_assert(job.exchange.cover && job.exchange.store_inputs);
     leave_model(DATASET, "[model]\\nkernel = \\\"cusparse\\\"");
-    cr_assert_eq(model_source_open(".", &source), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(model_source_open(".", &own, &source), STATUS_OK, "%s", status_reason());
     job_of(text, &job);
     model_source_apply(&source, &job);
     cr_assert(!job.exchange.cover, "sums of a library have none");

@@ -65,7 +65,8 @@ Test(weights, what_is_read_comes_apart_into_the_pieces_it_was_made_of)
     build((struct embedded){2, runs}, &program);
     save_pieces(&program, "weights");
     cr_assert_eq(weights_open(&program, &weights), STATUS_OK);
-    cr_assert_eq(weights_load(&weights, folder_path("weights")), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(weights_load(&weights, folder_path("weights"), &(struct job_names){0}), STATUS_OK, "%s",
+                 status_reason());
     float arena[64], piece[2][12];
     cr_assert_leq(program.n_weight, 64);
     program_init_weights(&program, 3, arena);
