@@ -250,6 +250,10 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
+    def fileno(self) -> int:
+        """For select. A line that has come already is not seen by it: receive until TimeoutError first."""
+        return self._socket.fileno()
+
     def __enter__(self) -> Connection:
         return self
 
