@@ -107,15 +107,21 @@ class Api:
 
     def change(self, path: str, body: dict[str, Any]) -> Any:
         changes: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "cancel": lambda asked: self.client.ask("cancel", job=_number(asked.get("job"))),
-            "resume": lambda asked: self.client.ask("resume", job=_number(asked.get("job"))),
-            "checkpoint": lambda asked: self.client.ask("checkpoint", job=_number(asked.get("job"))),
-            "scale": lambda asked: self.client.ask("scale", job=_number(asked.get("job")), workers=_number(asked.get("workers"))),
+            "cancel": lambda asked: self._control("cancel", asked),
+            "resume": lambda asked: self._control("resume", asked),
+            "checkpoint": lambda asked: self._control("checkpoint", asked),
+            "scale": lambda asked: self._control("scale", asked, workers=_number(asked.get("workers"))),
             "check": lambda asked: self.programs.check(*_job_of(asked)),
             "plan": lambda asked: self.programs.plan(*_job_of(asked)),
             "submit": self._submit,
         }
         return self._found(changes, path)(body)
+
+    def _control(self, command: str, asked: dict[str, Any], **fields: int) -> dict[str, Any]:
+        job = _number(asked.get("job"))
+        answer = self.client.ask(command, job=job, **fields)
+        self.jobs.look(job)
+        return answer
 
     def _submit(self, asked: dict[str, Any]) -> dict[str, Any]:
         text, settings, folder = _job_of(asked)

@@ -10,15 +10,18 @@ import os
 import selectors
 import threading
 import time
-from collections.abc import Iterator
+from collections import Counter
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 from ..client import Client
 from ..connection import Connection
+from ..errors import MissingInput
+from ..fields import ENDED
 
 PERIOD_S = 1.0  # between looks at the jobs that run or wait next
 NEAR = 100  # how many of them
-WHOLE_SHARE = 100  # all jobs are asked for at most once in this many times of what it takes
+WHOLE_SHARE = 50  # all jobs are asked for at most once in this many times of what it takes
 GATHER_S = 0.1  # events of a job are sent together
 LINES_MOST = 2000  # of a stream, in one go
 DRAIN_S = 0.001
@@ -65,24 +68,40 @@ class JobList:
         return list(dict.fromkeys(row[GROUP] for row in rows if row[GROUP]))
 
     def _refresh(self) -> None:
-        """Ask for jobs that run and wait next. Where their states and counts do not explain each other, ask for all, but rarely."""
+        """Ask for the jobs that run and wait next, and for those that ran until now. Where the counts of states differ, ask for the newest
+        jobs, and then for all, but rarely."""
         now = time.monotonic()
         if now - self._asked_at < 0.9 * PERIOD_S:
             return
         self._asked_at = now
         near = self._client.ask("status", by_turn=True, active=True, limit=NEAR)
         self._counts = near["counts"]
+        seen = {job["id"] for job in near["jobs"]}
+        ran = [id for id, (_, row) in self._rows.items() if row[STATE] not in ENDED and row[STATE] != "QUEUED" and id not in seen]
         self._take(near["jobs"])
-        known: dict[str, int] = dict.fromkeys(self._counts, 0)
-        for _, row in self._rows.values():
-            known[row[STATE]] = known.get(row[STATE], 0) + 1
-        if known != self._counts and now >= self._whole_at:
+        for id in ran[:NEAR]:
+            with contextlib.suppress(MissingInput):  # its record has been removed
+                self._take([self._client.status(id)])
+        if self._differs():
+            self._take(self._client.ask("status", limit=NEAR)["jobs"])
+        if self._differs() and now >= self._whole_at:
+            began = time.monotonic()
             jobs = self._client.jobs()
             self._rows = {job["id"]: self._rows[job["id"]] for job in jobs if job["id"] in self._rows}
             self._take(jobs)
-            self._whole_at = now + WHOLE_SHARE * (time.monotonic() - now)
+            self._whole_at = now + WHOLE_SHARE * (time.monotonic() - began)
 
-    def _take(self, jobs: list[Any]) -> None:
+    def _differs(self) -> bool:
+        known = Counter({state: 0 for state in self._counts})
+        known.update(row[STATE] for _, row in self._rows.values())
+        return known != self._counts
+
+    def look(self, job: int) -> None:
+        """Ask for one job, which a page has changed."""
+        with self._lock:
+            self._take([self._client.status(job)])
+
+    def _take(self, jobs: Sequence[Any]) -> None:
         self._change += 1
         for job in jobs:
             row = [job.get(name) for name in FIELDS]

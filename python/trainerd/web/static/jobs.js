@@ -46,6 +46,7 @@ function rowWrite(row, job) {
   COLUMNS.forEach(([, , content], k) => {
     const cell = row.cells[k], text = content(job);
     write(cell.lastElementChild ?? cell, text);
+    cell.classList.toggle("blank", !text);
     if (k === STATE) {
       cell.firstElementChild.className = `state ${job.state}`;
       cell.title = job.reason_text ?? "";
