@@ -6,6 +6,7 @@ import pathlib
 import pwd
 import threading
 import unittest
+import unittest.mock
 import urllib.parse
 from collections.abc import Iterator
 from typing import Any
@@ -169,6 +170,19 @@ class APage(PageCase):
         self.assertNotIn("epoch 3/3", of_worker)
         columns = self.page.read(f"epochs?job={job.id}")
         self.assertEqual(columns["loss"], [epoch["loss"] for epoch in job.epochs()])
+
+    def test_thins_the_epochs_of_long_runs_and_keeps_evaluated_ones(self) -> None:
+        job = self.client.submit(SHORT, set={"train.epochs": 9000, "train.eval_every": 100})
+        job.wait(PATIENCE_S)
+        columns = self.page.read(f"epochs?job={job.id}")
+        self.assertEqual(len(columns["epoch"]), 9000 // 8 + (9000 % 8 > 0))
+        evaluated = {epoch["epoch"] for epoch in job.epochs() if epoch["valid_metric"] is not None}
+        kept = {epoch for epoch, valid in zip(columns["epoch"], columns["valid_metric"], strict=True) if valid is not None}
+        self.assertGreater(len(evaluated), 80)
+        self.assertEqual(kept, evaluated)
+        with unittest.mock.patch.object(self.page.server.api, "local", False):  # from the daemon, not from the file
+            self.assertEqual(self.page.read(f"epochs?job={job.id}"), columns)
+        self.assertEqual(self.page.get("api/epochs?job=999999")[0], 404)
 
     def test_has_the_files_of_a_job_and_no_others(self) -> None:
         result = self.client.submit(SHORT, set={"output.dir": str(self.folder / "files")}).wait(PATIENCE_S)

@@ -4,20 +4,26 @@ Jobs are named by their numbers. What another user's job shows is the daemon's d
 """
 from __future__ import annotations
 
+import contextlib
+import json
 import os
 import re
 import secrets
 import stat
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..client import Client
 from ..connection import address_of
 from ..errors import MissingInput, UsageError
+from ..fields import Shown
 from .live import JobList, job_events
 from .programs import Programs
 
+POINTS_MOST = 2000  # of a curve beside others
+NOT_EVALUATED = b'"valid_metric":null'
 SUBMIT_OPTIONS = {"name": str, "group": str, "tags": list, "priority": int, "time_limit": float, "max_restarts": int}
 
 
@@ -98,10 +104,34 @@ class Api:
         return Download(file, re.sub(r"[^\w.-]", "_", name, flags=re.ASCII), info.st_size)
 
     def _epochs(self, job: int) -> dict[str, list[Any]]:
-        """The epochs so far as columns, for curves of several jobs."""
+        """The epochs so far as columns, for curves of several jobs: of each stride one, if possible one that was evaluated. Strides are powers
+        of two, so that runs of several lengths have epochs in common. Only lines that are kept are parsed."""
+        shown = self.client.show(job)
+        stride, n_epoch = 1, shown["job"].get("epoch", 0)
+        while n_epoch > stride * POINTS_MOST:
+            stride *= 2
+        kept: dict[int, bytes] = {}
+        for number, line in enumerate(self._metrics(job, shown)):
+            if kept.get(number // stride) is None or (NOT_EVALUATED in kept[number // stride] and NOT_EVALUATED not in line):
+                kept[number // stride] = line
         names = ("epoch", "loss", "train_metric", "valid_metric", "test_metric")
-        rows = [[event.get(name) for name in names] for event in self.client.stream("metrics", job=job)]
+        rows = [[epoch.get(name) for name in names] for epoch in map(json.loads, kept.values())]
         return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
+
+    def _metrics(self, job: int, shown: Shown) -> Iterator[bytes]:
+        """The lines of metrics.jsonl: of the file, which is quicker, where it is this job's and not a later one's in the same folder; else from
+        the daemon."""
+        result = Path(shown["output"], "result.json")
+        with contextlib.suppress(OSError, ValueError):
+            if self.local and shown["result"] is not None and json.loads(result.read_bytes()) == shown["result"]:
+                return iter(result.with_name("metrics.jsonl").read_bytes().splitlines())
+        return self._metrics_of_daemon(job)
+
+    def _metrics_of_daemon(self, job: int) -> Iterator[bytes]:
+        with self.client.connect() as connection:
+            connection.send("metrics", job=job)
+            while (line := connection.event_line()) is not None:
+                yield line
 
     # --- changes: of a path and its body ---
 

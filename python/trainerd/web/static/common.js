@@ -74,7 +74,7 @@ export const number = (x) => missing(x) ? "" : String(Number(x.toPrecision(4)));
 export const lessIsBetter = (metric) => ["rmse", "mae"].includes(metric);
 export const metric = (x, name) => missing(x) ? "" : lessIsBetter(name) || name === "r2" ? number(x) : `${(100 * x).toFixed(2)} %`;
 export const when = (s) => missing(s) ? "" : new Date(1000 * s).toLocaleString();
-export const ago = (s) => missing(s) ? "" : `${seconds(Math.max(0, Math.round(Date.now() / 1000 - s)))} ago`;
+export const age = (s) => missing(s) ? "" : seconds(Math.max(0, Math.round(Date.now() / 1000 - s)));
 
 export function showMachine(machine) {
   if (machine.cores) write(one("machine"), `${machine.cores} cores, load ${machine.load} · memory ${bytes(machine.memory_used)} of ${bytes(machine.memory)}`);

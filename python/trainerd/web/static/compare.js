@@ -3,7 +3,6 @@ import { attempt, get, make, metric, missing, number, one, put, say, seconds, wr
 import { LineChart, available } from "./curves.js";
 
 const SETTINGS_MOST = 8; // with curves
-const POINTS_MOST = 2000; // of a curve
 const SVG = "http://www.w3.org/2000/svg"; // a name of XML, which no browser opens
 let compared = null, runs = new Map(), chart = null;
 
@@ -24,7 +23,7 @@ function showTable() {
 
 // --- curves ---
 
-/* Mean and deviation at each epoch that all these runs have, of at most POINTS_MOST of them. */
+/* Mean and deviation at each epoch that all these runs have. */
 function bandOf(columns, name) {
   const at = new Map();
   for (const column of columns) column.epoch.forEach((epoch, k) => {
@@ -32,8 +31,7 @@ function bandOf(columns, name) {
     if (typeof value === "number") at.has(epoch) ? at.get(epoch).push(value) : at.set(epoch, [value]);
   });
   const full = [...at].filter(([, values]) => values.length === columns.length).sort((a, b) => a[0] - b[0]);
-  const step = Math.ceil(full.length / POINTS_MOST), kept = full.filter((_, k) => k % step === 0 || k === full.length - 1);
-  return kept.map(([epoch, values]) => {
+  return full.map(([epoch, values]) => {
     const mean = values.reduce((a, b) => a + b, 0) / values.length;
     const deviation = values.length > 1 ? Math.sqrt(values.reduce((sum, x) => sum + (x - mean) ** 2, 0) / (values.length - 1)) : 0;
     return { epoch, mean, deviation };

@@ -1,7 +1,7 @@
 // Curves over epochs: points that stay few, and Chart.js in the page's colours. Chart.js draws on a canvas, and makes no markup of texts.
 import { make } from "./common.js";
 
-const POINTS_MOST = 20000; // of a curve; with more every second one is left out
+const POINTS_MOST = 12000; // of a curve; with more every second one is left out
 
 /* Values of a job's epochs, by the names of metrics.jsonl. An epoch that comes again, from a checkpoint, replaces what came after it. */
 export class Epochs {

@@ -1,5 +1,5 @@
 // The list of jobs: those that run, those that wait, those that have ended; rows are made as they are looked at.
-import { ENDED, ago, bytes, listen, make, metric, missing, one, say, seconds, showMachine, write } from "./common.js";
+import { ENDED, age, bytes, listen, make, metric, missing, one, say, seconds, showMachine, write } from "./common.js";
 
 const STEP = 100;
 const jobs = new Map();
@@ -30,7 +30,7 @@ const COLUMNS = [ // class, heading on a phone, content
   ["number", "memory", (job) => bytes(job.memory_measured || job.memory || null)],
   ["", "group", (job) => job.group ?? ""],
   ["", "", (job) => job.owner],
-  ["number", "", (job) => ago(job.submitted_at)],
+  ["number", "age", (job) => age(job.submitted_at)],
 ];
 const [NAME, STATE, PROGRESS, GROUP] = [1, 2, 3, 9];
 
