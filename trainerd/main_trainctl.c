@@ -26,6 +26,7 @@ static ctl_run *const runs[CTL_COMMAND_N] = {
     [CTL_COMMAND_login] = run_login,     [CTL_COMMAND_fingerprint] = run_fingerprint,
     [CTL_COMMAND_logout] = run_logout,   [CTL_COMMAND_version] = run_version,
     [CTL_COMMAND_predict] = run_predict, [CTL_COMMAND_sweep] = run_sweep,
+    [CTL_COMMAND_web] = run_web,
 };
 
 static enum status print_help(FILE *file, const struct ctl_arguments *arguments)

@@ -1,4 +1,4 @@
-"""python3 -m trainerd COMMAND: conversions of data sets, tables of predictions, comparisons with PyTorch Geometric.
+"""python3 -m trainerd COMMAND: conversions of data sets, tables of predictions, comparisons with PyTorch Geometric, a web page.
 
     python3 -m trainerd convert pyg Planetoid:Cora data/cora     torch_geometric.datasets.<class>(root, name)
     python3 -m trainerd convert dgl RedditDataset data/reddit    dgl.data.<class>(raw_dir)
@@ -12,6 +12,7 @@
 
     python3 -m trainerd table runs/cora                          each node's id, class and probabilities as CSV
     python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
+    python3 -m trainerd web                                      the daemon's jobs in a browser of this machine
 
 convert writes a data set of another library as an npy folder, and imports only the named package. All splits are
 written; dataset.split chooses one. load-into-pyg builds a job's model from PyTorch Geometric's modules, loads its
@@ -135,6 +136,14 @@ def load(asked: argparse.Namespace) -> None:
         raise TrainingFailed(f"expected at most {DIFFERENCE_MOST:.0e}: is '{asked.data}' the data that the job had?")
 
 
+def web(asked: argparse.Namespace) -> None:
+    from .client import Client
+    from .web import serve
+    from .web.programs import Programs
+
+    serve(Client(asked.to, asked.secret_file, user=asked.user, fingerprint=asked.fingerprint), asked.port, Programs(asked.programs))
+
+
 def parser_make() -> argparse.ArgumentParser:
     parser = argparse.ArgumentParser(prog="python3 -m trainerd", description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--version", action="version", version=f"trainerd {VERSION} (Python package)")
@@ -168,6 +177,16 @@ def parser_make() -> argparse.ArgumentParser:
     two.add_argument("run_folder", metavar="run", help="a job's output folder")
     two.add_argument("data", help="its npy folder, with edges.npy")
     two.set_defaults(run=load)
+    page = commands.add_parser("web", help="show the daemon's jobs in a browser of this machine", description="Prints an address, and serves it on "
+                               "127.0.0.1 until Ctrl-C. The daemon's address and login are those of trainctl.")
+    page.add_argument("--to", metavar="ADDRESS", help="the daemon's address, unix:PATH or tcp:HOST:PORT; default $TRAINERD_TO, else this user's "
+                      "daemon, else the system's")
+    page.add_argument("--secret-file", metavar="FILE", help="tcp: the file with the secret")
+    page.add_argument("--user", metavar="NAME", help="tcp: the user to log in as")
+    page.add_argument("--fingerprint", metavar="HEX", help="tcp: the fingerprint of the daemon's certificate")
+    page.add_argument("--port", type=int, default=0, metavar="N", help="of 127.0.0.1; default 0: a free one")
+    page.add_argument("--programs", metavar="FOLDER", help="with trainerd and trainctl; default: PATH")
+    page.set_defaults(run=web)
     return parser
 
 

@@ -250,6 +250,10 @@ class Connection:
     def close(self) -> None:
         self._socket.close()
 
+    def fileno(self) -> int:
+        """For select. A line that has come already is not seen by it: receive until TimeoutError first."""
+        return self._socket.fileno()
+
     def __enter__(self) -> Connection:
         return self
 
@@ -275,10 +279,16 @@ class Connection:
         until = None if timeout is None else time.monotonic() + timeout
         while True:
             answer = self._parse(self._line(until))
-            if answer.get("ok") is False:
-                raise error_of(_integer(answer.get("exit_code"), 69), str(answer.get("error", "the daemon gives no reason")))
             if answer.get("id") == self._id:
                 return answer
+
+    def event_line(self) -> bytes | None:
+        """The next event of the only stream of this connection, as JSON that is not parsed yet. None: the stream has ended."""
+        line = self._line(None)
+        if b'"event"' in line:  # a text's quotes have backslashes before them
+            return line
+        self._parse(line)
+        return None
 
     def ask(self, command: str, **fields: Any) -> dict[str, Any]:
         """Send a request and return its one answer."""
@@ -296,6 +306,8 @@ class Connection:
             raise Unavailable("the answer is not JSON: expected a daemon of trainerd") from error
         if not isinstance(answer, dict):
             raise Unavailable("the answer is not an object: expected a daemon of trainerd")
+        if answer.get("ok") is False:
+            raise error_of(_integer(answer.get("exit_code"), 69), str(answer.get("error", "the daemon gives no reason")))
         return answer
 
     def _line(self, until: float | None) -> bytes:

@@ -637,3 +637,12 @@ Test(trainctl, a_daemon_of_another_protocol_is_named_with_both_versions)
         cr_assert_eq(status, 0);
     }
 }
+
+Test(trainctl, web_says_what_to_install_where_python_lacks_it)
+{
+    cr_assert_eq(setenv("PYTHONHOME", "/nowhere", 1), 0); // no Python finds its own library
+    cr_assert_eq(RUN("web"), 69, "%s", output);
+    cr_assert_not_null(strstr(output, "install Python 3.11 or newer and trainerd's Python package"), "%s", output);
+    cr_assert_eq(RUN("web", "--port", "65536"), 2, "%s", output);
+    cr_assert_eq(RUN("web", "--json"), 2, "%s", output);
+}

@@ -1,0 +1,307 @@
+"""The web page without a browser: who is let in, what is refused, what the pages ask for and change."""
+import http.client
+import json
+import os
+import pathlib
+import pwd
+import threading
+import unittest
+import unittest.mock
+import urllib.parse
+from collections.abc import Iterator
+from typing import Any
+
+import trainerd
+from daemon import LONG, PATIENCE_S, PROGRAMS, SHORT, SECRET, Daemon, DaemonCase, secret_write
+from trainerd.web.programs import Programs, keys_of
+from trainerd.web.server import Server
+
+SCRIPT = "<img src=x onerror=alert(1)>"
+
+
+class Page:
+    """A server of the pages for a client of a daemon, and a browser that was let in."""
+
+    def __init__(self, client: trainerd.Client) -> None:
+        self.server = Server(client, programs=Programs(str(PROGRAMS)))
+        self.thread = threading.Thread(target=self.server.serve_forever)
+        self.thread.start()
+        self.host = f"127.0.0.1:{self.server.port}"
+        status, headers, _ = self.send("GET", f"?token={self.server.token}", {})
+        assert status == 303, status
+        self.cookie = headers["Set-Cookie"].partition(";")[0]
+
+    def close(self) -> None:
+        self.server.shutdown()
+        self.server.server_close()
+        self.thread.join()
+
+    def open(self, method: str, path: str, headers: dict[str, str], body: str | None = None) -> http.client.HTTPResponse:
+        connection = http.client.HTTPConnection("127.0.0.1", self.server.port, timeout=PATIENCE_S)
+        connection.putrequest(method, path if path.startswith("/") else self.server.base + path, skip_host=True)
+        given = {"Host": self.host, **headers} | ({"Content-Length": str(len(body))} if body is not None else {})
+        for name, value in given.items():
+            connection.putheader(name, value)
+        connection.endheaders((body or "").encode())
+        return connection.getresponse()
+
+    def send(self, method: str, path: str, headers: dict[str, str], body: str | None = None) -> tuple[int, Any, bytes]:
+        response = self.open(method, path, headers, body)
+        return response.status, response.headers, response.read()
+
+    def get(self, path: str, **headers: str) -> tuple[int, Any, bytes]:
+        return self.send("GET", path, {"Cookie": self.cookie, **headers})
+
+    def read(self, path: str) -> Any:
+        return json.loads(self.get(f"api/{path}")[2])
+
+    def post(self, path: str, body: Any, **headers: str) -> tuple[int, Any]:
+        given = {"Cookie": self.cookie, "Origin": f"http://{self.host}", "Content-Type": "application/json"} | headers
+        status, _, answer = self.send("POST", f"api/{path}", given, json.dumps(body))
+        return status, json.loads(answer)
+
+    def events(self, path: str) -> Iterator[dict[str, Any]]:
+        response = self.open("GET", f"api/{path}", {"Cookie": self.cookie})
+        assert response.headers["Content-Type"] == "text/event-stream"
+        for line in response:
+            if line.startswith(b"data: "):
+                yield json.loads(line.removeprefix(b"data: "))
+
+
+class PageCase(DaemonCase):
+    page: Page
+
+    @classmethod
+    def setUpClass(cls) -> None:
+        super().setUpClass()
+        cls.page = Page(trainerd.Client(cls.daemon.address))
+        cls.addClassCleanup(cls.page.close)
+
+
+class APage(PageCase):
+    def refused(self, status: int, words: str, answer: tuple[int, Any, bytes]) -> None:
+        self.assertEqual(answer[0], status, answer[2])
+        self.assertIn(words, json.loads(answer[2])["error"])
+
+    def test_is_served_to_the_browser_that_had_the_token(self) -> None:
+        for path, words in (("", b"jobs.js"), ("job?job=1", b"job.js"), ("static/style.css", b"color-scheme"), ("static/jobs.js", b"listen(")):
+            status, headers, body = self.page.get(path)
+            self.assertEqual(status, 200, path)
+            self.assertIn(words, body)
+            self.assertIn("script-src 'self'; style-src 'self'", headers["Content-Security-Policy"])
+            self.assertEqual((headers["X-Content-Type-Options"], headers["Referrer-Policy"]), ("nosniff", "no-referrer"))
+
+    def test_has_no_script_in_its_markup_and_names_no_other_host(self) -> None:
+        folder = pathlib.Path(trainerd.__file__).parent / "web/static"
+        for file in folder.iterdir():
+            text = file.read_text(encoding="utf-8").replace('"http://www.w3.org/2000/svg"', "")
+            for word in ("innerHTML", "outerHTML", "insertAdjacentHTML", "document.write", "eval(", "http://", "https://", "onclick=", "style=", "<style"):
+                self.assertNotIn(word, text, file.name)
+
+    def test_lets_in_by_a_cookie_that_scripts_and_other_sites_cannot_use(self) -> None:
+        _, headers, _ = self.page.send("GET", f"?token={self.page.server.token}", {})
+        self.assertEqual(headers["Location"], self.page.server.base)
+        self.assertIn(f"; Path={self.page.server.base}; HttpOnly; SameSite=Strict", headers["Set-Cookie"])
+        self.assertNotIn(self.page.server.token, headers["Set-Cookie"])
+
+    def test_is_not_served_without_the_token(self) -> None:
+        self.refused(401, "the token is wrong", self.page.send("GET", "?token=0", {}))
+        self.refused(401, "the token is wrong", self.page.send("GET", "?token=%F0%9F%92%A5", {}))
+        for path in ("", "static/style.css", "chart.js", "api/about"):
+            self.refused(401, "open the address", self.page.send("GET", path, {}))
+            self.refused(401, "open the address", self.page.send("GET", path, {"Cookie": "trainerd=" + "x" * 43}))
+        self.refused(401, "open the address", self.page.send("POST", "api/cancel", {"Origin": f"http://{self.page.host}",
+                                                                                     "Content-Type": "application/json"}, '{"job": 1}'))
+        self.refused(404, "open the address", self.page.get("/"))
+
+    def test_refuses_another_host_and_another_origin(self) -> None:
+        self.refused(403, "another Host", self.page.get("", Host="evil.example"))
+        self.refused(403, "another Host", self.page.get("", Host=f"127.0.0.1.evil.example:{self.page.server.port}"))
+        self.refused(403, "another Host", self.page.get("", Host="127.0.0.1:1"))
+        for origin in ("http://evil.example", "null", "http://127.0.0.1:1", f"https://{self.page.host}"):
+            self.refused(403, "another Origin", self.page.get("api/about", Origin=origin))
+            self.assertEqual(self.page.post("cancel", {"job": 1}, Origin=origin)[0], 403)
+        self.refused(403, "another site", self.page.get("api/about", **{"Sec-Fetch-Site": "same-site"}))
+        answer = self.page.send("POST", "api/cancel", {"Cookie": self.page.cookie, "Content-Type": "application/json"}, '{"job": 1}')
+        self.refused(403, "another Origin", answer)
+
+    def test_takes_json_in_bodies_of_a_size_only(self) -> None:
+        for headers, body, status in (({"Content-Type": "text/plain"}, "{}", 415), ({}, "{", 400), ({}, "[]", 400), ({"Content-Length": "99999999"}, "", 413),
+                                      ({"Content-Length": "x"}, "", 413)):
+            given = {"Cookie": self.page.cookie, "Origin": f"http://{self.page.host}", "Content-Type": "application/json"}
+            self.assertEqual(self.page.send("POST", "api/check", {**given, **headers}, None if "Content-Length" in headers else body)[0], status, body)
+
+    def test_gives_no_file_but_its_own(self) -> None:
+        for path in ("static/../server.py", "static/..%2fserver.py", "static/%2e%2e/server.py", "static//etc/passwd", "../../etc/passwd",
+                     "/etc/passwd", "static/", "static", "nowhere", "api/nowhere"):
+            self.assertEqual(self.page.get(path)[0], 404, path)
+
+    def test_lists_jobs_and_what_changes(self) -> None:
+        first = self.client.submit(SHORT, name=SCRIPT, group="g")
+        first.wait(PATIENCE_S)
+        events = self.page.events("jobs")
+
+        def jobs(event: dict[str, Any]) -> dict[int, dict[str, Any]]:
+            return {row[0]: dict(zip(event["fields"], row, strict=True)) for row in event["jobs"]}
+        event = next(events)
+        listed = jobs(event)[first.id]
+        self.assertEqual((listed["name"], listed["state"], listed["group"], listed["epoch"]), (SCRIPT, "SUCCEEDED", "g", 3))
+        self.assertEqual(event["counts"], self.client.counts())
+        self.assertGreater(event["machine"]["cores"], 0)
+        self.assertGreater(event["machine"]["memory"], event["machine"]["memory_used"])
+        second = self.client.submit(LONG)
+        while jobs(event).get(second.id, {}).get("state") != "RUNNING":
+            event = next(events)
+        self.assertNotIn(first.id, jobs(event))
+        self.assertEqual(self.page.post("cancel", {"job": second.id})[0], 200)
+        while jobs(event).get(second.id, {}).get("state") != "CANCELLED":
+            event = next(events)
+        self.assertEqual(self.page.read("job?job=" + str(second.id))["job"]["state"], "CANCELLED")
+
+    def test_follows_a_job_to_its_end(self) -> None:
+        job = self.client.submit(SHORT, set={"workers.count": 2, "partition.parts": 4})
+        events = list(self.page.events(f"events?job={job.id}"))
+        self.assertEqual([event["job"]["state"] for event in events if "job" in event][-1], "SUCCEEDED")
+        epochs = [epoch for event in events if "epochs" in event for epoch in event["epochs"]["epoch"]]
+        self.assertEqual(epochs, [0, 1, 2])
+        self.assertIn("epoch 3/3", "".join(event.get("log", "") for event in events))
+        self.assertEqual(events[-1], {"end": True})
+        of_worker = "".join(event.get("log", "") for event in self.page.events(f"events?job={job.id}&rank=0"))
+        self.assertNotIn("epoch 3/3", of_worker)
+        columns = self.page.read(f"epochs?job={job.id}")
+        self.assertEqual(columns["loss"], [epoch["loss"] for epoch in job.epochs()])
+
+    def test_thins_the_epochs_of_long_runs_and_keeps_evaluated_ones(self) -> None:
+        job = self.client.submit(SHORT, set={"train.epochs": 9000, "train.eval_every": 100})
+        job.wait(PATIENCE_S)
+        columns = self.page.read(f"epochs?job={job.id}")
+        self.assertEqual(len(columns["epoch"]), 9000 // 8 + (9000 % 8 > 0))
+        evaluated = {epoch["epoch"] for epoch in job.epochs() if epoch["valid_metric"] is not None}
+        kept = {epoch for epoch, valid in zip(columns["epoch"], columns["valid_metric"], strict=True) if valid is not None}
+        self.assertGreater(len(evaluated), 80)
+        self.assertEqual(kept, evaluated)
+        with unittest.mock.patch.object(self.page.server.api, "local", False):  # from the daemon, not from the file
+            self.assertEqual(self.page.read(f"epochs?job={job.id}"), columns)
+        self.assertEqual(self.page.get("api/epochs?job=999999")[0], 404)
+
+    def test_has_the_files_of_a_job_and_no_others(self) -> None:
+        result = self.client.submit(SHORT, set={"output.dir": str(self.folder / "files")}).wait(PATIENCE_S)
+        (result.folder / "below").mkdir()
+        (result.folder / "link").symlink_to("/etc/passwd")
+        (result.folder / "a b\"\n.txt").write_text(SCRIPT, encoding="ascii")
+        os.mkfifo(result.folder / "pipe")
+        number = self.client.jobs(limit=1)[0]["id"]
+        names = {file["name"]: file["bytes"] for file in self.page.read(f"job?job={number}")["files"]}
+        self.assertEqual(names["best.safetensors"], (result.folder / "best.safetensors").stat().st_size)
+        self.assertEqual({"below", "link", "pipe"} & names.keys(), set())
+
+        def file(name: str) -> tuple[int, Any, bytes]:
+            return self.page.get(f"api/file?{urllib.parse.urlencode({'job': number, 'name': name})}")
+        status, headers, body = file("metrics.jsonl")
+        self.assertEqual((status, body), (200, (result.folder / "metrics.jsonl").read_bytes()))
+        self.assertEqual(headers["Content-Disposition"], 'attachment; filename="metrics.jsonl"')
+        status, headers, body = file("a b\"\n.txt")
+        self.assertEqual((headers["Content-Disposition"], headers["Content-Type"], body),
+                         ('attachment; filename="a_b__.txt"', "application/octet-stream", SCRIPT.encode()))
+        for name in ("link", "below", "pipe", "../job.toml", "/etc/passwd", "..", ".", "", "nowhere"):
+            self.refused(404, "has no file", file(name))
+
+    def test_scales_checkpoints_and_resumes(self) -> None:
+        job = self.client.submit(LONG, set={"workers.count": 1, "partition.parts": 4})
+        for event in self.page.events(f"events?job={job.id}"):
+            if "epochs" in event:
+                break
+        self.assertEqual(self.page.post("checkpoint", {"job": job.id}), (200, {"id": 1, "ok": True, "job": job.id}))
+        self.assertEqual(self.page.post("scale", {"job": job.id, "workers": 2})[0], 200)
+        for event in job.watch(timeout=PATIENCE_S):
+            if event.get("event") == "job" and event["job"]["state"] == "RUNNING" and event["job"]["workers"] == 2:
+                break
+        self.assertEqual(self.page.post("cancel", {"job": job.id})[0], 200)
+        job.wait(PATIENCE_S, check=False)
+        self.assertEqual(self.page.post("resume", {"job": job.id})[0], 200)
+        self.assertNotEqual(job.state, "CANCELLED")
+        job.cancel()
+
+    def test_has_the_daemon_s_words_for_what_it_refuses(self) -> None:
+        self.assertEqual(self.page.post("cancel", {"job": 999999}), (404, {"error": "there is no job '999999'", "exit_code": 66}))
+        for body in ({}, {"job": "name"}, {"job": -1}, {"job": [1]}, {"job": 1 << 70}):
+            status, answer = self.page.post("cancel", body)
+            self.assertEqual(status, 400, answer)
+            self.assertIn("expected a whole one from 1", answer["error"])
+        self.assertEqual(self.page.get("api/job?job=999999")[0], 404)
+
+    def test_checks_plans_and_submits_a_job_file(self) -> None:
+        text = trainerd.job_text(SHORT)
+        self.assertEqual(self.page.post("check", {"text": text}), (200, None))
+        status, answer = self.page.post("check", {"text": 'name = "x"\n[train]\nepoch = 3'})
+        self.assertEqual((status, answer["exit_code"]), (400, 78))
+        self.assertIn("job.toml:3:1: unknown key 'epoch' in [train]; did you mean 'train.epochs'?", answer["error"])
+        self.assertIn("--set train.epoch: unknown key 'epoch' in [train]", self.page.post("check", {"text": text, "set": ["train.epoch=1"]})[1]["error"])
+        self.assertIn("is not a folder", self.page.post("check", {"text": text, "folder": "/nowhere"})[1]["error"])
+        status, plan = self.page.post("plan", {"text": text, "set": ["workers.count=2", "partition.parts=4"]})
+        self.assertEqual((status, len(plan["workers"]), plan["dataset"]["nodes"]), (200, 2, 34))
+        status, made = self.page.post("submit", {"text": text, "name": "own", "group": "page", "tags": ["a"], "set": ["train.epochs=2"],
+                                                 "submission_id": "one click"})
+        self.assertEqual((status, made["name"]), (200, "own"))
+        self.assertEqual(self.page.post("submit", {"text": text, "name": "own", "group": "page", "tags": ["a"], "set": ["train.epochs=2"],
+                                                   "submission_id": "one click"})[1]["job"], made["job"])
+        self.assertEqual(self.client.job(made["job"]).wait(PATIENCE_S).json["epochs"], 2)
+        self.assertEqual(self.page.post("submit", {"text": text, "priority": "high"})[0], 400)
+        self.assertEqual(self.page.post("submit", {"text": 7})[0], 400)
+        self.assertEqual(self.page.post("submit", {"text": "/etc/hostname"})[0], 400)
+
+    def test_compares_a_group(self) -> None:
+        jobs = self.client.submit_group(SHORT, [{"train.lr": lr, "train.seed": seed} for lr in (0.01, 0.003) for seed in (1, 2)], group="compared")
+        for job in jobs:
+            job.wait(PATIENCE_S)
+        compared = self.page.read("compare?group=compared")
+        self.assertEqual({line["settings"]["train.lr"] for line in compared["settings"]}, {0.01, 0.003})
+        self.assertEqual({run["job"] for line in compared["settings"] for run in line["runs"]}, {job.id for job in jobs})
+        self.assertEqual(self.page.get("api/compare?group=--help")[0], 404)
+
+    def test_knows_every_key(self) -> None:
+        keys = {key["name"]: key for key in self.page.read("keys")}
+        self.assertIn("default 200", keys["train.epochs"]["values"])
+        self.assertTrue({"name", "dataset.path", "workers.count"} <= keys.keys())
+        self.assertEqual(keys_of("job  x\n\n  name   of it\n         a text\n\n[a]  y\n  b  its help\n     a number\n"),
+                         [("name", "of it", "a text"), ("a.b", "its help", "a number")])
+
+
+class AnotherUser(DaemonCase):
+    """A daemon on a TCP port, where `eve` may only watch, and sees her own user's jobs alone."""
+
+    def test_has_the_rights_that_the_daemon_gives(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("jobs of several users need root")
+        secret = secret_write(self.folder / "secret")
+        users = self.folder / "users.toml"
+        system = pwd.getpwuid(0).pw_name
+        users.write_text("".join(f'[{name}]\nsecret = "{SECRET}"\nuser = "{user}"\nrole = "{role}"\n' for name, user, role in
+                                 (("ada", system, "submit"), ("eve", "nobody", "submit"), ("tim", system, "watch"))), encoding="ascii")
+        users.chmod(0o600)
+        (self.folder / "tcp").mkdir()
+        served = Daemon(self.folder / "tcp", "tcp:127.0.0.1:0", f"users_file={users}")
+        self.addCleanup(served.end)
+
+        def page(user: str) -> Page:
+            made = Page(trainerd.Client(served.address, secret, user=user, fingerprint=served.fingerprint))
+            self.addCleanup(made.close)
+            return made
+        ada, eve, tim = page("ada"), page("eve"), page("tim")
+        client = trainerd.Client(served.address, secret, user="ada", fingerprint=served.fingerprint)
+        job = client.submit(SHORT, folder=self.folder)
+        job.wait(PATIENCE_S)
+        row = next(eve.events("jobs"))
+        self.assertEqual([dict(zip(row["fields"], one, strict=True))["metric"] for one in row["jobs"]], [None])
+        for path in (f"job?job={job.id}", f"epochs?job={job.id}", f"file?job={job.id}&name=result.json"):
+            status, _, body = eve.get(f"api/{path}")
+            self.assertIn(status, (400, 404, 503), path)
+            self.assertNotIn(b"loss", body)
+        self.assertNotEqual(eve.post("cancel", {"job": job.id})[0], 200)
+        self.assertEqual(tim.get(f"api/job?job={job.id}")[0], 200)
+        self.assertIn("watch", tim.post("submit", {"text": trainerd.job_text(SHORT)})[1]["error"])
+        self.assertEqual(ada.read(f"job?job={job.id}")["files"], [])  # perhaps another machine's
+
+
+if __name__ == "__main__":
+    unittest.main()

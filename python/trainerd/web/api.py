@@ -1,0 +1,189 @@
+"""What the pages ask for: the daemon's answers, files of a job's output folder, and changes, each by one name.
+
+Jobs are named by their numbers. What another user's job shows is the daemon's decision.
+"""
+from __future__ import annotations
+
+import contextlib
+import json
+import os
+import re
+import secrets
+import stat
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO
+
+from ..client import Client
+from ..connection import address_of
+from ..errors import MissingInput, UsageError
+from ..fields import Shown
+from .live import JobList, job_events
+from .programs import Programs
+
+POINTS_MOST = 2000  # of a curve beside others
+NOT_EVALUATED = b'"valid_metric":null'
+SUBMIT_OPTIONS = {"name": str, "group": str, "tags": list, "priority": int, "time_limit": float, "max_restarts": int}
+
+
+@dataclass
+class Download:
+    """An open file, and the name that it is saved by."""
+
+    file: BinaryIO
+    name: str
+    size: int
+
+
+class Api:
+    """The daemon's jobs, for the pages. `local`: is the daemon on this machine, whose files and figures are then its own?"""
+
+    def __init__(self, client: Client, programs: Programs) -> None:
+        self.client, self.programs = client, programs
+        self.local = client.address is None or address_of(client.address).path is not None
+        self.jobs = JobList(client, self.local)
+
+    # --- reads: of a path and its query ---
+
+    def read(self, path: str, query: dict[str, str]) -> Any:
+        reads: dict[str, Callable[[dict[str, str]], Any]] = {
+            "about": lambda _: {"version": self.client.version(), "folder": os.getcwd(), "user": self.client.ask("hello").get("role")},
+            "jobs": lambda _: self.jobs.events(),
+            "job": lambda asked: self._job(_number(asked.get("job"))),
+            "events": lambda asked: job_events(self.client, _number(asked.get("job")), _number(asked.get("rank"), least=-1, otherwise=-1)),
+            "epochs": lambda asked: self._epochs(_number(asked.get("job"))),
+            "file": lambda asked: self._file(_number(asked.get("job")), asked.get("name", "")),
+            "keys": lambda _: [key._asdict() for key in self.programs.keys()],
+            "groups": lambda _: self.jobs.groups(),
+            "compare": lambda asked: self.programs.compare(asked.get("group", ""), self._login()),
+        }
+        return self._found(reads, path)(query)
+
+    @staticmethod
+    def _found(known: dict[str, Any], path: str) -> Any:
+        if path not in known:
+            raise MissingInput(f"there is no '{path}', expected one of {', '.join(known)}")
+        return known[path]
+
+    def _login(self) -> list[str]:
+        """The daemon's address and login as options of trainctl; a secret's file by its path."""
+        given = {"to": self.client.address, "secret-file": self.client.secret_file, "user": self.client.user,
+                 "fingerprint": self.client.fingerprint}
+        return [f"--{name}={value}" for name, value in given.items() if value]
+
+    def _job(self, job: int) -> dict[str, Any]:
+        """`show`, with the files of the output folder."""
+        shown = dict(self.client.show(job))
+        shown["files"] = self._files(str(shown["output"])) if self.local else []
+        return shown
+
+    @staticmethod
+    def _files(folder: str) -> list[dict[str, Any]]:
+        """Regular files of the folder itself, which this user may read."""
+        try:
+            with os.scandir(folder) as entries:
+                files = [entry for entry in entries if entry.is_file(follow_symlinks=False) and os.access(entry.path, os.R_OK)]
+                return sorted(({"name": entry.name, "bytes": entry.stat().st_size} for entry in files), key=lambda file: str(file["name"]))
+        except OSError:
+            return []
+
+    def _file(self, job: int, name: str) -> Download:
+        """One of `_files`; no link is followed, also if it comes between."""
+        folder = str(self.client.show(job)["output"])
+        if not self.local or name not in {file["name"] for file in self._files(folder)}:
+            raise MissingInput(f"job {job} has no file '{name}' on this machine")
+        try:
+            file = open(os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
+        except OSError as error:
+            raise MissingInput(f"cannot open '{name}': {error.strerror}") from error
+        info = os.fstat(file.fileno())
+        if not stat.S_ISREG(info.st_mode):
+            file.close()
+            raise MissingInput(f"'{name}' is not a regular file")
+        return Download(file, re.sub(r"[^\w.-]", "_", name, flags=re.ASCII), info.st_size)
+
+    def _epochs(self, job: int) -> dict[str, list[Any]]:
+        """The epochs so far as columns, for curves of several jobs: of each stride one, if possible one that was evaluated. Strides are powers
+        of two, so that runs of several lengths have epochs in common. Only lines that are kept are parsed."""
+        shown = self.client.show(job)
+        stride, n_epoch = 1, shown["job"].get("epoch", 0)
+        while n_epoch > stride * POINTS_MOST:
+            stride *= 2
+        kept: dict[int, bytes] = {}
+        for number, line in enumerate(self._metrics(job, shown)):
+            if kept.get(number // stride) is None or (NOT_EVALUATED in kept[number // stride] and NOT_EVALUATED not in line):
+                kept[number // stride] = line
+        names = ("epoch", "loss", "train_metric", "valid_metric", "test_metric")
+        rows = [[epoch.get(name) for name in names] for epoch in map(json.loads, kept.values())]
+        return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
+
+    def _metrics(self, job: int, shown: Shown) -> Iterator[bytes]:
+        """The lines of metrics.jsonl: of the file, which is quicker, where it is this job's and not a later one's in the same folder; else from
+        the daemon."""
+        result = Path(shown["output"], "result.json")
+        with contextlib.suppress(OSError, ValueError):
+            if self.local and shown["result"] is not None and json.loads(result.read_bytes()) == shown["result"]:
+                return iter(result.with_name("metrics.jsonl").read_bytes().splitlines())
+        return self._metrics_of_daemon(job)
+
+    def _metrics_of_daemon(self, job: int) -> Iterator[bytes]:
+        with self.client.connect() as connection:
+            connection.send("metrics", job=job)
+            while (line := connection.event_line()) is not None:
+                yield line
+
+    # --- changes: of a path and its body ---
+
+    def change(self, path: str, body: dict[str, Any]) -> Any:
+        changes: dict[str, Callable[[dict[str, Any]], Any]] = {
+            "cancel": lambda asked: self._control("cancel", asked),
+            "resume": lambda asked: self._control("resume", asked),
+            "checkpoint": lambda asked: self._control("checkpoint", asked),
+            "scale": lambda asked: self._control("scale", asked, workers=_number(asked.get("workers"))),
+            "check": lambda asked: self.programs.check(*_job_of(asked)),
+            "plan": lambda asked: self.programs.plan(*_job_of(asked)),
+            "submit": self._submit,
+        }
+        return self._found(changes, path)(body)
+
+    def _control(self, command: str, asked: dict[str, Any], **fields: int) -> dict[str, Any]:
+        job = _number(asked.get("job"))
+        answer = self.client.ask(command, job=job, **fields)
+        self.jobs.look(job)
+        return answer
+
+    def _submit(self, asked: dict[str, Any]) -> dict[str, Any]:
+        text, settings, folder = _job_of(asked)
+        options = {name: _of(kind, asked[name], name) for name, kind in SUBMIT_OPTIONS.items() if asked.get(name) not in (None, "", [])}
+        job = self.client.submit(text, set=settings, folder=folder, submission_id=str(asked.get("submission_id") or secrets.token_hex(16)),
+                                 **options)
+        return {"job": job.id, "name": job.name}
+
+
+def _of(kind: type, value: Any, name: str) -> Any:
+    if kind is float and isinstance(value, int):
+        value = float(value)
+    if type(value) is not kind:
+        raise UsageError(f"{name} is {value!r}, expected {kind.__name__}")
+    return value
+
+
+def _number(value: Any, least: int = 1, otherwise: int | None = None) -> int:
+    if value is None and otherwise is not None:
+        return otherwise
+    try:
+        number = int(str(value))
+    except ValueError:
+        number = least - 1
+    if not least <= number < 1 << 53:
+        raise UsageError(f"'{value}' is not a number, expected a whole one from {least}")
+    return number
+
+
+def _job_of(asked: dict[str, Any]) -> tuple[str, list[str], str]:
+    """A job file's text, ended by a newline, its settings and its folder."""
+    text, settings, folder = asked.get("text"), asked.get("set", []), asked.get("folder") or os.getcwd()
+    if not isinstance(text, str) or not isinstance(folder, str) or not isinstance(settings, list) or not all(isinstance(s, str) for s in settings):
+        raise UsageError("expected text, set (a list of texts) and folder")
+    return text.rstrip("\n") + "\n", settings, os.path.abspath(os.path.expanduser(folder))

@@ -1,0 +1,120 @@
+// Curves over epochs: points that stay few, and Chart.js in the page's colours. Chart.js draws on a canvas, and makes no markup of texts.
+import { make } from "./common.js";
+
+const POINTS_MOST = 12000; // of a curve; with more every second one is left out
+
+/* Values of a job's epochs, by the names of metrics.jsonl. An epoch that comes again, from a checkpoint, replaces what came after it. */
+export class Epochs {
+  constructor() { this.clear(); }
+  clear() {
+    this.epoch = []; this.seconds = []; this.values = new Map();
+    this.stride = 1; this.trained = 0; this.best = null; this.last = null;
+  }
+  get length() { return this.epoch.length; }
+
+  /* columns: of the server, an array for each name. */
+  add(columns, lessIsBetter) {
+    for (let k = 0; k < columns.epoch.length; k++) this.#row(columns, k, lessIsBetter);
+  }
+  #row(columns, k, lessIsBetter) {
+    const epoch = columns.epoch[k];
+    if (this.last && epoch <= this.last.epoch) this.#cut(epoch);
+    this.trained += columns.epoch_s?.[k] ?? 0;
+    this.last = {};
+    for (const name in columns) this.last[name] = columns[name][k];
+    const valid = this.last.valid_metric ?? null;
+    if (valid !== null && (this.best === null || (lessIsBetter ? valid < this.best.valid : valid > this.best.valid)))
+      this.best = { epoch, valid, seconds: this.trained, loss: this.last.loss };
+    if (epoch % this.stride) return;
+    this.epoch.push(epoch);
+    this.seconds.push(this.trained);
+    for (const name in columns) {
+      if (!this.values.has(name)) this.values.set(name, new Array(this.epoch.length - 1).fill(null));
+      this.values.get(name).push(typeof this.last[name] === "number" ? this.last[name] : null);
+    }
+    for (const values of this.values.values()) if (values.length < this.epoch.length) values.push(null);
+    if (this.epoch.length > POINTS_MOST) this.#thin();
+  }
+  #thin() {
+    this.stride *= 2;
+    const kept = (values) => values.filter((_, k) => this.epoch[k] % this.stride === 0);
+    for (const [name, values] of this.values) this.values.set(name, kept(values));
+    this.seconds = kept(this.seconds);
+    this.epoch = kept(this.epoch);
+  }
+  #cut(epoch) {
+    let n = this.epoch.length;
+    while (n && this.epoch[n - 1] >= epoch) n--;
+    this.epoch.length = this.seconds.length = n;
+    for (const values of this.values.values()) values.length = n;
+    this.trained = n ? this.seconds[n - 1] : 0;
+    if (this.best && this.best.epoch >= epoch) this.best = null;
+  }
+
+  /* {x, y} where the value is known. */
+  points(name, x) {
+    const values = this.values.get(name) ?? [], at = this[x], points = [];
+    for (let k = 0; k < values.length; k++) if (values[k] !== null) points.push({ x: at[k], y: values[k] });
+    return points;
+  }
+}
+
+export const available = () => "Chart" in window;
+const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+const seriesColour = (k) => colour(`c${k % 8}`);
+
+/* A chart in a panel. show(title of x, series): series are {label, points, colour (a number), dot, band, dashed}; a band lies between this
+ * curve and the one before it. */
+export class LineChart {
+  constructor(parent, title, options = {}) {
+    this.options = options;
+    const canvas = make("canvas", { role: "img", ariaLabel: title });
+    this.panel = make("section", { className: "panel" }, make("h2", {}, title), make("div", { className: "chart" }, canvas));
+    parent.append(this.panel);
+    const number = { maxRotation: 0 };
+    this.chart = new window.Chart(canvas, {
+      type: "line", data: { datasets: [] },
+      options: {
+        animation: false, parsing: false, normalized: true, maintainAspectRatio: false, spanGaps: true,
+        interaction: { mode: "nearest", axis: "x", intersect: false },
+        elements: { point: { radius: 0, hitRadius: 6 }, line: { borderWidth: 1.6 } },
+        scales: { x: { type: "linear", bounds: "data", title: { display: true }, ticks: { ...number } }, y: { type: "linear", ticks: { ...number } } },
+        plugins: { legend: { labels: { boxWidth: 14, filter: (item) => Boolean(item.text) } }, decimation: { enabled: true, algorithm: "min-max" } },
+      },
+    });
+    matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#colours());
+    this.#colours();
+  }
+  show(xTitle, series, logarithmic = false) {
+    const sets = this.chart.data.datasets;
+    sets.length = Math.min(sets.length, series.length);
+    series.forEach((one, k) => {
+      sets[k] ??= { label: "" };
+      sets[k].data = one.points;
+      Object.assign(sets[k], { label: one.label, tone: one.colour, pointRadius: one.dot ? 5 : 0, fill: one.band ? "-1" : false,
+                               borderDash: one.dashed ? [5, 4] : [], borderWidth: one.thin ? 0 : 1.6, hidden: Boolean(one.hidden), bandTone: one.band });
+    });
+    const scales = this.chart.options.scales;
+    scales.x.title.text = xTitle;
+    scales.y.type = logarithmic ? "logarithmic" : "linear";
+    this.#paint();
+    this.chart.update("none");
+  }
+  #paint() {
+    for (const set of this.chart.data.datasets) {
+      set.borderColor = set.pointBackgroundColor = seriesColour(set.tone);
+      set.backgroundColor = set.bandTone ? `${seriesColour(set.tone)}33` : seriesColour(set.tone);
+    }
+  }
+  #colours() {
+    const { scales, plugins } = this.chart.options;
+    for (const scale of Object.values(scales)) {
+      scale.grid = { color: colour("line") };
+      scale.ticks.color = colour("dim");
+      if (scale.title) scale.title.color = colour("dim");
+    }
+    plugins.legend.labels.color = colour("text");
+    this.#paint();
+    this.chart.update("none");
+  }
+}
