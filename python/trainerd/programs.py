@@ -1,6 +1,7 @@
 """The programs on this machine: where they are, their keys, and a job as a child process."""
 from __future__ import annotations
 
+import functools
 import os
 import re
 import shutil
@@ -37,6 +38,7 @@ class Keys(NamedTuple):
     epochs: int
 
 
+@functools.cache
 def keys_of(program: str) -> Keys:
     """The keys that this program knows."""
     try:
