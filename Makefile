@@ -116,7 +116,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all objects other tests unit emulator emulated gpu-programs gpu-bundle check check-all asan bench bench-programs benches fuzz fuzzers quickstart install uninstall package docs lint shape format clean help force
+.PHONY: all objects other tests unit emulator emulated gpu-programs gpu-bundle check check-all asan bench bench-programs benches fuzz fuzzers quickstart install uninstall package wheel docs lint shape format clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) $(CUDA_MODULE) ## the programs, in build/bin
@@ -315,7 +315,7 @@ check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc
 	$(call RUN,5 TEST_PREPARED=1) scripts/check-emulated-sanitizers TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property TEST_THOROUGH= \
 	    TEST_PROGRAMS=1000 scripts/check-python:at_random TEST_PROGRAMS= \
 	    scripts/check-slurm-runner scripts/check-bundle $(call of_variant,asan,$(filter-out %-interop,$(IN_ORDER))) scripts/check-slurm \
-	    scripts/check-emulated scripts/check-emulated-memory scripts/check-package scripts/check-docs scripts/check-web scripts/check-ssh scripts/check-nvcc \
+	    scripts/check-emulated scripts/check-emulated-memory scripts/check-package scripts/check-docs scripts/check-wheel scripts/check-web scripts/check-ssh scripts/check-nvcc \
 	    scripts/check-emulator scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS)) TEST_BESIDE=1 scripts/check-service
 
 # What check-all runs, several variants at a time: one that copies objects of another is built after it.
@@ -377,6 +377,9 @@ uninstall: ## remove the installed files, but not a changed /etc/trainerd/traine
 
 package: all ## make a Debian package in build/release/
 	$(Q)BUILD=$(BUILD) scripts/package
+
+wheel: all ## a Python wheel in build/release/ with the programs and their libraries (docs/install.md)
+	$(Q)BUILD=$(BUILD) scripts/wheel
 
 clean: ## remove build/
 	rm -rf build

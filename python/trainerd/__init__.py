@@ -18,6 +18,7 @@ from .prediction import predict
 from .program import Program, program
 from .results import Result
 from .toml_text import job_text
+from .training import resume, train
 from .version import VERSION as __version__
 
 if TYPE_CHECKING:
@@ -36,7 +37,7 @@ __all__ = [
     "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "Lost",
     "MissingInput", "OutOfMemory", "Program", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__",
     "from_arrays", "from_csv", "from_dgl", "from_networkx", "from_ogb", "from_pandas", "from_parquet", "from_pyg", "from_yandex", "job_text",
-    "load_into_pyg", "predict", "predict_pyg", "program", "pyg_inputs", "pyg_model",
+    "load_into_pyg", "predict", "predict_pyg", "program", "pyg_inputs", "pyg_model", "resume", "train",
 ]
 
 

@@ -7,6 +7,7 @@ recognised by their attributes.
 """
 from __future__ import annotations
 
+import inspect
 import os
 import warnings
 from collections.abc import Iterable, Mapping
@@ -14,7 +15,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from .arrays import Array, np
-from .errors import DataError, MissingInput
+from .errors import DataError, MissingInput, UsageError
 from .graph import SPLITS, Graph, Options, write_graph
 from .names import names_of, numbers_of, objects_of
 from .tensors import adjacent_edges, array_of, features_of, is_sparse, matrix_edges
@@ -256,15 +257,10 @@ def _list_edges(edges: Any, names: Array | None) -> tuple[Array, Array | None]:
     return ends, None
 
 
-def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any = None, train: Any = None, valid: Any = None,
-                test: Any = None, ids: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None,
-                node_type: Any = None, nodes: int | None = None, **options: Unpack[Options]) -> Path:
-    """Arrays or tensors: edges [2, E] or [E, 2], or a sparse matrix [N, N]; labels [N], also texts, or [N, C]; features [N, F] (also
-    sparse), edge_attr [E, D] or [E]: features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
-
-    ids: the names of the nodes, whole numbers or texts, in the order of their rows. Edges, train, valid and test
-    then use names.
-    """
+def arrays_graph(*, edges: Any, labels: Any = None, features: Any = None, train: Any = None, valid: Any = None, test: Any = None,
+                 ids: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None, node_type: Any = None,
+                 nodes: int | None = None) -> Graph:
+    """A Graph of the arrays that `from_arrays` takes."""
     names = None if ids is None else names_of(ids, "ids")
     ends, weights = _list_edges(edges, names)
     splits = {name: array_of(values) for name, values in (("train", train), ("valid", valid), ("test", test)) if values is not None}
@@ -274,9 +270,37 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
     if isinstance(labels, (list, tuple)) and any(isinstance(label, str) for label in labels):
         labels = objects_of(labels)  # NumPy would make texts of None and NaN
     weights = weights if edge_weight is None else array_of(edge_weight)
-    graph = Graph(ends, _given(labels), None if features is None else features_of(features), weights, _given(edge_attr),
-                  _given(edge_type), _given(node_type), splits=splits, nodes=nodes, node_names=names)
+    return Graph(ends, _given(labels), None if features is None else features_of(features), weights, _given(edge_attr),
+                 _given(edge_type), _given(node_type), splits=splits, nodes=nodes, node_names=names)
+
+
+def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any = None, train: Any = None, valid: Any = None,
+                test: Any = None, ids: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None,
+                node_type: Any = None, nodes: int | None = None, **options: Unpack[Options]) -> Path:
+    """Arrays or tensors: edges [2, E] or [E, 2], or a sparse matrix [N, N]; labels [N], also texts, or [N, C]; features [N, F] (also
+    sparse), edge_attr [E, D] or [E]: features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
+
+    ids: the names of the nodes, whole numbers or texts, in the order of their rows. Edges, train, valid and test
+    then use names.
+    """
+    graph = arrays_graph(edges=edges, labels=labels, features=features, train=train, valid=valid, test=test, ids=ids, edge_weight=edge_weight,
+                         edge_attr=edge_attr, edge_type=edge_type, node_type=node_type, nodes=nodes)
     return write_graph(graph, folder, **options)
+
+
+def graph_of(data: Any) -> Graph | None:
+    """A Graph of an object of PyTorch Geometric or DGL, or of a dict of the arrays that `from_arrays` takes; None: of another kind."""
+    if isinstance(data, Mapping) and "edges" in data:
+        known = inspect.signature(arrays_graph).parameters
+        unknown = sorted(data.keys() - known.keys())
+        if unknown:
+            raise UsageError(f"data: {unknown[0]!r} is not an array of a graph, expected one of {', '.join(known)}")
+        return arrays_graph(**data)
+    if hasattr(data, "canonical_etypes"):
+        return dgl_graph(data)
+    if hasattr(data, "edge_index") or hasattr(data, "adj_t") or hasattr(data, "edge_types"):
+        return pyg_graph(data)
+    return None
 
 
 def _rows_of(values: list[Any], nodes: list[Any], what: str) -> Array:

@@ -7,9 +7,10 @@ import re
 import shutil
 import tempfile
 from collections.abc import Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, TypedDict, Unpack
+from typing import IO, Any, NamedTuple, TypedDict, Unpack
 
 from .arrays import Array, np
 from .errors import CannotCreate, DataError, UsageError
@@ -20,6 +21,7 @@ from .tensors import Rows
 SPLITS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
 TYPES_MOST = 65535
 CLASSES_MOST = 2**31 - 2
+PIECE = 1 << 20  # values that are converted or checked at a time
 
 # What conversions write: a folder that has nothing else may be replaced.
 _OURS = re.compile(r"(edges|labels|(feat_(t\d+_)?(indptr|indices|data))|feat_t\d+|features|edge_weight|edge_attr|edge_type|node_type"
@@ -77,13 +79,9 @@ class Options(TypedDict, total=False):
 
 def write_graph(graph: Graph, folder: str | os.PathLike[str], **options: Unpack[Options]) -> Path:
     """Check the graph and write its folder atomically. Returns its path."""
-    unknown = sorted(options.keys() - Options.__annotations__.keys())
-    if unknown:
-        raise UsageError(f"'{unknown[0]}' is not an option, expected one of {', '.join(Options.__annotations__)}")
     target = Path(os.path.realpath(os.path.expanduser(folder)))
     _check_target(target, bool(options.get("overwrite")))
-    arrays, objects = _files_of(graph, options)
-    objects["meta"] = {"name": options.get("name") or target.name, **objects["meta"]}
+    arrays, objects = _files_of(graph, options, target.name)
     try:
         target.parent.mkdir(parents=True, exist_ok=True)
         aside = Path(tempfile.mkdtemp(prefix=f".{target.name}.", dir=target.parent))
@@ -92,13 +90,12 @@ def write_graph(graph: Graph, folder: str | os.PathLike[str], **options: Unpack[
     try:
         for file, values in arrays.items():
             with open(aside / f"{file}.npy", "wb") as opened:
-                np.save(opened, np.ascontiguousarray(values))
+                _save(opened, values)
                 _sync(opened)
         for file, value in objects.items():
-            with open(aside / f"{file}.json", "w", encoding="utf-8") as text:
-                json.dump(value, text, indent=1, ensure_ascii=False)
-                text.write("\n")
-                _sync(text)
+            with open(aside / f"{file}.json", "wb") as opened:
+                opened.write(_json(value))
+                _sync(opened)
         aside.chmod(0o777 & ~_umask())
         _rename(aside, target)
     except OSError as error:
@@ -106,6 +103,55 @@ def write_graph(graph: Graph, folder: str | os.PathLike[str], **options: Unpack[
     finally:
         shutil.rmtree(aside, ignore_errors=True)
     return Path(os.path.expanduser(folder))
+
+
+def _save(file: IO[bytes], values: Array | As) -> None:
+    """An array as .npy. Values of another type are written piece by piece: no second array is made."""
+    if isinstance(values, As):
+        of = values.values
+        header: Any = np.lib.format
+        header.write_array_header_1_0(file, {"descr": values.dtype.str, "fortran_order": False, "shape": of.shape})
+        for row in of:
+            for begin in range(0, len(row), PIECE):
+                row[begin:begin + PIECE].astype(values.dtype).tofile(file)
+    else:
+        np.save(file, np.ascontiguousarray(values))
+
+
+def _json(value: Any) -> bytes:
+    return json.dumps(value, indent=1, ensure_ascii=False).encode() + b"\n"
+
+
+def hold_graph(graph: Graph, folder: str | os.PathLike[str], open_files: ExitStack, **options: Unpack[Options]) -> None:
+    """Check the graph and keep its files in memory, and links to them in the new folder, until `open_files` are closed: a
+    copy in the memory of the machine, not of this process, which also ends with the process. If it would take more
+    than half of the memory that is free, the folder is a copy on disk.
+    """
+    arrays, objects = _files_of(graph, options, "data")
+    if 2 * sum(_bytes(values) for values in arrays.values()) > memory_free():
+        write_graph(graph, folder, **options)
+        return
+    os.mkdir(folder)
+    for name, content in (*((f"{file}.npy", values) for file, values in arrays.items()),
+                          *((f"{file}.json", value) for file, value in objects.items())):
+        file = open_files.enter_context(os.fdopen(os.memfd_create(name, os.MFD_CLOEXEC), "wb"))
+        if name.endswith(".npy"):
+            _save(file, content)
+        else:
+            file.write(_json(content))
+        file.flush()
+        os.symlink(f"/proc/{os.getpid()}/fd/{file.fileno()}", Path(folder, name))
+
+
+def memory_free() -> int:
+    """Bytes that this machine has free, or that are left of its control group's limit."""
+    with open("/proc/meminfo", encoding="ascii") as file:
+        free = next(int(line.split()[1]) << 10 for line in file if line.startswith("MemAvailable:"))
+    try:
+        limit, used = (Path("/sys/fs/cgroup", name).read_text(encoding="ascii") for name in ("memory.max", "memory.current"))
+        return min(free, int(limit) - int(used))
+    except (OSError, ValueError):  # no control groups of version 2, or no limit
+        return free
 
 
 def _sync(file: Any) -> None:
@@ -146,6 +192,17 @@ def _rename(aside: Path, target: Path) -> None:
 
 # --- the files ---
 
+class As(NamedTuple):
+    """A matrix to be written as another type."""
+
+    values: Array
+    dtype: Any
+
+
+def _bytes(values: Array | As) -> int:
+    return values.values.size * values.dtype.itemsize if isinstance(values, As) else values.nbytes
+
+
 def _integers(values: Array, what: str) -> Array:
     if values.dtype.kind not in "iub":
         raise DataError(f"{what} have type {values.dtype}, expected whole numbers")
@@ -158,17 +215,21 @@ def _floats(values: Array, what: str) -> Array:
         raise DataError(f"{what} have type {values.dtype}, expected numbers")
     with np.errstate(over="ignore"):
         numbers = values if values.dtype == np.float16 else values.astype(np.float32, copy=False)
-    if not np.isfinite(numbers).all():
-        raise DataError(f"{what} are not all finite in float32, the first at {np.argwhere(~np.isfinite(numbers))[0].tolist()}")
+    rows = max(1, PIECE // max(1, numbers[:1].size))
+    for begin in range(0, len(numbers), rows):
+        is_finite = np.isfinite(numbers[begin:begin + rows])
+        if not is_finite.all():
+            row, *columns = np.argwhere(~is_finite)[0].tolist()
+            raise DataError(f"{what} are not all finite in float32, the first at {[begin + row, *columns]}")
     return numbers
 
 
-def _edges(edges: Array, n: int) -> Array:
+def _edges(edges: Array, n: int) -> As:
     if edges.ndim != 2 or edges.shape[0] != 2:
         raise DataError(f"edges have shape {list(edges.shape)}, expected [2, any]")
     if edges.size and (_integers(edges, "edges").min() < 0 or edges.max() >= n):
         raise DataError(f"edges name nodes {edges.min()} to {edges.max()}, expected 0 to {n - 1}")
-    return edges.astype(np.int32 if n < 2**31 else np.int64, copy=False)
+    return As(edges, np.dtype(np.int32 if n < 2**31 else np.int64))
 
 
 _HINT = "numbers=True (--numbers) writes numbers to be predicted (train.loss = mse, mae, huber)"
@@ -256,14 +317,14 @@ def _edge_arrays(graph: Graph, n_edge: int) -> dict[str, Array]:
         weights = graph.edge_weight
         if weights.size != n_edge:
             raise DataError(f"edge weights have shape {list(weights.shape)}, expected one for each of {n_edge} edges")
-        arrays["edge_weight"] = _floats(weights.reshape(-1), "edge weights").astype(np.float32)
+        arrays["edge_weight"] = _floats(weights.reshape(-1), "edge weights").astype(np.float32, copy=False)
         if n_edge and arrays["edge_weight"].min() < 0:
             raise DataError(f"edge weights go down to {arrays['edge_weight'].min()}, expected 0 or more")
     if graph.edge_attr is not None:
         shape = graph.edge_attr.shape
         if len(shape) not in (1, 2) or shape[0] != n_edge or 0 in shape[1:]:
             raise DataError(f"features of edges have shape {list(shape)}, expected [{n_edge}, any] or [{n_edge}]: a row for each edge")
-        arrays["edge_attr"] = _floats(graph.edge_attr, "features of edges").astype(np.float32)
+        arrays["edge_attr"] = _floats(graph.edge_attr, "features of edges").astype(np.float32, copy=False)
     if graph.edge_type is not None:
         arrays["edge_type"] = _types(graph.edge_type.reshape(-1), n_edge, "edge")
     return arrays
@@ -301,13 +362,16 @@ def _split_arrays(graph: Graph, n: int, labels: Array | None, options: Options) 
     return arrays
 
 
-def _files_of(graph: Graph, options: Options) -> tuple[dict[str, Array], dict[str, Any]]:
-    """Every array by the name of its file, and every JSON file's contents."""
+def _files_of(graph: Graph, options: Options, name: str) -> tuple[dict[str, Array | As], dict[str, Any]]:
+    """Every array by the name of its file, and every JSON file's contents; `name`: the data set's, unless options have one."""
+    unknown = sorted(options.keys() - Options.__annotations__.keys())
+    if unknown:
+        raise UsageError(f"'{unknown[0]}' is not an option, expected one of {', '.join(Options.__annotations__)}")
     n = _node_count(graph)
     if graph.nodes is not None and graph.nodes != n:
         raise DataError(f"the graph has {graph.nodes} nodes, but labels or features of {n}")
-    arrays = {"edges": _edges(graph.edges, n)}
-    meta: dict[str, Any] = {"nodes": n}
+    arrays: dict[str, Array | As] = {"edges": _edges(graph.edges, n)}
+    meta: dict[str, Any] = {"name": options.get("name") or name, "nodes": n}
     labels, class_names = _labels_of(graph, options)
     if labels is not None:
         arrays["labels"] = labels

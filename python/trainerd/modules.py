@@ -398,5 +398,5 @@ def predict_pyg(model: Any, data: Any, *, workers: int = 1, set: Mapping[str, An
         save_safetensors(weights, tensors)
         job["dataset"]["path"] = str(from_pyg(data, folder / "data", predict_only=True))
         whole = {"name": "predict-pyg", **job, "workers": {"count": workers}, "output": {"dir": str(folder / "out")}}
-        result = predict_here(str(weights), whole, settings_of(set), program, timeout, folder)
+        result = predict_here(str(weights), whole, settings_of(set), program, timeout)
         return torch.from_numpy(result.logits())

@@ -4,12 +4,14 @@ JSON needs only the standard library, arrays need NumPy, tables pandas.
 """
 from __future__ import annotations
 
+import html
 import json
 import os
+import tempfile
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, cast
 
-from .errors import DataError, MissingInput
+from .errors import DataError, MissingInput, TrainerdError
 from .fields import Epoch
 
 if TYPE_CHECKING:
@@ -28,13 +30,45 @@ def table_of(epochs: list[Epoch]) -> Any:
 class Result:
     """A job's results. `json` is result.json as a dict, `folder` where the other files are."""
 
-    def __init__(self, folder: str | os.PathLike[str], json: dict[str, Any] | None = None) -> None:
-        """Read `folder`/result.json, or use the given contents (for a job that ran on another machine)."""
+    def __init__(self, folder: str | os.PathLike[str], json: dict[str, Any] | None = None, data: Any = None) -> None:
+        """Read `folder`/result.json, or use the given contents (for a job that ran on another machine). data: the graph
+        that `train` had, for `embeddings`; default: the data folder of the job."""
         self.folder = Path(folder).expanduser()
+        self._data = data
         self.json = _object_of(self.folder / "result.json") if json is None else json
 
     def __repr__(self) -> str:
         return f"Result('{self.folder}', {self.json.get('state')}, test {self.test_metric})"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: metrics of the best and the last weights, and the curves."""
+        def text(value: Any) -> str:
+            return "" if value is None else f"{value:.4g}" if isinstance(value, float) else html.escape(str(value))
+        columns = ("epoch", "loss", "valid_loss", "train_metric", "valid_metric", "test_metric")
+        heading = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in ("weights", *columns))
+        rows = "".join(f"<tr><th>{name}</th>{''.join(f'<td>{text(epoch.get(key))}</td>' for key in columns)}</tr>"
+                       for name, epoch in (("best", self.best), ("last", self.last)))
+        where = html.escape(f"{self.json.get('name')}: {self.json.get('state')}, {self.json.get('metric')}, {self.folder}")
+        curves = self._curves()
+        return f"<p>{where}</p><table><tr>{heading}</tr>{rows}</table>{curves}"
+
+    def _curves(self) -> str:
+        from .curves import svg_of
+        try:
+            return svg_of(self)
+        except TrainerdError as error:  # of another machine, or a prediction
+            return f"<p>{html.escape(str(error))}</p>"
+
+    def plot(self) -> Any:
+        """Loss and metrics over the epochs: a matplotlib Figure where that is installed, else an SVG that notebooks show.
+        Both have `savefig("curves.svg")`."""
+        from .curves import plot
+        return plot(self)
+
+    def to_pyg(self) -> Any:
+        """The trained model as a torch.nn.Module of PyTorch Geometric's layers, with the best weights (`pyg_model`)."""
+        from .pyg import pyg_model
+        return pyg_model(self)
 
     def _path(self, name: str) -> Path:
         path = self.folder / name
@@ -121,9 +155,16 @@ class Result:
             raise MissingInput("a table needs pandas: pip install pandas; Result.columns() does without") from error
         return pandas.DataFrame(self.columns(data))
 
-    def embeddings(self) -> Array:
-        """float32 [N, columns], if output.embeddings names a layer."""
-        return self.array("embeddings.npy")
+    def embeddings(self, layer: str | None = None, data: Any = None) -> Array:
+        """float32 [N, columns]: the best weights' output of a layer, by the name of its weights ("convs.0"), for each node of the
+        graph that the job had, or of `data`. Without a layer: the one that output.embeddings of a prediction names."""
+        if layer is None:
+            return self.array("embeddings.npy")
+        from .prediction import predict
+        if data is None:
+            data = self.json["job"]["dataset"] if self._data is None else self._data
+        with tempfile.TemporaryDirectory(prefix="trainerd-embeddings-") as temporary:
+            return predict(self, data, embeddings=layer, output=os.path.join(temporary, "out")).embeddings()
 
     def weights(self, name: str = "best.safetensors") -> dict[str, Array]:
         """The weights by the names of PyTorch Geometric's modules; "model.safetensors" has those of the last epoch."""

@@ -1,0 +1,130 @@
+"""trainerd.train with graphs in memory, and what its result has."""
+import os
+import pathlib
+import subprocess
+import sys
+import unittest.mock
+from contextlib import ExitStack
+from typing import Any
+
+os.environ.setdefault("DGLBACKEND", "pytorch")
+
+import dgl
+import numpy as np
+import torch
+
+import trainerd
+from daemon import PROGRAMS, Daemon
+from folders import C, N, FolderCase, arrays_in, random_data
+from trainerd.data import pyg_graph
+from trainerd.fields import Epoch
+from trainerd.graph import hold_graph
+
+KEYS: dict[str, Any] = {"hidden": 8, "epochs": 5, "parts": 2, "progress": False}
+BIG = """
+import resource, sys
+import numpy as np, trainerd
+n, rng = 200_000, np.random.default_rng(1)
+data = {"edges": rng.integers(0, n, (2, 2_000_000)), "labels": np.arange(n) % 3, "features": np.ones((n, 128), np.float32), "train": np.arange(n)}
+before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+trainerd.train(data, hidden=4, epochs=1, parts=2, progress=False)
+print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+"""
+
+
+class ATraining(FolderCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        patched = unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": str(PROGRAMS)})
+        patched.start()
+        self.addCleanup(patched.stop)
+        self.data = random_data()
+
+    def expect_same(self, one: trainerd.Result, other: trainerd.Result) -> None:
+        np.testing.assert_array_equal(one.logits(), other.logits())
+        self.assertEqual(one.test_metric, other.test_metric)
+
+    def test_of_a_graph_in_memory_is_that_of_its_folder(self) -> None:
+        expected = trainerd.train(trainerd.from_pyg(self.data, "data"), **KEYS)
+        self.expect_same(trainerd.train(self.data, **KEYS), expected)
+        graph = dgl.graph(tuple(self.data.edge_index), num_nodes=N)
+        graph.ndata.update(feat=self.data.x, label=self.data.y, **{f"{s}_mask": self.data[f"{s}_mask"] for s in ("train", "val", "test")})
+        self.expect_same(trainerd.train(graph, **KEYS), expected)
+        arrays = {"edges": self.data.edge_index, "features": self.data.x.numpy(), "labels": self.data.y, "train": self.data.train_mask,
+                  "valid": self.data.val_mask, "test": self.data.test_mask}
+        self.expect_same(trainerd.train(arrays, **KEYS), expected)
+        self.refused(trainerd.UsageError, "'feature' is not an array of a graph, expected one of edges, labels", trainerd.train,
+                     {**arrays, "feature": 1}, **KEYS)
+        self.refused(trainerd.UsageError, "data is a int, expected a folder's path", trainerd.train, 3, **KEYS)
+
+    def test_may_draw_splits_and_predict_numbers(self) -> None:
+        arrays = {"edges": self.data.edge_index, "features": self.data.x, "labels": np.linspace(0, 1, N)}
+        result = trainerd.train(arrays, loss="mse", draw=(0.5, 0.25, 0.25), **KEYS)
+        self.assertEqual([result.json["dataset"][f"{split}_nodes"] for split in ("train", "valid", "test")], [20, 10, 10])
+        self.assertEqual(result.json["metric"], "r2")
+
+    def test_that_is_interrupted_keeps_a_graph_in_memory(self) -> None:
+        def stop(epoch: Epoch) -> None:
+            raise KeyboardInterrupt
+        keys = {**KEYS, "epochs": 100_000_000, "progress": stop}
+        with self.assertRaises(trainerd.Interrupted) as caught:
+            trainerd.train(self.data, output="out", **keys)
+        n_done = int(str(caught.exception).split()[2])
+        os.rename("out", "moved")
+        result = trainerd.resume("moved", epochs=n_done + 3, progress=False)
+        self.expect_same(result, trainerd.train(self.data, **{**KEYS, "epochs": n_done + 3}))
+        self.assertEqual(result.embeddings("convs.0").shape, (N, 8))
+
+    def test_by_a_daemon_has_the_same_bits(self) -> None:
+        daemon = Daemon(self.folder)
+        self.addCleanup(daemon.end)
+        there = trainerd.train(self.data, daemon=trainerd.Client(daemon.address), **KEYS)
+        self.expect_same(there, trainerd.train(self.data, **KEYS))
+        self.assertTrue((there.folder / "data" / "edges.npy").is_file())
+        self.assertEqual(there.embeddings("convs.0").shape, (N, 8))
+
+    def test_has_embeddings_predictions_and_a_module(self) -> None:
+        result = trainerd.train(self.data, **KEYS)
+        self.assertEqual(result.embeddings("convs.0").shape, (N, 8))
+        self.assertEqual(result.embeddings("convs.0", random_data(2)).shape, (N, 8))
+        np.testing.assert_allclose(trainerd.predict(result, self.data, set={"partition.parts": 2}).logits(), result.logits())
+        with torch.no_grad():
+            logits = result.to_pyg()(self.data.x, self.data.edge_index).numpy()
+        np.testing.assert_allclose(logits, result.logits(), atol=1e-5)
+        self.assertEqual(logits.shape, (N, C))
+
+    def test_is_drawn_by_matplotlib_where_that_is(self) -> None:
+        result = trainerd.train(self.data, **KEYS)
+        figure = result.plot()
+        self.assertEqual([len(axes.lines) for axes in figure.axes], [3, 4])
+        figure.savefig("curves.png")
+        self.assertIn("<svg", result._repr_html_())
+
+    def test_takes_no_memory_for_a_second_copy(self) -> None:
+        done = subprocess.run([sys.executable, "-c", BIG], cwd=self.folder, capture_output=True, text=True, check=False)
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertLess(int(done.stdout), 50_000)  # KiB; the features alone are 100 000
+
+
+class AGraphInMemory(FolderCase):
+    def hold(self, free: int) -> tuple[pathlib.Path, ExitStack]:
+        folder, files = self.folder / "held", ExitStack()
+        self.addCleanup(files.close)
+        with unittest.mock.patch("trainerd.graph.memory_free", lambda: free):
+            hold_graph(pyg_graph(random_data()), folder, files, name="mine")
+        return folder, files
+
+    def test_has_the_files_of_its_folder_until_it_is_closed(self) -> None:
+        written = trainerd.from_pyg(random_data(), self.folder / "mine")
+        folder, files = self.hold(1 << 30)
+        self.assert_same_arrays(arrays_in(folder), arrays_in(written))
+        self.assertEqual((folder / "meta.json").read_text(encoding="utf-8"), (written / "meta.json").read_text(encoding="utf-8"))
+        self.assertTrue(all(path.is_symlink() for path in folder.iterdir()))
+        files.close()
+        self.assertFalse((folder / "edges.npy").exists())
+
+    def test_that_does_not_fit_is_on_disk(self) -> None:
+        folder, _ = self.hold(1000)
+        self.assertFalse(any(path.is_symlink() for path in folder.iterdir()))

@@ -1,0 +1,180 @@
+"""trainerd.train and resume with the standard library alone: keys, progress, interrupts, a daemon."""
+import contextlib
+import io
+import json
+import os
+import pathlib
+import shutil
+import tempfile
+import tomllib
+import unittest
+import unittest.mock
+from typing import Any
+
+import trainerd
+from daemon import PROGRAMS, DaemonCase
+from trainerd.fields import Epoch
+from trainerd.keywords import job_of
+from trainerd.programs import Keys, find_program, keys_of
+from trainerd.progress import Bar
+
+KARATE = {"generator": "karate"}
+ENDLESS = {"generator": "sbm", "nodes": 4000}
+
+
+class FolderCase(unittest.TestCase):
+    def setUp(self) -> None:
+        self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainerd-python-"))
+        self.addCleanup(shutil.rmtree, self.folder)
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        patched = unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": str(PROGRAMS)})
+        patched.start()
+        self.addCleanup(patched.stop)
+
+
+class Keywords(unittest.TestCase):
+    keys = Keys({"name": [""], "kind": ["model"], "hidden": ["model"], "lr": ["train"], "parts": ["partition"], "nodes": ["dataset"],
+                 "seed": ["dataset", "partition", "train"], "cache": ["partition", "memory"], "model": ["predict"]}, 200)
+
+    def test_are_keys_of_a_job_file(self) -> None:
+        job = job_of({"model": "gcn", "hidden": 8, "lr": 0.1, "workers": 2, "parts": 4, "name": "x", "seed": 3, "hiden": 1, "nodes": None}, self.keys)
+        self.assertEqual(job, {"model": {"kind": "gcn", "hidden": 8}, "train": {"lr": 0.1, "seed": 3}, "workers": {"count": 2},
+                               "partition": {"parts": 4}, "name": "x", "hiden": 1})
+
+    def test_may_be_sections_and_whole_names_of_which_the_last_counts(self) -> None:
+        job = job_of({"model": {"kind": "gat", "hidden": 8}, "train": {"lr": 0.1}, "train.lr": 0.2, "dataset.seed": 5, "hidden": 9}, self.keys)
+        self.assertEqual(job, {"model": {"kind": "gat", "hidden": 9}, "train": {"lr": 0.2}, "dataset": {"seed": 5}})
+        program = trainerd.Program.from_text("def layer(v, out):\n    return v.x\n")
+        self.assertEqual(job_of({"model": program}, self.keys), {"model": {"kind": "program", "program": program}})
+
+    def test_of_several_sections_are_refused(self) -> None:
+        with self.assertRaises(trainerd.JobFileError) as caught:
+            job_of({"cache": "off"}, self.keys)
+        self.assertIn("'cache' is a key of [partition] and of [memory], expected one of 'partition.cache', 'memory.cache'", str(caught.exception))
+
+
+class Programs(FolderCase):
+    def test_are_found(self) -> None:
+        self.assertEqual(find_program(), str(PROGRAMS / "trainerd"))
+        self.assertEqual(find_program(given="mine"), "mine")
+        with unittest.mock.patch.dict(os.environ, {"PATH": str(PROGRAMS)}):
+            del os.environ["TRAINERD_BIN"]
+            self.assertEqual(find_program("trainctl"), str(PROGRAMS / "trainctl"))
+            os.environ["PATH"] = str(self.folder)
+            with self.assertRaises(trainerd.MissingInput) as caught:
+                find_program()
+        self.assertIn("the program trainerd is neither in $TRAINERD_BIN nor in this package nor on PATH", str(caught.exception))
+
+    def test_say_their_keys(self) -> None:
+        keys = keys_of(str(PROGRAMS / "trainerd"))
+        self.assertEqual((keys.sections["name"], keys.sections["hidden"], keys.sections["seed"], keys.epochs),
+                         ([""], ["model"], ["dataset", "partition", "train"], 200))
+        with self.assertRaises(trainerd.MissingInput):
+            keys_of("/none")
+
+
+class ABar(unittest.TestCase):
+    def shown(self, is_live: bool, n_epoch: int) -> str:
+        text = io.StringIO()
+        with contextlib.redirect_stderr(text):
+            bar = Bar("gcn", n_epoch)
+            bar.is_live = is_live
+            for n_done in range(1, n_epoch + 1):
+                bar.show(n_done, {"loss": "0.5"})
+            bar.close()
+        return text.getvalue()
+
+    def test_is_some_lines_where_a_line_cannot_be_redrawn(self) -> None:
+        lines = self.shown(False, 1000).splitlines()
+        self.assertEqual((len(lines), lines[0], lines[-1]), (10, "gcn [##......................] 100/1000  loss 0.5",
+                                                             "gcn [########################] 1000/1000  loss 0.5"))
+
+    def test_is_redrawn_elsewhere_and_ends_with_the_last_epoch(self) -> None:
+        text = self.shown(True, 3)
+        self.assertTrue(text.startswith("\rgcn [########................] 1/3  loss 0.5"))
+        self.assertTrue(text.endswith("\rgcn [########################] 3/3  loss 0.5\x1b[K\n"))
+
+
+class ATraining(FolderCase):
+    def test_returns_its_result_and_shows_each_epoch(self) -> None:
+        epochs: list[Epoch] = []
+        result = trainerd.train(KARATE, model="gcn", hidden=4, epochs=7, workers=2, set={"train.lr": 0.02}, progress=epochs.append)
+        self.assertEqual([epoch["epoch"] for epoch in epochs], list(range(7)))
+        self.assertEqual((result.test_metric, result.last["loss"]), (result.json["best"]["test_metric"], epochs[-1]["loss"]))
+        self.assertEqual((result.json["job"]["model"]["hidden"], result.json["job"]["train"]["lr"], result.json["job"]["workers"]["count"]),
+                         (4, 0.02, 2))
+        self.assertEqual((result.folder.parent, result.json["name"]), (self.folder.resolve() / "runs", "gcn"))
+        again = trainerd.train(KARATE, epochs=1, output="here", progress=False)
+        self.assertEqual(again.folder, self.folder.resolve() / "here")
+        self.assertEqual(tomllib.loads((again.folder / "job.toml").read_text(encoding="utf-8"))["train"], {"epochs": 1})
+
+    def test_that_is_wrong_says_so_and_leaves_nothing(self) -> None:
+        mistakes: tuple[tuple[type[BaseException], str, dict[str, Any]], ...] = (
+            (trainerd.JobFileError, "unknown key 'hiden' before the first section; did you mean 'model.hidden'?", {"hiden": 3}),
+            (trainerd.JobFileError, '(did you mean "gcn"?)', {"model": "gnc"}),
+            (trainerd.JobFileError, "unknown section [trian]; did you mean [train]?", {"trian": {"lr": 1}}),
+            (trainerd.MissingInput, "cannot open the program 'x'", {"set": {"model.program": "x"}}),
+            (trainerd.MissingInput, "dataset.path: ", {"data": "nowhere"}),
+            (trainerd.MissingInput, "cannot run '/none'", {"program": "/none"}))
+        for kind, words, keys in mistakes:
+            with self.subTest(words), self.assertRaises(kind) as caught:
+                trainerd.train(**{"data": KARATE, "progress": False, **keys})
+            self.assertIn(words, str(caught.exception))
+            self.assertEqual(os.listdir(self.folder), [])
+
+    def test_that_is_interrupted_is_resumed(self) -> None:
+        def stop(epoch: Epoch) -> None:
+            if epoch["epoch"] >= 20:
+                raise KeyboardInterrupt
+        with self.assertRaises(trainerd.Interrupted) as caught:
+            trainerd.train(ENDLESS, epochs=100_000_000, output="out", progress=stop)
+        self.assertRegex(str(caught.exception), r"^interrupted after \d+ of 100000000 epochs: .*; trainerd.resume\('.*/out'\) continues from there$")
+        n_done = int(str(caught.exception).split()[2])
+        self.assertEqual(os.listdir(self.folder), ["out"])
+        epochs: list[Epoch] = []
+        result = trainerd.resume("out", epochs=n_done + 5, workers=2, progress=epochs.append)
+        self.assertEqual([epoch["epoch"] for epoch in epochs], list(range(n_done + 5)))
+        self.assertEqual(result.last["epoch"], n_done + 4)
+        straight = trainerd.train(ENDLESS, epochs=n_done + 5, progress=False)
+        self.assertEqual((result.folder / "logits.npy").read_bytes(), (straight.folder / "logits.npy").read_bytes())
+
+    def test_whose_progress_fails_ends(self) -> None:
+        def fail(_: Epoch) -> None:
+            raise OverflowError("mine")
+        with self.assertRaises(OverflowError):
+            trainerd.train(ENDLESS, epochs=100_000_000, output="out", progress=fail)
+        with self.assertRaises(trainerd.JobFileError) as caught:
+            trainerd.resume("out", lr=0.5)
+        self.assertRegex(str(caught.exception), r"^cannot resume: train.lr is 0.5, in checkpoint .* it is 0.01: expected the same$")
+        n_done = json.loads(next(self.folder.glob("out/.run-*/metrics.jsonl")).read_text(encoding="utf-8").splitlines()[-1])["epoch"] + 1
+        self.assertEqual(trainerd.resume("out", epochs=n_done + 1, progress=False).last["epoch"], n_done)
+
+    def test_that_never_was_cannot_be_resumed(self) -> None:
+        with self.assertRaises(trainerd.MissingInput) as caught:
+            trainerd.resume("none")
+        self.assertIn("none/job.toml': No such file or directory, expected the output folder of a training by trainerd.train", str(caught.exception))
+
+    def test_has_embeddings_and_a_page_for_notebooks(self) -> None:
+        result = trainerd.train(KARATE, epochs=3, progress=False)
+        self.assertIn("<svg", result._repr_html_())
+        self.assertIn("<th>best</th><td>", result._repr_html_())
+        self.assertTrue(result.plot()._repr_svg_().startswith("<?xml"))
+        result.plot().savefig("curves.svg")
+        with self.assertRaises(trainerd.UsageError):
+            result.plot().savefig("curves.png")
+        self.assertIn("&lt;b&gt;", trainerd.Result("/<b>", json.loads((result.folder / "result.json").read_text(encoding="utf-8")))._repr_html_())
+
+
+class ATrainingByADaemon(DaemonCase):
+    def test_has_the_same_result(self) -> None:
+        patched = unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": str(PROGRAMS)})
+        patched.start()
+        self.addCleanup(patched.stop)
+        epochs: list[Any] = []
+        keys: dict[str, Any] = {"epochs": 5, "workers": 2, "partition": {"cache": "off"}}
+        there = trainerd.train(KARATE, daemon=self.client, progress=epochs.append, **keys)
+        here = trainerd.train(KARATE, progress=False, **keys)
+        self.assertEqual([epoch["epoch"] for epoch in epochs], list(range(5)))
+        self.assertEqual((there.folder / "logits.npy").read_bytes(), (here.folder / "logits.npy").read_bytes())
+        self.expect(trainerd.MissingInput, "dataset.path", trainerd.train, "nowhere", daemon=self.client, progress=False)

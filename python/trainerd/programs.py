@@ -1,0 +1,105 @@
+"""The programs on this machine: where they are, their keys, and a job as a child process."""
+from __future__ import annotations
+
+import functools
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+from collections.abc import Sequence
+from pathlib import Path
+from typing import IO, NamedTuple
+
+from .errors import MissingInput, error_of
+
+INSIDE = Path(__file__).parent / "programs" / "bin"  # in the wheel that has them
+FIRST_JOB_KEYS = "job"  # the heading of keys before the first section
+
+
+def find_program(name: str = "trainerd", given: str | os.PathLike[str] | None = None) -> str:
+    """The path of a program: the given one, else that in $TRAINERD_BIN, in this package, or on PATH."""
+    if given is not None:
+        return os.path.expanduser(given)
+    folder = os.environ.get("TRAINERD_BIN")
+    places = [Path(folder, name)] if folder else []
+    found = next((str(path) for path in (*places, INSIDE / name) if os.access(path, os.X_OK)), None) or shutil.which(name)
+    if found is None:
+        raise MissingInput(f"the program {name} is neither in $TRAINERD_BIN nor in this package nor on PATH: install the wheel that has it "
+                           "(make wheel), give program=PATH, or for a daemon client=Client()")
+    return found
+
+
+class Keys(NamedTuple):
+    """Keys of job files. `sections`: of each key, the sections that have it, "" before the first one; `epochs`: the default of
+    train.epochs."""
+
+    sections: dict[str, list[str]]
+    epochs: int
+
+
+@functools.cache
+def keys_of(program: str) -> Keys:
+    """The keys that this program knows."""
+    try:
+        done = subprocess.run([program, "--describe-config"], stdin=subprocess.DEVNULL, capture_output=True, text=True, check=False)
+    except OSError as error:
+        raise MissingInput(f"cannot run '{program}': {error.strerror}") from error
+    sections: dict[str, list[str]] = {}
+    section, key, epochs = "", "", 0
+    for line in done.stdout.splitlines():
+        if heading := re.match(r"\[?(\w+)\]?  ", line):
+            section = "" if heading[1] == FIRST_JOB_KEYS else heading[1]
+        elif named := re.match(r"  (\w+) ", line):
+            key = named[1]
+            sections.setdefault(key, []).append(section)
+        elif (section, key) == ("train", "epochs") and (default := re.search(r"; default (\d+)$", line)):
+            epochs = int(default[1])
+    return Keys(sections, epochs)
+
+
+REASON = "trainerd: "  # the begin of each line of a failure's reason
+
+
+class Child:
+    """trainerd with a job, in a session of its own: signals of the terminal reach it through this process only."""
+
+    def __init__(self, program: str, arguments: Sequence[str]) -> None:
+        self._said: IO[str] = tempfile.TemporaryFile("w+", errors="replace", encoding="utf-8")
+        try:
+            self._process = subprocess.Popen([program, *arguments], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=self._said,
+                                             start_new_session=True)
+        except OSError as error:
+            self._said.close()
+            raise MissingInput(f"cannot run '{program}': {error.strerror}") from error
+
+    def wait(self, timeout: float | None = None) -> bool:
+        """Has it ended within so many seconds?"""
+        try:
+            self._process.wait(timeout)
+        except subprocess.TimeoutExpired:
+            return False
+        return True
+
+    def stop(self) -> None:
+        """Let it save a checkpoint, if it trains, and end. Further interrupts meanwhile are passed on."""
+        self._process.terminate()
+        while True:
+            try:
+                self._process.wait()
+                return
+            except KeyboardInterrupt:
+                self._process.terminate()
+
+    def result(self, folder: str = "") -> str:
+        """The last line that it wrote, at its end; after a failure the exception of its exit code. Messages name files
+        of `folder` without it."""
+        with self._said:
+            self._said.seek(0)
+            said = self._said.read()
+        lines = (said.replace(f"{folder}/", "") if folder else said).strip().split("\n")
+        code = self._process.returncode
+        if code != 0:
+            reasons = [line.removeprefix(REASON) for line in lines if line.startswith(REASON)]
+            raise error_of(code if code > 0 else 70, "\n".join(reasons) or lines[-1] or f"trainerd ended with {code}")
+        return lines[-1]

@@ -1,0 +1,99 @@
+"""A progress bar with the last epoch's loss and metrics: tqdm's, also in notebooks, or without tqdm lines of our own."""
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any, Self
+
+from .fields import Epoch
+
+CELLS = 24
+REDRAW_S = 0.1
+LINES_MOST = 10  # of a job, where a line cannot be redrawn
+
+
+def _percent(value: float) -> str:
+    return f"{100 * value:.1f} %"
+
+
+def _facts(epoch: Epoch) -> dict[str, str]:
+    """Loss and metrics; of regression as they are, else fractions in per cent."""
+    facts = {"loss": f"{epoch['loss']:.4g}"} if epoch.get("loss") is not None else {}
+    is_number = epoch.get("metric") in ("mae", "rmse", "r2")
+    for split in ("train", "valid", "test"):
+        value: Any = epoch.get(f"{split}_metric")
+        if value is not None:
+            facts[split] = f"{value:.4g}" if is_number else _percent(value)
+    return facts
+
+
+class Bar:
+    """Without tqdm: a line that is redrawn on a terminal and in a notebook, else some lines."""
+
+    def __init__(self, name: str, n_epoch: int) -> None:
+        self.name, self.n_epoch, self.last, self.shown_s, self.n_shown = name, n_epoch, "", 0.0, 0
+        self.is_live = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
+
+    def show(self, n_done: int, facts: dict[str, str]) -> None:
+        share = n_done / self.n_epoch if self.n_epoch else 1.0
+        cells = "#" * int(share * CELLS)
+        self.last = f"{self.name} [{cells:.<{CELLS}}] {n_done}/{self.n_epoch}  " + "  ".join(f"{name} {value}" for name, value in facts.items())
+        now = time.monotonic()
+        if self.is_live and now - self.shown_s >= REDRAW_S:
+            print(f"\r{self.last}\x1b[K", end="", file=sys.stderr, flush=True)
+            self.shown_s = now
+        elif not self.is_live and share * LINES_MOST >= self.n_shown + 1:
+            print(self.last, file=sys.stderr, flush=True)
+            self.n_shown = int(share * LINES_MOST)
+
+    def close(self) -> None:
+        if self.is_live and self.last:
+            print(f"\r{self.last}\x1b[K", file=sys.stderr, flush=True)
+
+
+class Tqdm:
+    """tqdm's bar, of the terminal or the notebook."""
+
+    def __init__(self, tqdm: Any, name: str, n_epoch: int) -> None:
+        self.bar = tqdm(total=n_epoch, desc=name, unit="epoch")
+
+    def show(self, n_done: int, facts: dict[str, str]) -> None:
+        self.bar.set_postfix(facts, refresh=False)
+        self.bar.update(n_done - self.bar.n)
+
+    def close(self) -> None:
+        self.bar.close()
+
+
+def _bar(name: str, n_epoch: int) -> Bar | Tqdm:
+    try:
+        from tqdm.auto import tqdm
+    except ImportError:
+        return Bar(name, n_epoch)
+    return Tqdm(tqdm, name, n_epoch)
+
+
+class Progress:
+    """What a training shows of its epochs: nothing (False), a bar (True), or what a function does with each epoch."""
+
+    def __init__(self, how: bool | Callable[[Epoch], None], name: str, n_epoch: int) -> None:
+        self._call = how if callable(how) else None
+        self._bar = _bar(name, n_epoch) if how is True else None
+        self._facts: dict[str, str] = {}
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._bar is not None:
+            self._bar.close()
+
+    def show(self, epochs: list[Epoch]) -> None:
+        """Epochs that are done since the last call."""
+        for epoch in epochs:
+            if self._call is not None:
+                self._call(epoch)
+            self._facts |= _facts(epoch)
+        if self._bar is not None and epochs:
+            self._bar.show(epochs[-1]["epoch"] + 1, self._facts)

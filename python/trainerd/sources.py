@@ -1,0 +1,65 @@
+"""The graph of a job, as the [dataset] section that trainerd reads: a folder, or a graph in memory."""
+from __future__ import annotations
+
+import os
+import shutil
+import tempfile
+from collections.abc import Mapping
+from contextlib import ExitStack
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Self, Unpack
+
+from .errors import UsageError
+
+if TYPE_CHECKING:
+    from .graph import Options
+
+
+class Source:
+    """A graph and its [dataset] section, until it is closed.
+
+        with Source(data) as source:
+            job["dataset"] = source.section
+
+    data     a data folder's path, a graph of PyTorch Geometric or DGL, a dict of arrays (edges, features, labels, ...: those of
+             `from_arrays`), or a dict: the [dataset] section
+    folder   where the files of a graph in memory are written; default: they stay in memory (`hold_graph`), for programs
+             of this user on this machine
+    options  of conversions, for a graph in memory
+    """
+
+    def __init__(self, data: Any, folder: Path | None = None, **options: Unpack[Options]) -> None:
+        self.held: Path | None = None  # the folder of a graph that stays in memory
+        self._open = ExitStack()
+        if isinstance(data, (str, os.PathLike)):
+            self.section: dict[str, Any] = {"path": os.path.abspath(os.path.expanduser(data))}
+        elif isinstance(data, Mapping) and "edges" not in data:
+            self.section = dict(data)
+        else:
+            with self._open as undone:
+                self.section = {"path": self._write(data, folder, options)}
+                self._open = undone.pop_all()
+
+    def _write(self, data: Any, folder: Path | None, options: Options) -> Path:
+        from .data import graph_of
+        from .graph import hold_graph, write_graph
+        graph = graph_of(data)
+        if graph is None:
+            raise UsageError(f"data is a {type(data).__name__}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: arrays, "
+                             "or [dataset]")
+        if folder is not None:
+            return write_graph(graph, folder, **options)
+        self.held = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="trainerd-data-")), "data")
+        hold_graph(graph, self.held, self._open, **options)
+        return self.held
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._open.close()
+
+    def keep(self, folder: Path) -> None:
+        """Copy a graph that stays in memory to a folder on disk, where it outlives this process."""
+        if self.held is not None:
+            shutil.copytree(self.held, folder, dirs_exist_ok=True)

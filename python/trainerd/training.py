@@ -1,0 +1,217 @@
+"""Train here, as a child process, or by a daemon, and wait: train, resume (docs/python.md)."""
+from __future__ import annotations
+
+import json
+import os
+import tempfile
+import time
+import tomllib
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Any, cast
+
+from .client import Client
+from .errors import DataError, JobFileError, MissingInput, TrainerdError, UsageError, error_of
+from .fields import Epoch
+from .keywords import job_of
+from .program import Program
+from .programs import Child, Keys, find_program, keys_of
+from .progress import Progress
+from .results import Result
+from .sources import Source
+from .toml_text import job_text
+
+Folder = str | os.PathLike[str]
+Shown = bool | Callable[[Epoch], None]
+
+POLL_S = 0.1
+OF_NUMBERS = ("mse", "mae", "huber")  # losses of regression
+MISTAKES = (UsageError, DataError, MissingInput, JobFileError)  # which a second run would have, too
+JOB_FILE, DATA = "job.toml", "data"  # what a training leaves beside its results, for `resume`
+
+
+def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | None = None, draw: Sequence[float] | None = None,
+          progress: Shown = True, daemon: bool | Client = False, program: Folder | None = None, **keys: Any) -> Result:
+    """Train a model, wait, and return the result: `.test_metric`, `.plot()`, `.embeddings("convs.0")`, `.to_pyg()`.
+
+        result = trainerd.train(data, model="gcn", hidden=64, epochs=200, workers=2)
+
+    data      a data folder's path, a graph of PyTorch Geometric or DGL, a dict of the arrays that `from_arrays` takes (edges,
+              features, labels, train, ...), or a dict: the [dataset] section of a job file
+    keys      of a job file: of [model] and [train] by their names, others too where a name is unique; sections as dicts,
+              train={"lr": 0.01}; model is also model.kind or a `Program`, workers is workers.count
+    set       the same by whole names: {"train.lr": 0.01}
+    output    the folder for the results; default: runs/<name>-<time>
+    draw      shares of training, validation and test nodes, of a graph in memory: (0.6, 0.2, 0.2)
+    progress  True: a bar (of tqdm, where it is installed); False: nothing; or a function that is called with each epoch
+    daemon    True, or a Client: by a daemon, in its turn; an interrupt then ends the waiting, and the job goes on
+    program   of the program trainerd; default: that in $TRAINERD_BIN, in this package, or on PATH
+
+    An interrupt (Ctrl-C, or a notebook's stop) lets the job save a checkpoint and raises Interrupted; `resume` continues it.
+    """
+    found = find_program(given=program)
+    known = keys_of(found)
+    job = job_of({**keys, **(set or {})}, known)
+    model, loss = job.setdefault("model", {}), job.get("train", {}).get("loss")
+    name = job.setdefault("name", model.get("kind") or "train")
+    _put_program(model)
+    _check(found, {**job, "dataset": {"path": "."}})
+    folder = _new_folder(output, name)
+    job["output"] = {**job.get("output", {}), "dir": folder}
+    try:
+        with Source(data, folder / DATA if daemon else None, name=name, draw=draw, numbers=loss in OF_NUMBERS) as source:
+            job["dataset"] = {**job.get("dataset", {}), **source.section}
+            shown = Progress(progress, name, _epochs_of(job, known))
+            result = _run_there(daemon, job, shown) if daemon else _Run(found, job, source, shown).run([])
+    finally:
+        _remove_empty(folder, output)
+    return Result(result.folder, result.json, data)
+
+
+def resume(folder: Folder, data: Any = None, *, set: Mapping[str, Any] | None = None, progress: Shown = True, program: Folder | None = None,
+           **keys: Any) -> Result:
+    """Continue a training of `train` that was interrupted or has failed, from its checkpoint, and return the result.
+
+    folder  the training's output folder, which the exception names
+    data    the same data, if they have moved; a graph in memory was saved in the folder
+    keys    as for `train`, if they may change: epochs=400, workers=4
+    """
+    home = Path(os.path.abspath(os.path.expanduser(folder)))
+    try:
+        job = tomllib.loads((home / JOB_FILE).read_text(encoding="utf-8"))
+    except OSError as error:
+        raise MissingInput(f"'{home / JOB_FILE}': {error.strerror}, expected the output folder of a training by trainerd.train") from error
+    except ValueError as error:
+        raise JobFileError(f"'{home / JOB_FILE}': {error}") from error
+    found = find_program(given=program)
+    known = keys_of(found)
+    for section, value in job_of({**keys, **(set or {})}, known).items():
+        job[section] = {**job.get(section, {}), **value} if isinstance(value, dict) else value
+    job["output"]["dir"] = home
+    data = home / DATA if data is None and (home / DATA).is_dir() else data
+    with Source(job["dataset"] if data is None else data, name=job["name"]) as source:
+        job["dataset"] = {**job["dataset"], **source.section}
+        result = _Run(found, job, source, Progress(progress, job["name"], _epochs_of(job, known))).run(["--resume"])
+    return Result(result.folder, result.json, data)
+
+
+def _put_program(model: dict[str, Any]) -> None:
+    """The text of a file that model.program names: `resume` may be called in another folder."""
+    path = model.get("program")
+    if isinstance(path, (str, os.PathLike)) and path and "\n" not in os.fspath(path):
+        model["program"] = Program.from_file(path)
+
+
+def _check(program: str, job: dict[str, Any]) -> None:
+    """Before a graph is converted: is this a job?"""
+    with tempfile.TemporaryDirectory(prefix="trainerd-check-") as folder:
+        file = Path(folder, JOB_FILE)
+        file.write_text(job_text(job), encoding="utf-8")
+        child = Child(program, ["--check", str(file)])
+        child.wait()
+        child.result(folder)
+
+
+def _epochs_of(job: dict[str, Any], known: Keys) -> int:
+    epochs: int = job.get("train", {}).get("epochs", known.epochs)
+    return epochs
+
+
+def _new_folder(output: Folder | None, name: str) -> Path:
+    """The given folder, or a new one below runs/."""
+    if output is not None:
+        return Path(os.path.abspath(os.path.expanduser(output)))
+    Path("runs").mkdir(exist_ok=True)
+    first = Path("runs", f"{name}-{time.strftime('%Y%m%d-%H%M%S')}").absolute()
+    folder, n = first, 1
+    while True:
+        try:
+            folder.mkdir()
+            return folder
+        except FileExistsError:
+            n += 1
+            folder = first.with_name(f"{first.name}-{n}")
+
+
+def _remove_empty(folder: Path, output: Folder | None) -> None:
+    """Of a training that failed before it left anything."""
+    for made in (folder, folder.parent) if output is None else ():
+        if made.is_dir() and not any(made.iterdir()):
+            made.rmdir()
+
+
+def _run_there(daemon: bool | Client, job: dict[str, Any], progress: Progress) -> Result:
+    submitted = (daemon if isinstance(daemon, Client) else Client()).submit(job)
+    with progress:
+        for epoch in submitted.follow():
+            progress.show([epoch])
+    return submitted.wait()
+
+
+class _Run:
+    """A training in a child process."""
+
+    def __init__(self, program: str, job: dict[str, Any], source: Source, progress: Progress) -> None:
+        self.program, self.text, self.source, self.progress = program, job_text(job), source, progress
+        self.folder = Path(job["output"]["dir"])
+        self.read, self.known = (0, 0), (-1, -1)  # of metrics.jsonl: its inode, bytes; rollbacks and number of the last epoch
+
+    def run(self, options: list[str]) -> Result:
+        with tempfile.TemporaryDirectory(prefix="trainerd-train-") as temporary:
+            file = Path(temporary, JOB_FILE)
+            file.write_text(self.text, encoding="utf-8")
+            child = Child(self.program, ["--config", str(file), *options])
+            with self.progress:
+                try:
+                    while not child.wait(POLL_S):
+                        self.progress.show(list(self._new_epochs()))
+                    self.progress.show(list(self._new_epochs()))
+                except BaseException as error:
+                    child.stop()
+                    if not isinstance(error, KeyboardInterrupt):
+                        self._keep()
+                        raise
+            try:
+                child.result(temporary)
+            except TrainerdError as error:
+                if isinstance(error, MISTAKES) or not self._keep():
+                    raise
+                reason = error.reason.removesuffix(", --resume continues from there")
+                raise error_of(error.exit_code, f"{reason}; trainerd.resume({str(self.folder)!r}) continues from there") from None
+        _write(self.folder / JOB_FILE, self.text)
+        return Result(self.folder)
+
+    def _keep(self) -> bool:
+        """Keep what `resume` needs, if there is a checkpoint."""
+        if not any(self.folder.glob("*/checkpoint/epoch-*.ckpt")):
+            return False
+        self.source.keep(self.folder / DATA)
+        _write(self.folder / JOB_FILE, self.text)
+        return True
+
+    def _new_epochs(self) -> Iterator[Epoch]:
+        """Epochs since the last call: of the run's folder, or of the results, to which its file is moved."""
+        files = [*self.folder.glob(".run-*/metrics.jsonl"), self.folder / "metrics.jsonl"]
+        for path in files:
+            try:
+                with open(path, "rb") as file:
+                    inode = os.fstat(file.fileno()).st_ino
+                    begin = self.read[1] if inode == self.read[0] else 0
+                    file.seek(begin)
+                    lines = file.read().rpartition(b"\n")[0]
+            except FileNotFoundError:
+                continue
+            self.read = (inode, begin + len(lines) + 1 if lines else begin)
+            for line in lines.splitlines():
+                epoch = cast(Epoch, json.loads(line))
+                place = (epoch.get("rollbacks", 0), epoch["epoch"])
+                if place > self.known:
+                    self.known = place
+                    yield epoch
+            return
+
+
+def _write(path: Path, text: str) -> None:
+    aside = path.with_name(f".{path.name}.new")
+    aside.write_text(text, encoding="utf-8")
+    aside.replace(path)
