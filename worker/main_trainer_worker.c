@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <getopt.h>
 #include <jansson.h>
+#include <malloc.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,6 +23,10 @@
 #include <unistd.h>
 
 #define TOKEN_BYTES 256
+
+/* Larger blocks go back to the system when they are freed. glibc would raise this bound by the blocks that it sees
+ * freed, and keep others of that size: memory that no plan knows. */
+#define MALLOC_BLOCK_BYTES (128 << 10)
 
 static const char help_text[] =
     "usage: trainer-worker --join HOST:PORT (--token-file FILE | --token-fd N) [--join-timeout SECONDS] [--host "
@@ -314,6 +319,7 @@ static int signals_open(void)
 int main(int argc, char **argv)
 {
     program_begin();
+    mallopt(M_MMAP_THRESHOLD, MALLOC_BLOCK_BYTES);
     signal(SIGPIPE, SIG_IGN); /* a worker does not end because its warnings have no reader */
     struct request request = {.token_fd = -1, .join_timeout_s = 60, .rank = SESSION_ANY_RANK};
     char token[TOKEN_BYTES];

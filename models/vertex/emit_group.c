@@ -78,21 +78,27 @@ struct kin {
     bool *reads; /* of edges: it reads a row of the source that a member reads */
 };
 
+/* Mark an operation, and what it depends on; of_edges: on the way through edges alone. */
+static void below_mark(const struct walk *w, int32_t op, bool of_edges, bool *below)
+{
+    below[op] = true;
+    for (int32_t i = op; i >= 0; i--) {
+        const bool goes_on = below[i] && (!of_edges || walk_at(w, i)->place == VERTEX_PLACE_EDGE);
+        for (int k = 0; k < VERTEX_N_IN && goes_on; k++) {
+            if (walk_at(w, i)->in[k] >= 0) {
+                below[walk_at(w, i)->in[k]] = true;
+            }
+        }
+    }
+}
+
 static void kin_add(const struct walk *w, int32_t member, struct kin *kin)
 {
     const int32_t n = w->trace->n_op;
-    bool *edge = memory_alloc((size_t)n, sizeof *edge), *below = memory_alloc((size_t)n, sizeof *below);
-    edge[walk_at(w, member)->in[0]] = below[member] = true;
-    for (int32_t i = member; i >= 0; i--) {
-        const bool of_edge = edge[i] && walk_at(w, i)->place == VERTEX_PLACE_EDGE;
-        for (int k = 0; k < VERTEX_N_IN; k++) {
-            const int32_t in = walk_at(w, i)->in[k];
-            if (in >= 0) {
-                below[in] = below[in] || below[i];
-                edge[in] = edge[in] || of_edge;
-            }
-        }
-        kin->below[i] = kin->below[i] || below[i];
+    bool *edge = memory_alloc((size_t)n, sizeof *edge);
+    below_mark(w, member, false, kin->below);
+    below_mark(w, walk_at(w, member)->in[0], true, edge);
+    for (int32_t i = 0; i < n; i++) {
         kin->reads[i] = kin->reads[i] || (edge[i] && walk_is(w, i, VERTEX_OP_SOURCE));
     }
     kin->above[member] = true;
@@ -107,7 +113,6 @@ static void kin_add(const struct walk *w, int32_t member, struct kin *kin)
         }
     }
     free(edge);
-    free(below);
 }
 
 /* Sums and means are not scaled alike. */
@@ -131,14 +136,7 @@ static bool joins(const struct walk *w, const struct walk_group *group, const st
 void walk_group_below(struct walk *w, int32_t op)
 {
     bool *below = memory_alloc((size_t)w->trace->n_op, sizeof *below);
-    below[op] = true;
-    for (int32_t i = op; i >= 0; i--) {
-        for (int k = 0; k < VERTEX_N_IN && below[i]; k++) {
-            if (walk_at(w, i)->in[k] >= 0) {
-                below[walk_at(w, i)->in[k]] = true;
-            }
-        }
-    }
+    below_mark(w, op, false, below);
     for (int32_t i = 0; i < op; i++) {
         if (below[i] && is_reduction(w, i) && walk_is_edges(w, i)) {
             walk_reduced(w, i);

@@ -59,7 +59,7 @@ enum status safetensors_load(const char *path, const struct safetensor *want, si
 enum status safetensors_load_bytes(const void *bytes, size_t n_bytes, const char *origin,
                                    const struct safetensor *want, size_t n_want);
 
-/* The shape that each of these tensors has in the file, not transposed; n_dim -1: it is not there.
+/* Read the shapes of these tensors in the file, not transposed; n_dim -1: the file lacks it.
  *
  *   owns    borrows all
  *   errors  those of safetensors_load but for tensors and numbers

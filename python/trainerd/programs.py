@@ -14,7 +14,6 @@ from typing import IO, NamedTuple
 from .errors import MissingInput, error_of
 
 INSIDE = Path(__file__).parent / "programs" / "bin"  # in the wheel that has them
-FIRST_JOB_KEYS = "job"  # the heading of keys before the first section
 
 
 def find_program(name: str = "trainerd", given: str | os.PathLike[str] | None = None) -> str:
@@ -28,6 +27,29 @@ def find_program(name: str = "trainerd", given: str | os.PathLike[str] | None = 
         raise MissingInput(f"the program {name} is neither in $TRAINERD_BIN nor in this package nor on PATH: install the wheel that has it "
                            "(make wheel), give program=PATH, or for a daemon client=Client()")
     return found
+
+
+class Key(NamedTuple):
+    """A key of a job file: `train.lr`, its meaning, and the values that it takes, with the default."""
+
+    name: str
+    help: str
+    values: str
+
+
+def described_keys(text: str) -> list[Key]:
+    """The keys that `trainerd --describe-config` prints: a line `[section]  help`, then two lines for each key."""
+    keys: list[Key] = []
+    section, name, help = "", "", ""
+    for line in text.splitlines():
+        if heading := re.match(r"(?:\[(\w+)\]|job)  ", line):
+            section = f"{heading[1]}." if heading[1] else ""
+        elif key := re.match(r"  (\w+) +(.*)", line):
+            name, help = section + key[1], key[2]
+        elif line.startswith("   ") and name:
+            keys.append(Key(name, help, line.strip()))
+            name = ""
+    return keys
 
 
 class Keys(NamedTuple):
@@ -46,14 +68,11 @@ def keys_of(program: str) -> Keys:
     except OSError as error:
         raise MissingInput(f"cannot run '{program}': {error.strerror}") from error
     sections: dict[str, list[str]] = {}
-    section, key, epochs = "", "", 0
-    for line in done.stdout.splitlines():
-        if heading := re.match(r"\[?(\w+)\]?  ", line):
-            section = "" if heading[1] == FIRST_JOB_KEYS else heading[1]
-        elif named := re.match(r"  (\w+) ", line):
-            key = named[1]
-            sections.setdefault(key, []).append(section)
-        elif (section, key) == ("train", "epochs") and (default := re.search(r"; default (\d+)$", line)):
+    epochs = 0
+    for key in described_keys(done.stdout):
+        section, _, name = key.name.rpartition(".")
+        sections.setdefault(name, []).append(section)
+        if key.name == "train.epochs" and (default := re.search(r"; default (\d+)$", key.values)):
             epochs = int(default[1])
     return Keys(sections, epochs)
 

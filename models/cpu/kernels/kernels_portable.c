@@ -21,6 +21,7 @@
 #include "models/cpu/kernels/kernels_short.inc.h"
 #include "models/cpu/kernels/kernels_rows.inc.h"
 #include "models/cpu/kernels/kernels_tile.inc.h"
+#include "models/cpu/kernels/kernels_tile_results.inc.h"
 /* clang-format on */
 
 const struct cpu_kernels cpu_kernels_portable = {

@@ -13,7 +13,8 @@ from typing import Any
 
 import trainerd
 from daemon import LONG, PATIENCE_S, PROGRAMS, SHORT, SECRET, Daemon, DaemonCase, secret_write
-from trainerd.web.programs import Programs, keys_of
+from trainerd.programs import described_keys
+from trainerd.web.programs import Programs
 from trainerd.web.server import Server
 
 SCRIPT = "<img src=x onerror=alert(1)>"
@@ -263,7 +264,7 @@ class APage(PageCase):
         keys = {key["name"]: key for key in self.page.read("keys")}
         self.assertIn("default 200", keys["train.epochs"]["values"])
         self.assertTrue({"name", "dataset.path", "workers.count"} <= keys.keys())
-        self.assertEqual(keys_of("job  x\n\n  name   of it\n         a text\n\n[a]  y\n  b  its help\n     a number\n"),
+        self.assertEqual(described_keys("job  x\n\n  name   of it\n         a text\n\n[a]  y\n  b  its help\n     a number\n"),
                          [("name", "of it", "a text"), ("a.b", "its help", "a number")])
 
 

@@ -13,39 +13,17 @@ import subprocess
 import tempfile
 import threading
 from collections.abc import Iterator
-from typing import Any, NamedTuple
+from typing import Any
 
 from ..errors import MissingInput, TrainerdError, UsageError, error_of
+from ..programs import Key, described_keys, find_program
 
 PLAN_S = 120.0
 FILE = "job.toml"
 
 
-class Key(NamedTuple):
-    """A key of a job file: `train.lr`, its meaning, and the values that it takes, with the default."""
-
-    name: str
-    help: str
-    values: str
-
-
-def keys_of(text: str) -> list[Key]:
-    """The keys that `trainerd --describe-config` prints: a line `[section]  help`, then two lines for each key."""
-    keys: list[Key] = []
-    section, name, help = "", "", ""
-    for line in text.splitlines():
-        if heading := re.match(r"(?:\[(\w+)\]|job)  ", line):
-            section = f"{heading[1]}." if heading[1] else ""
-        elif key := re.match(r"  (\w+) +(.*)", line):
-            name, help = section + key[1], key[2]
-        elif line.startswith("   ") and name:
-            keys.append(Key(name, help, line.strip()))
-            name = ""
-    return keys
-
-
 class Programs:
-    """trainerd and trainctl, in `folder`, or else on PATH."""
+    """trainerd and trainctl, in `folder`, or else where `find_program` finds them."""
 
     def __init__(self, folder: str | None = None) -> None:
         self._folder = folder
@@ -54,9 +32,11 @@ class Programs:
         self._plan: subprocess.Popen[str] | None = None
 
     def _path(self, name: str) -> str:
+        if self._folder is None:
+            return find_program(name)
         path = shutil.which(name, path=self._folder)
         if path is None:
-            raise MissingInput(f"'{name}' is not in {self._folder or 'PATH'}, expected trainerd's programs on this machine")
+            raise MissingInput(f"'{name}' is not in {self._folder}, expected trainerd's programs on this machine")
         return path
 
     def _start(self, program: str, *arguments: str, folder: str | None = None) -> subprocess.Popen[str]:
@@ -81,7 +61,7 @@ class Programs:
 
     def keys(self) -> list[Key]:
         if self._keys is None:
-            self._keys = keys_of(self._output(self._start("trainerd", "--describe-config")))
+            self._keys = described_keys(self._output(self._start("trainerd", "--describe-config")))
         return self._keys
 
     def check(self, text: str, settings: list[str], folder: str) -> None:

@@ -1,0 +1,255 @@
+/* What leaves a tile program: reductions of a run's edges, sums of weights' gradients, and sets of each row's own.
+ *
+ * Sums over edges are made one after another, so that nothing depends on how wide vectors are.
+ */
+
+/* The greatest, or least, with the node id of its source. */
+INLINE void tile_best(int64_t n, bool greatest, const float *from, uint32_t source, float *out, float *saved)
+{
+    uint32_t *winner = (uint32_t *)(void *)saved;
+    TILE_COLUMNS
+    {
+        bool better = greatest ? from[c] > out[c] : from[c] < out[c];
+        winner[c] = better ? source : winner[c];
+        out[c] = better ? from[c] : out[c];
+    }
+}
+
+/* Σ exp(value - the greatest so far) of up to TILE_LANES numbers side by side at `from`, raised once for the run.
+ * before: what sums so far are multiplied by; weights: exp(value - the greatest) of each of the run's rows. */
+INLINE void tile_exponentials(const struct cpu_tile *tile, const struct tile_operand *from, int64_t first, int64_t n,
+                              float shift, float *most, float *sum, float *before, float (*weights)[TILE_LANES])
+{
+    TILE_COLUMNS
+    {
+        before[c] = most[c];
+    }
+    for (int64_t t = 0; t < tile->n; t++) {
+        const float *values = tile_operand_at(tile, from, t) + first;
+        TILE_COLUMNS
+        {
+            float value = values[c] + shift;
+            most[c] = value > most[c] ? value : most[c];
+        }
+    }
+    TILE_COLUMNS
+    {
+        before[c] = tile_exp_of(before[c] - most[c]);
+        sum[c] *= before[c];
+    }
+    for (int64_t t = 0; t < tile->n; t++) {
+        const float *values = tile_operand_at(tile, from, t) + first;
+        TILE_COLUMNS
+        {
+            weights[t][c] = tile_exp_of(values[c] + shift - most[c]);
+            sum[c] += weights[t][c];
+        }
+    }
+}
+
+/* out += factor y, of n_factor factors for `width` columns each */
+INLINE void tile_add_products(int64_t n_factor, int64_t width, const float *factors, const float *y, float *out)
+{
+    if (width == 1) {
+        const int64_t n = n_factor;
+        TILE_COLUMNS
+        {
+            out[c] += factors[c] * y[c];
+        }
+        return;
+    }
+    const int64_t n = width;
+    for (int64_t j = 0; j < n_factor; j++, out += width, y += width) {
+        const float factor = factors[j];
+        TILE_COLUMNS
+        {
+            out[c] += factor * y[c];
+        }
+    }
+}
+
+/* out += what leaves row t */
+INLINE void tile_add(const struct cpu_tile *tile, const struct tile_result *r, int64_t t, float *out)
+{
+    const float *from = tile_operand_at(tile, &r->from, t);
+    const int64_t n = r->n;
+    if (r->n_with > 0) {
+        tile_add_products(r->n_with, n / r->n_with, tile_operand_at(tile, &r->with, t), from, out);
+        return;
+    }
+    TILE_COLUMNS
+    {
+        out[c] += from[c];
+    }
+}
+
+TARGET static void tile_softmax(const struct cpu_tile *tile, const struct cpu_tile_result *r)
+{
+    const bool sums_rows = r->of->reduction == TILE_REDUCTION_SOFTMAX;
+    const int64_t n = sums_rows ? r->of->n_with : r->of->n, width = r->of->n / n;
+    float *sum = r->saved, *most = sums_rows ? r->saved + n : r->out;
+    float before[TILE_LANES], weights[CPU_TILE_RUN][TILE_LANES];
+    for (int64_t begin = 0; begin < n; begin += TILE_LANES) {
+        const int64_t some = n - begin < TILE_LANES ? n - begin : TILE_LANES;
+        tile_exponentials(tile, sums_rows ? &r->of->with : &r->of->from, begin, some, r->shift, most + begin,
+                          sum + begin, before, weights);
+        for (int64_t j = 0; j < some && sums_rows; j++) {
+            for (int64_t c = 0; c < width; c++) {
+                r->out[(begin + j) * width + c] *= before[j];
+            }
+        }
+        for (int64_t t = 0; t < tile->n && sums_rows; t++) {
+            tile_add_products(some, width, weights[t], tile_operand_at(tile, &r->of->from, t) + begin * width,
+                              r->out + begin * width);
+        }
+    }
+}
+
+/* Where an operand of each of a run's rows lies: found once, where it is read often. */
+INLINE void tile_operands_find(const struct cpu_tile *tile, const struct tile_operand *o, const float **rows)
+{
+    for (int64_t t = 0; t < tile->n; t++) {
+        rows[t] = tile_operand_at(tile, o, t);
+    }
+}
+
+/* What a run's rows add to some columns: y, or y by one factor, or y by as many. */
+struct tile_sum {
+    int64_t n;
+    float scale;
+    const float **from, **with;
+    bool by_column;
+};
+
+/* out += Σ of all rows at TILE_SUM_VECTORS vectors from column c on, which stay in registers. */
+#define TILE_SUM_VECTORS 4
+INLINE void tile_sum_at(const struct tile_sum *s, int64_t c, const bool whole, const lane_mask *mask, float *out)
+{
+    vector sum[TILE_SUM_VECTORS];
+    for (int64_t v = 0; v < TILE_SUM_VECTORS; v++) {
+        sum[v] = columns_load(out + c + v * LANES, whole, mask[v]);
+    }
+    for (int64_t t = 0; t < s->n; t++) {
+        const vector factor = vector_set(s->with != NULL && !s->by_column ? s->with[t][0] : 1.0f);
+        for (int64_t v = 0; v < TILE_SUM_VECTORS; v++) {
+            vector y = columns_load(s->from[t] + c + v * LANES, whole, mask[v]);
+            if (s->by_column) {
+                y = vector_multiply(columns_load(s->with[t] + c + v * LANES, whole, mask[v]), y);
+            } else if (s->with != NULL) {
+                y = vector_multiply(factor, y);
+            }
+            sum[v] = vector_add(sum[v], vector_multiply(vector_set(s->scale), y));
+        }
+    }
+    for (int64_t v = 0; v < TILE_SUM_VECTORS; v++) {
+        columns_store(out + c + v * LANES, whole, mask[v], sum[v]);
+    }
+}
+
+INLINE void tile_sum_columns(const struct tile_sum *s, int64_t n_column, float *out)
+{
+    const int64_t n_block = TILE_SUM_VECTORS * LANES, n_whole = n_column - n_column % n_block;
+    lane_mask rest[TILE_SUM_VECTORS];
+    for (int64_t v = 0; v < TILE_SUM_VECTORS; v++) {
+        const int64_t n = n_column - n_whole - v * LANES;
+        rest[v] = mask_first(n < 0 ? 0 : smaller(n, LANES));
+    }
+    for (int64_t c = 0; c < n_whole; c += n_block) {
+        tile_sum_at(s, c, true, rest, out);
+    }
+    if (n_whole < n_column) {
+        tile_sum_at(s, n_whole, false, rest, out);
+    }
+}
+
+TARGET static void tile_sum(const struct cpu_tile *tile, const struct tile_result *r, float *out)
+{
+    const float *from[CPU_TILE_RUN], *with[CPU_TILE_RUN];
+    struct tile_sum s = {.n = tile->n, .scale = tile->factor, .from = from};
+    tile_operands_find(tile, &r->from, from);
+    if (r->n_with == 0) {
+        tile_sum_columns(&s, r->n, out);
+        return;
+    }
+    tile_operands_find(tile, &r->with, with);
+    s.with = with;
+    if (r->n_with == r->n) {
+        s.by_column = true;
+        tile_sum_columns(&s, r->n, out);
+        return;
+    }
+    for (int64_t j = 0; j < r->n_with; j++) {
+        tile_sum_columns(&s, r->n / r->n_with, out + j * (r->n / r->n_with));
+        for (int64_t t = 0; t < tile->n; t++) {
+            from[t] += r->n / r->n_with;
+            with[t]++;
+        }
+    }
+}
+
+TARGET static void tile_reduce(const struct cpu_tile *tile, const struct cpu_tile_result *r)
+{
+    if (r->of->reduction == TILE_REDUCTION_LOGSUMEXP || r->of->reduction == TILE_REDUCTION_SOFTMAX) {
+        tile_softmax(tile, r);
+        return;
+    }
+    if (r->of->reduction == TILE_REDUCTION_SUM) {
+        tile_sum(tile, r->of, r->out);
+        return;
+    }
+    for (int64_t t = 0; t < tile->n; t++) {
+        tile_best(r->of->n, r->of->reduction == TILE_REDUCTION_MAX, tile_operand_at(tile, &r->of->from, t),
+                  tile->source[t], r->out, r->saved);
+    }
+}
+
+/* A run's sums in float, added in double. */
+TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_result *r, double *grad)
+{
+    float sum[256];
+    const float *from[CPU_TILE_RUN], *with[CPU_TILE_RUN];
+    tile_operands_find(tile, &r->from, from);
+    if (r->n_with == 0) {
+        for (int64_t begin = 0; begin < r->n; begin += 256) {
+            const int64_t n = r->n - begin < 256 ? r->n - begin : 256;
+            memset(sum, 0, sizeof sum);
+            for (int64_t t = 0; t < tile->n; t++) {
+                const float *x = from[t] + begin;
+                TILE_COLUMNS
+                {
+                    sum[c] += x[c];
+                }
+            }
+            for (int64_t c = 0; c < n; c++) {
+                grad[begin + c] += (double)(tile->factor * sum[c]);
+            }
+        }
+        return;
+    }
+    tile_operands_find(tile, &r->with, with);
+    for (int64_t begin = 0; begin < r->n_with; begin += 256) {
+        const int64_t n = r->n_with - begin < 256 ? r->n_with - begin : 256;
+        for (int64_t i = 0; i < r->n; i++) {
+            memset(sum, 0, (size_t)n * sizeof *sum);
+            for (int64_t t = 0; t < tile->n; t++) {
+                const float x = from[t][i], *y = with[t] + begin;
+                TILE_COLUMNS
+                {
+                    sum[c] += x * y[c];
+                }
+            }
+            double *to = grad + i * r->step + begin * r->step_with;
+            for (int64_t c = 0; c < n; c++) {
+                to[c * r->step_with] += (double)(tile->factor * sum[c]);
+            }
+        }
+    }
+}
+
+/* Row t of `to`, which is `width` wide, += what leaves row t. */
+TARGET static void tile_store(const struct cpu_tile *tile, const struct tile_result *r, int64_t width, float *to)
+{
+    for (int64_t t = 0; t < tile->n; t++) {
+        tile_add(tile, r, t, to + t * width + r->at);
+    }
+}
