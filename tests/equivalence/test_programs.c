@@ -201,6 +201,7 @@ static const struct pair edges[] = {
     {SAME("program = 'configs/programs/edgeconv.gnn'\nargs.aggregator = 'mean'\nargs.hidden = 5"), "hidden = 8"},
     {SAME("program = 'configs/programs/gen.gnn'\nargs.learn_t = true"), "hidden = 8\nnorm = 'layer'"},
     {SAME("program = 'configs/programs/film.gnn'"), "hidden = 7"},
+    {SAME("program = 'configs/programs/pna.gnn'"), "hidden = 8"},
 };
 static const struct pair edges_with_features[] = {
     {SAME("program = 'configs/programs/gmm.gnn'"), "hidden = 8"},
@@ -214,6 +215,22 @@ Test(programs, edges_give_the_same_bits_in_each_way)
     expect_all(edges, LENGTH(edges), data_few[0]);
     const char *features = data_write(&(struct data_folder){.has_edge_features = true}, true);
     expect_all(edges_with_features, LENGTH(edges_with_features), features);
+}
+
+Test(programs, reductions_of_a_common_row_give_the_same_bits_in_each_way)
+{
+    char lines[600], program[512];
+    folder_write("grouped.gnn",
+                 "def layer(v, out):\n    v.h = linear('h', v.x, out)\n    v.k = linear('k', v.x, out)\n"
+                 "    v.m = mean(tanh(e.src.h * e.dst.k) for e in v.in_edges)\n"
+                 "    v.n = max(abs(e.src.h - e.dst.m) for e in v.in_edges)\n"
+                 "    return linear('o', concat(v.m, v.n, min(tanh(e.src.h * e.dst.k) for e in v.in_edges)), out)\n");
+    snprintf(program, sizeof program, "program = '%s'", folder_path("grouped.gnn"));
+    snprintf(lines, sizeof lines, "kind = 'program'\n%s", program);
+    const struct pair pair = {lines, program, "hidden = 8\ndropout = 0.2"};
+    for (int k = 0; k < 4; k++) {
+        expect_all(&pair, 1, data_graphs[1]);
+    }
 }
 
 /* AGNN's kind counts its betas as of the first layer, its text does not. */
