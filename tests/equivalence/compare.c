@@ -102,6 +102,9 @@ void compare_same(const struct task *task, const struct way *way, const struct c
     expect_floats("weights", first->n_weight, first->weights, other->n_weight, other->weights, how);
     expect_floats("embeddings", first->n_embedding, first->embeddings, other->n_embedding, other->embeddings, how);
     expect_floats("logits", first->n_logit, first->logits, other->n_logit, other->logits, how);
+    for (size_t e = 0; e < sizeof first->loss / sizeof *first->loss; e++) {
+        cr_expect(isfinite(first->loss[e]), "the loss of epoch %zu is no number: %s", e, how);
+    }
     cr_expect_arr_eq(other->loss, first->loss, sizeof first->loss, "losses: %s", how);
     cr_expect_arr_eq(other->score, first->score, sizeof first->score, "scores: %s", how);
     cr_expect_arr_eq(other->error, first->error, sizeof first->error, "errors of the gradient: %s", how);

@@ -159,6 +159,7 @@ static void rank_parts(struct rank *r)
     }
     int32_t n_part = (int32_t)r->job.partition.parts;
     check(dataset_load(&r->job, &r->dataset));
+    dataset_count(&r->dataset, &r->dataset.counts); /* of a text that reads graph.mean_degree */
     check(partition_build(&r->dataset, &r->job, &r->partition));
     rank_prune(r);
     r->rank_of_part = memory_alloc((size_t)n_part, sizeof *r->rank_of_part);
