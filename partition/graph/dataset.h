@@ -7,6 +7,7 @@
 #ifndef PARTITION_DATASET_H
 #define PARTITION_DATASET_H
 
+#include "partition/graph/links.h"
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
 #include "protocol/wire/embedded.h"
@@ -119,6 +120,7 @@ struct dataset {
     /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
     double loss_weight;
     struct dataset_splits splits;
+    struct links links; /* of task.kind = "link" alone */
 
     /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
     int64_t n_duplicate;
