@@ -130,7 +130,7 @@ static enum status folder_load(const struct job *job, struct dataset *out)
 enum status dataset_load(const struct job *job, struct dataset *out)
 {
     struct dataset dataset = {
-        .store = dataset_store_open(), .predicts = job_predicts(job), .regression = job_regresses(job)};
+        .store = dataset_store_open(), .predicts = job_predicts(job), .regression = job_regresses(job), .of_links = job_predicts_links(job)};
     bool generates = job->dataset.generator != JOB_GENERATOR_NONE;
     enum status status = STATUS_OK;
     if (generates && dataset.regression) { /* a prediction's model may need numbers */
@@ -145,6 +145,9 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     }
     if (status == STATUS_OK && job_makes_features(job)) {
         status = dataset_features_make(job, &dataset);
+    }
+    if (status == STATUS_OK && dataset.of_links) {
+        status = links_hold_out(job, &dataset);
     }
     if (status == STATUS_OK) {
         status = class_weights_build(job, &dataset);

@@ -127,6 +127,7 @@ struct program {
     int logits;          /* the output value, n_class wide */
     int kept;            /* a layer's output that is read after an evaluation (output.embeddings); -1: none */
     bool forward_only;   /* it predicts (job_predicts): no step trains it */
+    bool of_links;       /* rows of the output score pairs of nodes (job_predicts_links) */
     int64_t n_weight;    /* floats in the parameter arena; each tensor starts on a multiple of 16 */
     int64_t n_embedding; /* floats of weights at each embedded column: they lie with the part that owns the node */
     struct embedded embedded; /* owned: which columns of the features */
@@ -286,6 +287,8 @@ int32_t program_n_hop(const struct program *program);
 /* An epoch's layers are the aggregates that are not static, in the order of the ops: how many; which one an op is,
  * -1: none. */
 int program_n_layer(const struct program *program);
+/* The op of the last one; 0 where there is none. */
+int program_last_layer(const struct program *program);
 int program_layer(const struct program *program, int op);
 
 /* Numbers that a training epoch's ops pass through: rows × columns in and out, an aggregate's edges × columns, twice

@@ -80,6 +80,7 @@ struct dataset {
     int32_t n_class;  /* classes, or label columns when multi_label */
     bool multi_label; /* a row of labels each: 0 and 1, or where the job regresses numbers */
     bool regression;  /* job_regresses */
+    bool of_links;    /* job_predicts_links: edges are what is trained on */
     /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
     bool symmetric;
     int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
