@@ -58,7 +58,7 @@ struct dataset_splits {
 enum dataset_content {
     DATASET_CONTENT_LABELS,
     DATASET_CONTENT_FEATURES,
-    DATASET_CONTENT_TRAIN, /* the splits, in the order of enum dataset_split */
+    DATASET_CONTENT_TRAIN, /* the splits, in the order of enum dataset_split, and of links */
     DATASET_CONTENT_VALID,
     DATASET_CONTENT_TEST,
     DATASET_CONTENT_CLASS_WEIGHTS,
@@ -71,6 +71,8 @@ struct dataset {
     char file[DATASET_CONTENT_N][256]; /* that each was read from; "": none, or several */
     /* for a prediction: labels and splits may be missing (dataset_fit_model replaces them) */
     bool predicts;
+    /* labels and splits are not read: task.kind = "link" */
+    bool unlabelled;
     int64_t n_node;
     int64_t n_edge;      /* stored, after symmetrising, de-duplicating and taking loops out */
     int64_t n_feature;   /* columns */
