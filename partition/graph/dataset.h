@@ -58,7 +58,7 @@ struct dataset_splits {
 enum dataset_content {
     DATASET_CONTENT_LABELS,
     DATASET_CONTENT_FEATURES,
-    DATASET_CONTENT_TRAIN, /* the splits, in the order of enum dataset_split */
+    DATASET_CONTENT_TRAIN, /* the splits, in the order of enum dataset_split, and of links */
     DATASET_CONTENT_VALID,
     DATASET_CONTENT_TEST,
     DATASET_CONTENT_CLASS_WEIGHTS,
@@ -80,7 +80,7 @@ struct dataset {
     int32_t n_class;  /* classes, or label columns when multi_label */
     bool multi_label; /* a row of labels each: 0 and 1, or where the job regresses numbers */
     bool regression;  /* job_regresses */
-    bool of_links;    /* job_predicts_links: edges are what is trained on */
+    bool of_links;    /* job_predicts_links: edges are what is trained on; labels and splits are not read */
     /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
     bool symmetric;
     int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */

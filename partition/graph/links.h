@@ -7,6 +7,7 @@
 
 #include "protocol/base/status.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct job;
@@ -31,23 +32,33 @@ struct links_held {
 
 struct links {
     struct links_held held[LINKS_SPLIT_N];
-    int64_t n_left_out; /* edges of the graph that were given as held out, too, and were taken out */
-    char how[96];       /* for messages: where the held-out edges come from, "valid_edges.npy", "5 % drawn by seed 1" */
+    int64_t n_left_out; /* stored edges of the graph that files hold out, too, and that were taken out */
+    char how[128];      /* for messages: "validation: valid_edges.npy; test: 5 % drawn by seed 1" */
 };
 
 /* Make the dataset, whose graph is loaded, one of links (task.kind = "link"): hold edges out, those of the folder's
  * files or drawn ones, and make every node a training node without a label, of n_class output columns.
  *
- *   files   in dataset.path, format npy: valid_edges.npy, test_edges.npy, integers [2, n]; beside each, or without:
- *           valid_edges_negative.npy [2, m], pairs that all edges are ranked among, or valid_tails_negative.npy
- *           [n, k], k tails for the head of each edge; likewise of the test
- *   notes   shares without a file are drawn by task.seed, of pairs of different nodes; where the graph is symmetric a
- *           pair and its reverse are one. Negatives without a file are as many as positives, drawn uniformly of pairs of
- *           different nodes that no edge, held out or not, joins in either direction
- *   errors  STATUS_DATA a file that does not fit (file, position, what was expected), no edge left to train on, no pair
- *           without an edge found; STATUS_NOMEM
- *   cost    the edges once or twice; a draw for each edge
+ *   files   in dataset.path, where it is a folder: valid_edges.npy, test_edges.npy, integers [2, n], heads and tails,
+ *           which need not be edges of the graph. Beside each may be what its edges are ranked among:
+ *           valid_edges_negative.npy [2, m], pairs for all edges, or valid_tails_negative.npy [n, k], k tails for the
+ *           head of each; likewise of the test
+ *   notes   a split without a file has floor(share · pairs) edges, drawn by task.seed from the pairs of different
+ *           nodes that an edge joins, in one direction or both, once files have taken out theirs; the head is the
+ *           source of the edge, of both directions the smaller node. Negatives without a file are as many as
+ *           positives, drawn uniformly of pairs of different nodes that no edge, held out or not, joins in either
+ *           direction. Self loops are neither held out nor drawn. Warnings: edges in both splits, negatives of a file
+ *           that are edges
+ *   owns    the dataset's store has the arrays
+ *   errors  STATUS_DATA a file that does not fit (file, position, what was expected), no edge left to train on, no
+ *           pair without an edge found; STATUS_NOMEM
+ *   cost    the edges three times, in drawing with a search of the reverse where the graph is not symmetric; 8 bytes
+ *           for each node and each held-out edge while it runs
  */
 enum status links_hold_out(const struct job *job, struct dataset *out);
+
+/* Is this the name of a file with held-out edges / or with what they are ranked among? */
+bool links_file_is_positive(const char *name);
+bool links_file_is_negative(const char *name);
 
 #endif
