@@ -124,6 +124,17 @@ class Result:
         """float32 [N, C], rows in the order of the graph's nodes: of the best weights."""
         return self.array("logits.npy")
 
+    def probabilities(self) -> Array:
+        """float32 [N, C]: what `logits` gives as probabilities of the classes, of several labels per node of each. From
+        probabilities.npy, where output.probabilities has asked for it."""
+        from .nodes import probabilities_of
+        dataset = self.json.get("dataset", {})
+        if "outputs" in dataset:
+            raise DataError(f"'{self.folder}' is of regression: numbers have no probabilities, expected a job with classes")
+        if (self.folder / "probabilities.npy").is_file():
+            return self.array("probabilities.npy")
+        return probabilities_of(self.logits(), bool(dataset.get("multi_label"))).astype("float32")
+
     def predictions(self) -> Array:
         """For a prediction: each node's class, int64 [N]; with several labels uint8 [N, C]; for regression
         float32."""
