@@ -167,8 +167,9 @@ class Result:
         return pandas.DataFrame(self.columns(data))
 
     def embeddings(self, layer: str | None = None, data: Any = None) -> Array:
-        """float32 [N, columns]: the best weights' output of a layer, by the name of its weights ("convs.0"), for each node of the
-        graph that the job had, or of `data`. Without a layer: the one that output.embeddings of a prediction names."""
+        """float32 [N, columns]: the best weights' output of a layer for each node of the graph that the job had, or of `data`:
+        by the name of its weights, "convs.0", before norm and activation; "acts.0" after its activation. Without a layer: the one
+        that output.embeddings of a prediction names."""
         if layer is None:
             return self.array("embeddings.npy")
         from .prediction import predict

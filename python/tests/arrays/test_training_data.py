@@ -118,9 +118,13 @@ class ATraining(FolderCase):
         self.assertEqual(result.embeddings("convs.0").shape, (N, 8))
         self.assertEqual(result.embeddings("convs.0", random_data(2)).shape, (N, 8))
         np.testing.assert_allclose(trainerd.predict(result, self.data, set={"partition.parts": 2}).logits(), result.logits())
+        module, active = result.to_pyg(), result.embeddings("acts.0")
         with torch.no_grad():
-            logits = result.to_pyg()(self.data.x, self.data.edge_index).numpy()
+            logits = module(self.data.x, self.data.edge_index).numpy()
+            from_active = module.convs[1](torch.tensor(active), self.data.edge_index).numpy()
         np.testing.assert_allclose(logits, result.logits(), atol=1e-5)
+        np.testing.assert_allclose(from_active, result.logits(), atol=1e-5)
+        np.testing.assert_array_equal(active, np.maximum(result.embeddings("convs.0"), 0))
         self.assertEqual(logits.shape, (N, C))
 
     def test_is_drawn_by_matplotlib_where_that_is(self) -> None:
