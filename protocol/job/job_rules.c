@@ -359,6 +359,10 @@ static void check_numbers(const struct job *job, const struct check *check)
                "train.class_weights does not go with train.loss = \"mse\", \"mae\" or \"huber\": numbers have no "
                "classes");
     }
+    if (job->output.probabilities) {
+        BROKEN(output_probabilities, "output.probabilities does not go with train.loss = \"mse\", \"mae\" or "
+                                     "\"huber\": numbers have no classes");
+    }
     if (job->train.label_smoothing > 0.0) {
         BROKEN(train_label_smoothing,
                "train.label_smoothing does not go with train.loss = \"mse\", \"mae\" or \"huber\": numbers have no "

@@ -9,6 +9,7 @@ from __future__ import annotations
 import importlib
 from typing import TYPE_CHECKING, Any
 
+from . import trackers
 from .client import Client
 from .connection import Lost
 from .errors import (CannotCreate, DataError, InternalError, Interrupted, IOFailed, JobFileError, MissingInput, OutOfMemory, TrainerdError,
@@ -37,7 +38,7 @@ __all__ = [
     "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "Lost",
     "MissingInput", "OutOfMemory", "Program", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__",
     "from_arrays", "from_csv", "from_dgl", "from_networkx", "from_ogb", "from_pandas", "from_parquet", "from_pyg", "from_yandex", "job_text",
-    "load_into_pyg", "predict", "predict_pyg", "program", "pyg_inputs", "pyg_model", "resume", "train",
+    "load_into_pyg", "predict", "predict_pyg", "program", "pyg_inputs", "pyg_model", "resume", "trackers", "train",
 ]
 
 

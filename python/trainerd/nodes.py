@@ -20,8 +20,8 @@ def _types_of(folder: str, n: int) -> dict[str, Array]:
     return {"id": place, "type": np.array(names)[types]}
 
 
-def _probabilities(logits: Array, several: bool) -> Array:
-    """With several labels one for each, else for classes, with the sum 1."""
+def probabilities_of(logits: Array, several: bool) -> Array:
+    """In float64: with several labels one for each, else for classes, with the sum 1."""
     x = logits.astype(np.float64)
     powers = np.exp(np.minimum(x, 0)) if several else np.exp(x - x.max(1, keepdims=True))
     probabilities: Array = powers / (1 + np.exp(-np.abs(x)) if several else powers.sum(1, keepdims=True))
@@ -40,7 +40,7 @@ def node_columns(logits: Array, dataset: dict[str, Any], folder: str | None) -> 
     if "outputs" in dataset:
         return columns | {"value" if n_class == 1 else f"value_{name}": logits[:, k] for k, name in enumerate(names)}
     several = bool(dataset.get("multi_label"))
-    probabilities = _probabilities(logits, several)
+    probabilities = probabilities_of(logits, several)
     if several:
         columns |= {name: logits[:, k] > 0 for k, name in enumerate(names)}
     else:

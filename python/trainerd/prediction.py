@@ -26,7 +26,7 @@ def predict(run: str | os.PathLike[str] | Result, data: Any, *, client: Client |
     data        a data folder's path, a graph of PyTorch Geometric or DGL, a dict of arrays, or a dict: the [dataset] section of a job file
     client      the daemon that runs it; default: `trainerd --predict` on this machine
     name        of the job; default: the training's
-    embeddings  a layer, by the name of its weights ("convs.0"): also write its output for each node
+    embeddings  a layer, by the name of its weights ("convs.0"), or its activation ("acts.0"): also write its output for each node
     output      the folder to write; default: runs/<name>-predict-<time> or, under a daemon, -<job>
     set         further settings of the job: {"workers.count": 2, "partition.parts": 4}
     program     of the program trainerd; default: that in $TRAINERD_BIN, in this package, or on PATH

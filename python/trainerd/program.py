@@ -27,6 +27,9 @@ class Program:
             raise JobFileError(f"the program has {len(text.encode())} bytes, expected at most {TEXT_MOST}")
         self.text = text if text.endswith("\n") else text + "\n"
 
+    def __str__(self) -> str:
+        return self.text
+
     @classmethod
     def from_text(cls, text: str) -> Program:
         return cls(text)

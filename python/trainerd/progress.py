@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from .fields import Epoch
+from .trackers import Tracker
 
 CELLS = 24
 REDRAW_S = 0.1
@@ -75,10 +76,11 @@ def _bar(name: str, n_epoch: int) -> Bar | Tqdm:
 
 
 class Progress:
-    """What a training shows of its epochs: nothing (False), a bar (True), or what a function does with each epoch."""
+    """What a training shows of its epochs: nothing (False), a bar (True), or what a function does with each epoch; a tracker has
+    each before."""
 
-    def __init__(self, how: bool | Callable[[Epoch], None], name: str, n_epoch: int) -> None:
-        self._call = how if callable(how) else None
+    def __init__(self, how: bool | Callable[[Epoch], None], name: str, n_epoch: int, tracker: Tracker | None = None) -> None:
+        self._calls = [call for call in (tracker and tracker.log, how) if callable(call)]
         self._bar = _bar(name, n_epoch) if how is True else None
         self._facts: dict[str, str] = {}
 
@@ -92,8 +94,8 @@ class Progress:
     def show(self, epochs: list[Epoch]) -> None:
         """Epochs that are done since the last call."""
         for epoch in epochs:
-            if self._call is not None:
-                self._call(epoch)
+            for call in self._calls:
+                call(epoch)
             self._facts |= _facts(epoch)
         if self._bar is not None and epochs:
             self._bar.show(epochs[-1]["epoch"] + 1, self._facts)

@@ -124,6 +124,17 @@ class Result:
         """float32 [N, C], rows in the order of the graph's nodes: of the best weights."""
         return self.array("logits.npy")
 
+    def probabilities(self) -> Array:
+        """float32 [N, C]: what `logits` gives as probabilities of the classes, of several labels per node of each. From
+        probabilities.npy, where output.probabilities has asked for it."""
+        from .nodes import probabilities_of
+        dataset = self.json.get("dataset", {})
+        if "outputs" in dataset:
+            raise DataError(f"'{self.folder}' is of regression: numbers have no probabilities, expected a job with classes")
+        if (self.folder / "probabilities.npy").is_file():
+            return self.array("probabilities.npy")
+        return probabilities_of(self.logits(), bool(dataset.get("multi_label"))).astype("float32")
+
     def predictions(self) -> Array:
         """For a prediction: each node's class, int64 [N]; with several labels uint8 [N, C]; for regression
         float32."""
@@ -156,8 +167,9 @@ class Result:
         return pandas.DataFrame(self.columns(data))
 
     def embeddings(self, layer: str | None = None, data: Any = None) -> Array:
-        """float32 [N, columns]: the best weights' output of a layer, by the name of its weights ("convs.0"), for each node of the
-        graph that the job had, or of `data`. Without a layer: the one that output.embeddings of a prediction names."""
+        """float32 [N, columns]: the best weights' output of a layer for each node of the graph that the job had, or of `data`:
+        by the name of its weights, "convs.0", before norm and activation; "acts.0" after its activation. Without a layer: the one
+        that output.embeddings of a prediction names."""
         if layer is None:
             return self.array("embeddings.npy")
         from .prediction import predict

@@ -30,6 +30,7 @@ class Source:
 
     def __init__(self, data: Any, folder: Path | None = None, **options: Unpack[Options]) -> None:
         self.held: Path | None = None  # the folder of a graph that stays in memory
+        self.is_named = True  # by the caller; no graph in memory
         self._open = ExitStack()
         if isinstance(data, (str, os.PathLike)):
             self.section: dict[str, Any] = {"path": os.path.abspath(os.path.expanduser(data))}
@@ -41,6 +42,7 @@ class Source:
                 self._open = undone.pop_all()
 
     def _write(self, data: Any, folder: Path | None, options: Options) -> Path:
+        self.is_named = False
         from .data import graph_of
         from .graph import hold_graph, write_graph
         graph = graph_of(data)

@@ -20,6 +20,7 @@ from .progress import Progress
 from .results import Result
 from .sources import Source
 from .toml_text import job_text
+from .trackers import Tracker, tracked
 
 Folder = str | os.PathLike[str]
 Shown = bool | Callable[[Epoch], None]
@@ -31,7 +32,8 @@ JOB_FILE, DATA = "job.toml", "data"  # what a training leaves beside its results
 
 
 def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | None = None, draw: Sequence[float] | None = None,
-          progress: Shown = True, daemon: bool | Client = False, program: Folder | None = None, **keys: Any) -> Result:
+          progress: Shown = True, tracker: Tracker | None = None, daemon: bool | Client = False, program: Folder | None = None,
+          **keys: Any) -> Result:
     """Train a model, wait, and return the result: `.test_metric`, `.plot()`, `.embeddings("convs.0")`, `.to_pyg()`.
 
         result = trainerd.train(data, model="gcn", hidden=64, epochs=200, workers=2)
@@ -43,7 +45,9 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
     set       the same by whole names: {"train.lr": 0.01}
     output    the folder for the results; default: runs/<name>-<time>
     draw      shares of training, validation and test nodes, of a graph in memory: (0.6, 0.2, 0.2)
-    progress  True: a bar (of tqdm, where it is installed); False: nothing; or a function that is called with each epoch
+    progress  True: a bar (of tqdm, where it is installed); False: nothing; or a function that is called with each epoch, and stops
+              the job where it raises an exception
+    tracker   of experiments: trainerd.trackers.Wandb(project="gnn"), trainerd.trackers.Mlflow()
     daemon    True, or a Client: by a daemon, in its turn; an interrupt then ends the waiting, and the job goes on
     program   of the program trainerd; default: that in $TRAINERD_BIN, in this package, or on PATH
 
@@ -60,21 +64,25 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
     job["output"] = {**job.get("output", {}), "dir": folder}
     try:
         with Source(data, folder / DATA if daemon else None, name=name, draw=draw, numbers=loss in OF_NUMBERS) as source:
-            job["dataset"] = {**job.get("dataset", {}), **source.section}
-            shown = Progress(progress, name, _epochs_of(job, known))
-            result = _run_there(daemon, job, shown) if daemon else _Run(found, job, source, shown).run([])
+            asked = job.get("dataset", {})
+            job["dataset"] = {**asked, **source.section}
+            told = job if source.is_named else {**job, "dataset": asked}
+            shown = Progress(progress, name, _epochs_of(job, known), tracker)
+            result = tracked(tracker, told, lambda: _run_there(daemon, job, shown) if daemon else _Run(found, job, source, shown).run([]))
     finally:
         _remove_empty(folder, output)
     return Result(result.folder, result.json, data)
 
 
-def resume(folder: Folder, data: Any = None, *, set: Mapping[str, Any] | None = None, progress: Shown = True, program: Folder | None = None,
-           **keys: Any) -> Result:
+def resume(folder: Folder, data: Any = None, *, set: Mapping[str, Any] | None = None, progress: Shown = True, tracker: Tracker | None = None,
+           program: Folder | None = None, **keys: Any) -> Result:
     """Continue a training of `train` that was interrupted or has failed, from its checkpoint, and return the result.
 
     folder  the training's output folder, which the exception names
     data    the same data, if they have moved; a graph in memory was saved in the folder
     keys    as for `train`, if they may change: epochs=400, workers=4
+
+    progress and tracker are told all epochs, from the first.
     """
     home = Path(os.path.abspath(os.path.expanduser(folder)))
     try:
@@ -91,7 +99,8 @@ def resume(folder: Folder, data: Any = None, *, set: Mapping[str, Any] | None = 
     data = home / DATA if data is None and (home / DATA).is_dir() else data
     with Source(job["dataset"] if data is None else data, name=job["name"]) as source:
         job["dataset"] = {**job["dataset"], **source.section}
-        result = _Run(found, job, source, Progress(progress, job["name"], _epochs_of(job, known))).run(["--resume"])
+        run = _Run(found, job, source, Progress(progress, job["name"], _epochs_of(job, known), tracker))
+        result = tracked(tracker, job, lambda: run.run(["--resume"]))
     return Result(result.folder, result.json, data)
 
 
@@ -144,7 +153,12 @@ def _run_there(daemon: bool | Client, job: dict[str, Any], progress: Progress) -
     submitted = (daemon if isinstance(daemon, Client) else Client()).submit(job)
     with progress:
         for epoch in submitted.follow():
-            progress.show([epoch])
+            try:
+                progress.show([epoch])
+            except Exception:
+                submitted.cancel()
+                submitted.wait(check=False)
+                raise
     return submitted.wait()
 
 

@@ -172,7 +172,7 @@ static enum status begin_training(struct coordinator *c)
     char fingerprint[33];
     dataset_fingerprint(&c->dataset, true, fingerprint);
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
-    if (score_any_takes_rows(&c->training.metrics) || coordinator_counts_classes(c)) {
+    if (score_any_takes_rows(&c->training.metrics) || coordinator_counts_classes(c) || c->job.output.probabilities) {
         status = score_labels_copy(&c->dataset, &c->training.labels);
     }
     status = mapped_check(status);

@@ -20,6 +20,12 @@ static enum status read_model(struct coordinator *c)
     enum status status = model_source_open(c->job.predict.model, &c->job, &c->source);
     if (status == STATUS_OK) {
         model_source_apply(&c->source, &c->job);
+        if (c->job.output.probabilities && job_regresses(&c->job)) {
+            return status_fail(STATUS_CONFIG,
+                               "output.probabilities does not go with '%s': its model gives numbers, and those have "
+                               "no classes",
+                               c->source.weights);
+        }
         progress_print(&c->progress, "%s: predicting with '%s', %s of %lld layers%s", c->job.job.name,
                        c->source.weights, job_choice_text("model", "kind", c->job.model.kind),
                        (long long)c->job.model.layers, c->source.foreign ? " as in the job's [model]" : "");

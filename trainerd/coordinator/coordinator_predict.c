@@ -34,18 +34,13 @@ struct predictions_file {
     char *values;    /* behind it */
 };
 
-/* The first of the greatest logits, as accuracy counts. */
 static void classes_put(void *context, const uint32_t *node, int64_t n, const float *rows)
 {
     const struct predictions_file *file = context;
-    int64_t *out = (int64_t *)(void *)file->values, n_class = file->training->n_class;
+    int64_t *out = (int64_t *)(void *)file->values;
+    int32_t n_class = file->training->n_class;
     for (int64_t r = 0; r < n; r++) {
-        const float *row = rows + r * n_class;
-        int64_t best = 0;
-        for (int64_t k = 1; k < n_class; k++) {
-            best = row[k] > row[best] ? k : best;
-        }
-        out[node[r]] = best;
+        out[node[r]] = score_class(n_class, rows + r * n_class);
     }
 }
 
@@ -102,7 +97,7 @@ static enum status predictions_write(struct coordinator *c)
 enum status coordinator_write_predictions(struct coordinator *c)
 {
     int kept = c->program.kept;
-    enum status status = coordinator_write_rows(c, "logits.npy", WORKER_STATE_LOGITS, c->facts.n_class);
+    enum status status = coordinator_write_logits(c);
     if (status == STATUS_OK) {
         status = predictions_write(c);
     }

@@ -41,10 +41,10 @@ static enum status write_weights(struct coordinator *c, enum worker_state state,
 }
 
 struct rows_file {
-    struct training *training;
+    struct coordinator *coordinator;
     enum worker_state what;
     int64_t width;
-    struct score_confusion *confusion; /* of logits: which classes are taken for which; NULL: not wanted */
+    enum status (*finish)(struct coordinator *c, float *rows); /* n_node × width; NULL: the rows stay as they are */
     char header[256];
     size_t n_header; /* a multiple of 64 */
 };
@@ -55,22 +55,17 @@ static enum status fill_rows(void *context, char *bytes)
     struct rows_file *file = context;
     memcpy(bytes, file->header, file->n_header);
     float *rows = (float *)(void *)(bytes + file->n_header);
-    enum status status = training_rows_place(file->training, file->what, file->width, rows);
-    if (status != STATUS_OK || file->confusion == NULL) {
+    enum status status = training_rows_place(&file->coordinator->training, file->what, file->width, rows);
+    if (status != STATUS_OK || file->finish == NULL) {
         return status;
     }
-    return score_confusion_count(&file->training->labels, rows, DATASET_SPLIT_TEST, file->confusion);
-}
-
-bool coordinator_counts_classes(const struct coordinator *c)
-{
-    return !c->facts.multi_label && c->facts.n_class <= SCORE_CLASSES_MOST;
+    return file->finish(file->coordinator, rows);
 }
 
 static enum status write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width,
-                              struct score_confusion *confusion)
+                              enum status (*finish)(struct coordinator *c, float *rows))
 {
-    struct rows_file file = {.training = &c->training, .what = what, .width = width, .confusion = confusion};
+    struct rows_file file = {.coordinator = c, .what = what, .width = width, .finish = finish};
     const int64_t shape[2] = {c->facts.n_node, width};
     file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
     size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
@@ -79,8 +74,37 @@ static enum status write_rows(struct coordinator *c, const char *name, enum work
 
 enum status coordinator_write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width)
 {
-    bool counts = what == WORKER_STATE_LOGITS && coordinator_counts_classes(c);
-    return write_rows(c, name, what, width, counts ? &c->result.confusion : NULL);
+    return write_rows(c, name, what, width, NULL);
+}
+
+bool coordinator_counts_classes(const struct coordinator *c)
+{
+    return !c->facts.multi_label && c->facts.n_class <= SCORE_CLASSES_MOST;
+}
+
+static enum status count_confusion(struct coordinator *c, float *logits)
+{
+    return score_confusion_count(&c->training.labels, logits, DATASET_SPLIT_TEST, &c->result.confusion);
+}
+
+static enum status make_probabilities(struct coordinator *c, float *rows)
+{
+    score_probabilities(c->facts.n_node, c->facts.n_class, c->facts.multi_label, rows);
+    for (int split = DATASET_SPLIT_VALID; split <= DATASET_SPLIT_TEST && !c->facts.multi_label; split++) {
+        c->result.calibration[split] = score_calibration(&c->training.labels, rows, split);
+    }
+    return STATUS_OK;
+}
+
+enum status coordinator_write_logits(struct coordinator *c)
+{
+    int64_t width = c->facts.n_class;
+    enum status status = write_rows(c, "logits.npy", WORKER_STATE_LOGITS, width,
+                                    coordinator_counts_classes(c) ? count_confusion : NULL);
+    if (status != STATUS_OK || !c->job.output.probabilities) {
+        return status;
+    }
+    return write_rows(c, "probabilities.npy", WORKER_STATE_LOGITS, width, make_probabilities);
 }
 
 /* Of the weights that best.safetensors holds, which the job's metric is given for; where asked for, first of the last
@@ -92,12 +116,12 @@ static enum status write_logits(struct coordinator *c)
         return coordinator_write_predictions(c);
     }
     if (c->job.output.last_logits) {
-        status = write_rows(c, "logits_last.npy", WORKER_STATE_LOGITS, c->facts.n_class, NULL);
+        status = coordinator_write_rows(c, "logits_last.npy", WORKER_STATE_LOGITS, c->facts.n_class);
     }
     if (status != STATUS_OK || (status = training_evaluate_best(&c->training)) != STATUS_OK) {
         return status;
     }
-    return coordinator_write_rows(c, "logits.npy", WORKER_STATE_LOGITS, c->facts.n_class);
+    return coordinator_write_logits(c);
 }
 
 static enum status write_trace(struct coordinator *c)

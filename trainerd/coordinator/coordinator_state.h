@@ -104,6 +104,9 @@ enum status coordinator_write_predictions(struct coordinator *c);
 /* The rows of the last evaluation as the file `name` of the output folder. */
 enum status coordinator_write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width);
 
+/* The logits of the last evaluation, and what the result has of them; where asked for, their probabilities. */
+enum status coordinator_write_logits(struct coordinator *c);
+
 /* Does the result have which classes are taken for which? */
 bool coordinator_counts_classes(const struct coordinator *c);
 

@@ -202,6 +202,16 @@ static json_t *guard_json(const struct training *training)
     return all;
 }
 
+/* Of the classes' probabilities, which a job may write. */
+static void put_calibration(json_t *all, const struct result *result)
+{
+    if (result->job->output.probabilities && !result->dataset->multi_label) {
+        json_object_set_new(all, "calibration_error",
+                            json_pack("{s:o, s:o}", "valid", report_number(result->calibration[DATASET_SPLIT_VALID]),
+                                      "test", report_number(result->calibration[DATASET_SPLIT_TEST])));
+    }
+}
+
 /* The graph, with what a prediction asks of another one. */
 static json_t *dataset_json(const struct result *result)
 {
@@ -280,6 +290,7 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "metric", json_string(score_name(training->metrics.of[0])));
     (result->source != NULL ? put_prediction : put_training)(all, result);
     json_object_set_new(all, "confusion", report_confusion(&result->confusion));
+    put_calibration(all, result);
     json_object_set_new(all, "seconds", seconds_json(result));
     json_object_set_new(all, "traffic", plan_traffic_compared(result->program, result->plan, &result->traffic));
     json_object_set_new(all, "allocations_in_epochs", json_integer(training->state.n_call));

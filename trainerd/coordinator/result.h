@@ -48,9 +48,10 @@ struct result {
     struct training_scores scores;     /* of a prediction */
     /* of test nodes, with the weights that logits.npy is of; n_class 0: not counted */
     struct score_confusion confusion;
-    const uint32_t *machine_of_rank; /* job->workers.count: equal where workers share a machine */
-    const char *cipher;              /* that seals their messages; "none" */
-    double phase_s[RESULT_PHASE_N];  /* PHASE_TRAIN without the two after it */
+    double calibration[DATASET_SPLIT_N]; /* of VALID and TEST, where there are probabilities of classes */
+    const uint32_t *machine_of_rank;     /* job->workers.count: equal where workers share a machine */
+    const char *cipher;                  /* that seals their messages; "none" */
+    double phase_s[RESULT_PHASE_N];      /* PHASE_TRAIN without the two after it */
     double total_s;
 };
 

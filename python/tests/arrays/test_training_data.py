@@ -65,6 +65,34 @@ class ATraining(FolderCase):
         self.assertEqual([result.json["dataset"][f"{split}_nodes"] for split in ("train", "valid", "test")], [20, 10, 10])
         self.assertEqual(result.json["metric"], "r2")
 
+    def calibration_error(self, probabilities: Any, split: str) -> float:
+        """By the definition: the gaps between mean confidence and accuracy of 15 bins, weighted by their nodes."""
+        chosen = self.data[f"{split}_mask"].numpy()
+        confidence, right = probabilities[chosen].max(1), probabilities[chosen].argmax(1) == self.data.y.numpy()[chosen]
+        bins = np.digitize(confidence, np.arange(16) / 15)
+        return float(sum(abs(right[bins == b].mean() - confidence[bins == b].mean()) * (bins == b).mean() for b in np.unique(bins)))
+
+    def test_has_probabilities_and_their_calibration_error(self) -> None:
+        result, other = (trainerd.train(self.data, probabilities=True, workers=n, **KEYS) for n in (1, 2))
+        expected = torch.softmax(torch.tensor(result.logits(), dtype=torch.float64), 1).numpy()
+        np.testing.assert_allclose(result.probabilities(), expected, rtol=1e-7)
+        self.assertEqual(result.probabilities().dtype, np.float32)
+        for split, name in (("val", "valid"), ("test", "test")):
+            self.assertAlmostEqual(result.json["calibration_error"][name], self.calibration_error(result.probabilities(), split), places=6)
+        self.assertEqual((result.folder / "probabilities.npy").read_bytes(), (other.folder / "probabilities.npy").read_bytes())
+        (result.folder / "probabilities.npy").unlink()
+        np.testing.assert_allclose(result.probabilities(), expected, rtol=1e-7)
+
+    def test_has_probabilities_of_several_labels_and_none_of_numbers(self) -> None:
+        arrays: dict[str, Any] = {"edges": self.data.edge_index, "features": self.data.x, "train": self.data.train_mask}
+        result = trainerd.train({**arrays, "labels": np.random.default_rng(1).integers(0, 2, (N, C))}, probabilities=True, **KEYS)
+        np.testing.assert_allclose(result.array("probabilities.npy"), torch.sigmoid(torch.tensor(result.logits(), dtype=torch.float64)), rtol=1e-7)
+        self.assertNotIn("calibration_error", result.json)
+        numbers = {**arrays, "labels": np.linspace(0, 1, N)}
+        self.refused(trainerd.JobFileError, "output.probabilities does not go with train.loss", trainerd.train, numbers, loss="mse",
+                     probabilities=True, **KEYS)
+        self.refused(trainerd.DataError, "is of regression", trainerd.train(numbers, loss="mse", **KEYS).probabilities)
+
     def test_that_is_interrupted_keeps_a_graph_in_memory(self) -> None:
         def stop(epoch: Epoch) -> None:
             raise KeyboardInterrupt
@@ -90,9 +118,13 @@ class ATraining(FolderCase):
         self.assertEqual(result.embeddings("convs.0").shape, (N, 8))
         self.assertEqual(result.embeddings("convs.0", random_data(2)).shape, (N, 8))
         np.testing.assert_allclose(trainerd.predict(result, self.data, set={"partition.parts": 2}).logits(), result.logits())
+        module, active = result.to_pyg(), result.embeddings("acts.0")
         with torch.no_grad():
-            logits = result.to_pyg()(self.data.x, self.data.edge_index).numpy()
+            logits = module(self.data.x, self.data.edge_index).numpy()
+            from_active = module.convs[1](torch.tensor(active), self.data.edge_index).numpy()
         np.testing.assert_allclose(logits, result.logits(), atol=1e-5)
+        np.testing.assert_allclose(from_active, result.logits(), atol=1e-5)
+        np.testing.assert_array_equal(active, np.maximum(result.embeddings("convs.0"), 0))
         self.assertEqual(logits.shape, (N, C))
 
     def test_is_drawn_by_matplotlib_where_that_is(self) -> None:

@@ -32,6 +32,15 @@ class FolderCase(unittest.TestCase):
         patched.start()
         self.addCleanup(patched.stop)
 
+    def processes(self) -> set[int]:
+        """Those in the test's folder."""
+        found = set()
+        for process in pathlib.Path("/proc").glob("[0-9]*"):
+            with contextlib.suppress(OSError):
+                if (process / "cwd").resolve() == self.folder.resolve():
+                    found.add(int(process.name))
+        return found
+
 
 class Keywords(unittest.TestCase):
     keys = Keys({"name": [""], "kind": ["model"], "hidden": ["model"], "lr": ["train"], "parts": ["partition"], "nodes": ["dataset"],
@@ -140,10 +149,14 @@ class ATraining(FolderCase):
         self.assertEqual((result.folder / "logits.npy").read_bytes(), (straight.folder / "logits.npy").read_bytes())
 
     def test_whose_progress_fails_ends(self) -> None:
+        processes: set[int] = set()
         def fail(_: Epoch) -> None:
+            processes.update(self.processes())
             raise OverflowError("mine")
         with self.assertRaises(OverflowError):
-            trainerd.train(ENDLESS, epochs=100_000_000, output="out", progress=fail)
+            trainerd.train(ENDLESS, epochs=100_000_000, workers=2, output="out", progress=fail)
+        self.assertGreaterEqual(len(processes), 4)  # this, the coordinator, and two workers
+        self.assertEqual(self.processes(), {os.getpid()})
         with self.assertRaises(trainerd.JobFileError) as caught:
             trainerd.resume("out", lr=0.5)
         self.assertRegex(str(caught.exception), r"^cannot resume: train.lr is 0.5, in checkpoint .* it is 0.01: expected the same$")

@@ -196,6 +196,26 @@ Test(predict, numbers_are_predicted_as_they_are)
     }
 }
 
+Test(predict, probabilities_are_those_of_the_training_and_models_of_numbers_have_no_such)
+{
+    job_run("--set output.dir=o --set output.probabilities=true");
+    job_run("--set predict.model=o --set output.dir=p --set output.probabilities=true --set workers.count=1");
+    results_expect_same_file(folder_path("o"), folder_path("p"), "probabilities.npy");
+    json_t *trained = result_of("o"), *predicted = result_of("p");
+    const json_t *errors = json_object_get(trained, "calibration_error");
+    cr_expect(results_number(errors, "valid") > 0.0 && results_number(errors, "test") > 0.0);
+    cr_expect(json_equal(errors, json_object_get(predicted, "calibration_error")));
+    json_decref(predicted);
+    json_decref(trained);
+    numbers_write(1);
+    job_run(NUMBERS " --set output.dir=o");
+    int code = job_run_code("", "--set dataset.generator=none --set dataset.path=. --set predict.model=o --set "
+                                "output.dir=p --set output.probabilities=true");
+    cr_expect_eq(code, 78, "%s", job_run_log);
+    cr_expect_not_null(strstr(job_run_log, "output.probabilities does not go with 'o/best.safetensors'"), "%s",
+                       job_run_log);
+}
+
 Test(predict, a_node_s_class_is_the_first_of_its_greatest_logits)
 {
     job_run("--set output.dir=o");

@@ -70,6 +70,16 @@ static inline bool score_counts(const struct score_labels *labels, int64_t node,
     return split == SCORE_SPLIT_ALL || dataset_split_has(labels->split[node], split);
 }
 
+/* The class that a row of logits, or of probabilities, gives: the first of the greatest, as accuracy counts. */
+static inline int32_t score_class(int32_t n_class, const float *row)
+{
+    int32_t best = 0;
+    for (int32_t k = 1; k < n_class; k++) {
+        best = row[k] > row[best] ? k : best;
+    }
+    return best;
+}
+
 /* Does the metric, or one of them, come from logits, as sums cannot give it? */
 bool score_takes_rows(enum job_metric metric);
 bool score_any_takes_rows(const struct job_choices *metrics);
@@ -115,5 +125,17 @@ struct score_confusion {
 enum status score_confusion_count(const struct score_labels *labels, const float *logits, int split,
                                   struct score_confusion *out);
 void score_confusion_release(struct score_confusion *confusion);
+
+/* Logits become probabilities, in place, computed in double: the softmax of a row for one label per node, for several
+ * the sigmoid of each. rows n_row × n_class */
+void score_probabilities(int64_t n_row, int32_t n_class, bool multi_label, float *rows);
+
+/* Expected calibration error of single labels: Σ over bins |Σ of its nodes (is right − confidence)| / nodes. A node's
+ * confidence is its highest probability p, its bin the integer part of 15 p, so that 1 has a bin of its own.
+ *
+ *   errors  NaN without a labelled node, and where a probability is not a number
+ *   source  Guo et al., ICML 2017; torchmetrics' MulticlassCalibrationError(n_bins = 15, norm = "l1")
+ */
+double score_calibration(const struct score_labels *labels, const float *probabilities, int split);
 
 #endif

@@ -5,16 +5,6 @@
 
 #include <math.h>
 
-/* The first of the greatest logits, as accuracy counts. */
-static int32_t class_of(int32_t n_class, const float *row)
-{
-    int32_t best = 0;
-    for (int32_t k = 1; k < n_class; k++) {
-        best = row[k] > row[best] ? k : best;
-    }
-    return best;
-}
-
 /* Of a class: nodes that have it, that are given it, and both. */
 struct counts {
     int64_t n_label, n_predicted, n_both;
@@ -24,7 +14,7 @@ static void count_node(const struct score_labels *labels, const float *logits, i
 {
     const float *row = logits + node * labels->n_class;
     if (!labels->multi_label) {
-        int32_t label = labels->labels[node], predicted = class_of(labels->n_class, row);
+        int32_t label = labels->labels[node], predicted = score_class(labels->n_class, row);
         if (label >= 0) {
             counts[label].n_label++;
             counts[predicted].n_predicted++;
@@ -78,7 +68,7 @@ enum status score_confusion_count(const struct score_labels *labels, const float
     for (int64_t node = 0; status == STATUS_OK && node < labels->n_node; node++) {
         int32_t label = labels->labels[node];
         if (label >= 0 && score_counts(labels, node, split)) {
-            int64_t predicted = class_of(labels->n_class, logits + node * labels->n_class);
+            int64_t predicted = score_class(labels->n_class, logits + node * labels->n_class);
             out->count[label * (int64_t)labels->n_class + predicted]++;
             out->n_row++;
         }

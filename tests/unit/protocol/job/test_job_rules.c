@@ -145,6 +145,7 @@ Test(job_rules, a_loss_of_numbers_is_refused_with_what_is_made_of_classes)
     REFUSED(NUMBERS "[model]\nlabel_input = true\n", "job.toml:6:", "model.label_input does not go with");
     REFUSED(NUMBERS "class_weights = \"balanced\"\n", "job.toml:5:", "numbers have no classes");
     REFUSED(NUMBERS "label_smoothing = 0.1\n", "job.toml:5:", "numbers have no classes");
+    REFUSED(NUMBERS "[output]\nprobabilities = true\n", "job.toml:6:", "numbers have no classes");
     cr_assert_eq(job_case_load("[dataset]\npath = \"x\"\n[train]\nhuber_delta = 2.0\n", &job), STATUS_OK);
     cr_assert(!job_regresses(&job));
     cr_assert_not_null(strstr(job_remarks(), "train.huber_delta is not used"), "%s", job_remarks());

@@ -216,6 +216,35 @@ Test(score, confusion_counts_each_labelled_node_of_the_split_once)
     score_confusion_release(&found);
 }
 
+Test(score, probabilities_are_the_softmax_of_a_row_or_the_sigmoid_of_each_number)
+{
+    float one[] = {1, 2, 3, 1000, 999, -INFINITY}, several[] = {0, -800, 800, 2};
+    const double all = exp(1) + exp(2) + exp(3), two = 1.0 + exp(-1);
+    const double softmax[] = {exp(1) / all, exp(2) / all, exp(3) / all, 1.0 / two, exp(-1) / two, 0.0};
+    const double sigmoid[] = {0.5, 0.0, 1.0, 1.0 / (1.0 + exp(-2))};
+    score_probabilities(2, 3, false, one);
+    score_probabilities(2, 2, true, several);
+    for (size_t i = 0; i < 6; i++) {
+        cr_expect_eq(one[i], (float)softmax[i], "softmax %zu: %.9g", i, (double)one[i]);
+    }
+    for (size_t i = 0; i < 4; i++) {
+        cr_expect_eq(several[i], (float)sigmoid[i], "sigmoid %zu: %.9g", i, (double)several[i]);
+    }
+}
+
+/* torchmetrics' multiclass_calibration_error(probabilities, labels, 3, 15, "l1") of the first seven. */
+Test(score, the_calibration_error_is_the_mean_gap_between_confidence_and_being_right)
+{
+    const float probabilities[] = {0.9F,  0.05F, 0.05F, 1, 0,     0,     1,     0, 0, 0.4F, 0.5F, 0.1F, 0.3F, 0.29F,
+                                   0.41F, 0.95F, 0.05F, 0, 0.34F, 0.33F, 0.33F, 1, 0, 0,    NAN,  NAN,  NAN};
+    int32_t labels[] = {0, 0, 1, 1, 0, 2, 0, -1, 0};
+    uint8_t split[] = {3, 3, 3, 3, 3, 3, 3, 3, 2};
+    const struct score_labels truth = {.n_node = 9, .n_class = 3, .labels = labels, .split = split};
+    cr_expect_float_eq(score_calibration(&truth, probabilities, DATASET_SPLIT_TEST), 0.51714289188, 1e-7);
+    cr_expect(isnan(score_calibration(&truth, probabilities, DATASET_SPLIT_VALID)), "not a number");
+    cr_expect(isnan(score_calibration(&truth, probabilities, DATASET_SPLIT_TRAIN)), "no nodes");
+}
+
 /* Values of sklearn.metrics' r2_score, root_mean_squared_error and mean_absolute_error. */
 Test(score, errors_of_numbers_are_taken_column_by_column)
 {

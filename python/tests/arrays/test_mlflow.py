@@ -1,0 +1,60 @@
+"""Trainings in MLflow, in a local folder."""
+import os
+import unittest.mock
+from typing import Any
+
+import mlflow
+import numpy as np
+
+import trainerd
+from daemon import PROGRAMS
+from folders import FolderCase, random_data
+from trainerd.fields import Epoch
+
+KEYS: dict[str, Any] = {"hidden": 8, "epochs": 4, "parts": 2, "progress": False}
+
+
+class Mlflow(FolderCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        patched = unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": str(PROGRAMS)})
+        patched.start()
+        self.addCleanup(patched.stop)
+        mlflow.set_tracking_uri(str(self.folder / "mlruns"))
+        mlflow.set_experiment(experiment_id=mlflow.create_experiment("trainings"))
+
+    def only_run(self) -> Any:
+        run, = mlflow.search_runs(output_format="list")
+        return run
+
+    def test_has_a_run_with_parameters_and_each_epoch(self) -> None:
+        result = trainerd.train(random_data(), tracker=trainerd.trackers.Mlflow(), **KEYS)
+        run = self.only_run()
+        self.assertEqual(run.data.params, {"model.hidden": "8", "train.epochs": "4", "partition.parts": "2"})
+        self.assertEqual((run.info.status, run.info.run_name, run.data.tags["trainerd.folder"]), ("FINISHED", "train", str(result.folder)))
+        client, epochs = mlflow.MlflowClient(), [dict(epoch) for epoch in result.epochs()]
+        for name in ("loss", "valid_metric", "lr"):
+            lines = [(line.step, line.value) for line in client.get_metric_history(run.info.run_id, name)]
+            self.assertEqual(lines, [(epoch["epoch"], epoch[name]) for epoch in epochs])
+        self.assertEqual((run.data.metrics["best_valid"], run.data.metrics["best_test"]), (result.best["valid_metric"], result.test_metric))
+        self.assertIsNone(mlflow.active_run())
+
+    def test_within_a_run_has_a_child_of_it(self) -> None:
+        program = trainerd.Program.from_text("def layer(v, out):\n" + "    # why\n" * 100 + "    return linear('lin', v.x, out)\n")
+        with mlflow.start_run() as parent:
+            trainerd.train(random_data(), model=program, tracker=trainerd.trackers.Mlflow(run_name="child", tags={"page": "1"}), **KEYS)
+            self.assertEqual(mlflow.active_run().info.run_id, parent.info.run_id)
+        child, = (run for run in mlflow.search_runs(output_format="list") if run.info.run_id != parent.info.run_id)
+        self.assertEqual((child.info.run_name, child.data.tags["page"], child.data.tags["mlflow.parentRunId"]), ("child", "1", parent.info.run_id))
+        self.assertEqual(child.data.params["model.program"], program.text[:500])
+
+    def test_has_the_failure_of_one_that_fails(self) -> None:
+        def fail(_: Epoch) -> None:
+            raise OverflowError
+        with self.assertRaises(OverflowError):
+            trainerd.train(random_data(), tracker=trainerd.trackers.Mlflow(), **{**KEYS, "epochs": 100_000_000, "progress": fail})
+        run = self.only_run()
+        self.assertEqual(run.info.status, "FAILED")
+        self.assertTrue(np.isfinite(run.data.metrics["loss"]))
