@@ -28,7 +28,8 @@ enum score_sum {
     SCORE_SUM_WEIGHT /* that the loss is a mean over */
 };
 
-/* The job's metrics, each once, with "auto" filled in: accuracy, micro_f1 of several labels, r2 of numbers.
+/* The job's metrics, each once, with "auto" filled in: accuracy, micro_f1 of several labels, r2 of numbers, roc_auc
+ * of links.
  *
  *   errors  STATUS_CONFIG accuracy of several labels per node, roc_auc and average_precision of more than two classes
  */
@@ -70,7 +71,7 @@ static inline bool score_counts(const struct score_labels *labels, int64_t node,
     return split == SCORE_SPLIT_ALL || dataset_split_has(labels->split[node], split);
 }
 
-/* Does the metric, or one of them, come from logits, as sums cannot give it? */
+/* Does the metric, or one of them, come from logits, as sums cannot give it? Those of links do (score_links.h). */
 bool score_takes_rows(enum job_metric metric);
 bool score_any_takes_rows(const struct job_choices *metrics);
 
