@@ -541,6 +541,8 @@ Test(links, a_job_of_nodes_is_told_of_held_out_edges_that_it_ignores)
     const char *remarks = fixture_remarks(&job);
     expect_words(remarks, "valid_edges.npy: it is read with task.kind");
     cr_expect_null(strstr(remarks, "negative"), "%s", remarks);
+    pairs_file("test_edge.npy", 1, (int64_t[]){0, 1});
+    expect_words(fixture_remarks(&job), "test_edge.npy: test_edges.npy, with task.kind");
 }
 
 Test(links, any_number_of_threads_draws_the_same_edges)
