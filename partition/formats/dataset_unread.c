@@ -10,6 +10,7 @@
 #include <string.h>
 
 #define MOST 8 /* warnings */
+#define FOR_LINKS ", with task.kind = \"link\","
 
 /* Names of other libraries' arrays, and the names that are read instead. */
 static const struct {
@@ -19,6 +20,12 @@ static const struct {
     {"edge_list.npy", "edges.npy"},
     {"edgelist.npy", "edges.npy"},
     {"edge.npy", "edges.npy"},
+    {"train_edges.npy", "edges.npy"},
+    {"val_edges.npy", "valid_edges.npy" FOR_LINKS},
+    {"valid_edge.npy", "valid_edges.npy" FOR_LINKS},
+    {"test_edge.npy", "test_edges.npy" FOR_LINKS},
+    {"valid_edge_neg.npy", "valid_edges_negative.npy" FOR_LINKS},
+    {"test_edge_neg.npy", "test_edges_negative.npy" FOR_LINKS},
     {"x.npy", "features.npy"},
     {"feat.npy", "features.npy"},
     {"node_feat.npy", "features.npy"},

@@ -2,10 +2,12 @@
 #include "tests/support/process/expect.h"
 #include "tests/unit/partition/fixture.h"
 
+#include "partition/rows/row_pairs.h"
 #include "protocol/base/random.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -539,4 +541,29 @@ Test(links, a_job_of_nodes_is_told_of_held_out_edges_that_it_ignores)
     const char *remarks = fixture_remarks(&job);
     expect_words(remarks, "valid_edges.npy: it is read with task.kind");
     cr_expect_null(strstr(remarks, "negative"), "%s", remarks);
+    pairs_file("test_edge.npy", 1, (int64_t[]){0, 1});
+    expect_words(fixture_remarks(&job), "test_edge.npy: test_edges.npy, with task.kind");
+}
+
+Test(links, any_number_of_threads_draws_the_same_edges)
+{
+    struct dataset of[2];
+    struct job job;
+    job_defaults(&job);
+    job.task.kind = JOB_TASK_LINK;
+    job.dataset.generator = JOB_GENERATOR_SBM;
+    job.dataset.nodes = 5000;
+    job.dataset.undirected = JOB_SWITCH_NO;
+    for (int i = 0; i < 2; i++) {
+        omp_set_num_threads(i == 0 ? 1 : 4);
+        of[i] = fixture_loaded(&job);
+    }
+    cr_assert_gt(of[0].n_edge, ROWS_PARALLEL_LEAST);
+    for (int s = 0; s < LINKS_SPLIT_N; s++) {
+        const struct links_held *a = &of[0].links.held[s], *b = &of[1].links.held[s];
+        cr_assert(a->positive.n > 1000 && same_pairs(&a->positive, &b->positive));
+        cr_assert(a->negative.n == a->positive.n && same_pairs(&a->negative, &b->negative));
+    }
+    dataset_release(&of[0]);
+    dataset_release(&of[1]);
 }
