@@ -164,9 +164,6 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     if (status == STATUS_OK && job_makes_features(job)) {
         status = dataset_features_make(job, &dataset);
     }
-    if (status == STATUS_OK && dataset.of_links) {
-        status = links_hold_out(job, &dataset);
-    }
     if (status == STATUS_OK) {
         status = class_weights_build(job, &dataset);
     }

@@ -128,6 +128,16 @@ struct dataset {
     struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */
 };
 
+/* Nodes that are in a split; in a job of links held-out edges. */
+static inline int64_t dataset_n_in_split(const struct dataset *dataset, enum dataset_split split)
+{
+    const struct links_held *held = dataset->links.held;
+    return !dataset->of_links               ? dataset->n_split[split]
+           : split == DATASET_SPLIT_VALID ? held[LINKS_SPLIT_VALID].positive.n
+           : split == DATASET_SPLIT_TEST  ? held[LINKS_SPLIT_TEST].positive.n
+                                          : 0;
+}
+
 /* Load job->dataset: a folder in any known format, or a generator's graph.
  *
  *   notes   edges keep their types only for model.kind = "rgcn"; any other model gets the same edges without them,

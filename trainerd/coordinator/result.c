@@ -45,7 +45,7 @@ bool result_is_chosen(const struct training *training)
 
 const char *result_no_choice(const struct dataset *dataset)
 {
-    return dataset->n_split[DATASET_SPLIT_VALID] == 0 ? "the data set has no validation split"
+    return dataset_n_in_split(dataset, DATASET_SPLIT_VALID) == 0 ? "the data set has no validation split"
                                                       : "the valid metric is not a number";
 }
 

@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 #define CHUNK ((int64_t)1 << 16) /* scores whose losses are added up at once, whatever the number of threads */
 
@@ -24,6 +25,50 @@ void links_score(const float *rows, int64_t width, const struct links_pairs *pai
     for (int64_t k = 0; k < pairs->n; k++) {
         score[k] = pair_score(rows, width, pairs->end[2 * k], pairs->end[2 * k + 1]);
     }
+}
+
+static size_t n_tail(const struct links_held *held)
+{
+    return (size_t)held->positive.n * (size_t)held->n_tail;
+}
+
+static enum status numbers_copy(const uint32_t *from, size_t n, uint32_t **out)
+{
+    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof **out, out);
+    if (status == STATUS_OK && n > 0) {
+        memcpy(*out, from, n * sizeof **out);
+    }
+    return status;
+}
+
+enum status score_held_copy(const struct links *links, struct links *out)
+{
+    *out = *links;
+    enum status status = STATUS_OK;
+    for (int split = 0; split < LINKS_SPLIT_N; split++) {
+        const struct links_held *from = &links->held[split];
+        struct links_held *to = &out->held[split];
+        to->positive.end = to->negative.end = to->tail = NULL;
+        status = status == STATUS_OK
+                     ? numbers_copy(from->positive.end, 2 * (size_t)from->positive.n, &to->positive.end)
+                     : status;
+        status = status == STATUS_OK
+                     ? numbers_copy(from->negative.end, 2 * (size_t)from->negative.n, &to->negative.end)
+                     : status;
+        status = status == STATUS_OK ? numbers_copy(from->tail, n_tail(from), &to->tail) : status;
+    }
+    return status;
+}
+
+void score_held_release(struct links *links)
+{
+    for (int split = 0; split < LINKS_SPLIT_N; split++) {
+        struct links_held *held = &links->held[split];
+        memory_release(MEMORY_OTHER, held->positive.end, 2 * (size_t)held->positive.n, sizeof(uint32_t));
+        memory_release(MEMORY_OTHER, held->negative.end, 2 * (size_t)held->negative.n, sizeof(uint32_t));
+        memory_release(MEMORY_OTHER, held->tail, n_tail(held), sizeof(uint32_t));
+    }
+    *links = (struct links){0};
 }
 
 enum status score_links_open(const struct links_held *held, const float *rows, int64_t width, struct score_links *out)
