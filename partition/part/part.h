@@ -110,12 +110,12 @@ struct part {
     const uint32_t *embedded_rows;    /* n_embedded: ascending; a one at … */
     const uint32_t *embedded_columns; /* … this column of all */
     /* task.kind = "link": pairs with an edge, each at both of its ends (part_links.h) */
-    int64_t n_link;             /* of the whole graph; 0: another task, and the rest is NULL */
-    const uint32_t *link_rows;  /* n_part: own rows of every part */
-    const int64_t *link_indptr; /* n_own + 1 */
+    int64_t n_link;              /* of the whole graph; 0: another task, and the rest is NULL */
+    const uint32_t *link_rows;   /* n_part: own rows of every part */
+    const int64_t *link_indptr;  /* n_own + 1 */
     const uint32_t *link_places; /* other ends, ascending in a row: places in the order of all parts' rows */
 
-    const float *edge_features;       /* n_edge_row × n_edge_feature; NULL: no features of edges */
+    const float *edge_features; /* n_edge_row × n_edge_feature; NULL: no features of edges */
 
     struct part_halo halo;                       /* sizes of blocks; not in the part's bytes */
     struct part_arrays arrays[PART_DIRECTION_N]; /* both the same when symmetric */

@@ -128,8 +128,8 @@ struct part_header {
     int64_t n_halo_value;
     int64_t n_edge_feature; /* columns of the edges' features; 0: none */
     int64_t n_edge_row;     /* rows of them */
-    int64_t n_link;      /* task.kind = "link": pairs of nodes with an edge, of the whole graph; else 0 */
-    int64_t n_link_here; /* of those the ones of own rows, counted at both ends */
+    int64_t n_link;         /* task.kind = "link": pairs of nodes with an edge, of the whole graph; else 0 */
+    int64_t n_link_here;    /* of those the ones of own rows, counted at both ends */
     struct graph_counts counts;
     double loss_weight; /* of the whole graph's training rows */
     int32_t n_class;

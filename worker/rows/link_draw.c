@@ -184,11 +184,8 @@ static void both_sort(const struct drawing *d, int64_t *indptr, uint32_t *places
 struct link_block link_draw_block(const struct link_draw *draw, const struct random_key *key, const struct part *own,
                                   int32_t q, struct device *device, void *memory)
 {
-    struct drawing d = {.draw = draw,
-                        .key = key,
-                        .own = own,
-                        .a = own->part < q ? own->part : q,
-                        .b = own->part < q ? q : own->part};
+    struct drawing d = {
+        .draw = draw, .key = key, .own = own, .a = own->part < q ? own->part : q, .b = own->part < q ? q : own->part};
     d.n_pair = link_draw_count(draw, key, d.a, d.b);
     struct link_block out = {.indptr = memory};
     out.places = (uint32_t *)(void *)(out.indptr + own->n_own + 1);

@@ -19,9 +19,10 @@
 
 struct link_draw {
     int32_t n_part;
-    int64_t n;       /* pairs in all, of an epoch */
-    int64_t *begin;  /* n_part + 1: the first place of each part's rows */
-    int64_t *before; /* n_part + 1: pairs of nodes of which one is in a part before, and the other in that or a later one */
+    int64_t n;      /* pairs in all, of an epoch */
+    int64_t *begin; /* n_part + 1: the first place of each part's rows */
+    int64_t *
+        before; /* n_part + 1: pairs of nodes of which one is in a part before, and the other in that or a later one */
 };
 
 /* Of n pairs between parts that have so many rows. owns: the caller owns *out: link_draw_close */

@@ -22,10 +22,10 @@ struct pass {
     struct link_ends ends;
     struct exchange_key key;
     int32_t n_part, width;
-    int32_t next;              /* the place up to which rows were asked for */
+    int32_t next; /* the place up to which rows were asked for */
     int32_t n_begun, n_used;
-    device_mark made;          /* when own rows are where they are sent from */
-    device_mark drawn_unread;  /* when no operation reads drawn pairs any more */
+    device_mark made;         /* when own rows are where they are sent from */
+    device_mark drawn_unread; /* when no operation reads drawn pairs any more */
 };
 
 const struct link_draw *links_open(struct trainer *t)
