@@ -414,8 +414,12 @@ enum status part_check(void *bytes, size_t n_bytes, bool checksums, struct part 
     if (status == STATUS_OK) {
         status = check_degrees(&part);
     }
-    status = status == STATUS_OK ? check_halo(&part) : status;
-    status = status == STATUS_OK ? check_links(&in) : status;
+    if (status == STATUS_OK) {
+        status = check_halo(&part);
+    }
+    if (status == STATUS_OK) {
+        status = check_links(&in);
+    }
     part_halo_mirror(&part.halo);
     if (part.symmetric) {
         part.arrays[PART_DIRECTION_OUT] = part.arrays[PART_DIRECTION_IN];

@@ -1,8 +1,8 @@
 /* Pairs of nodes without an edge, drawn anew in each epoch: which ones, between the rows of two parts.
  *
- * Every two different nodes are drawn alike. The pairs of two parts are a function of seed, epoch and these parts alone,
- * so that both ends find the same ones, and no pair travels. How many there are follows from how many pairs of nodes the
- * two parts have, rounded so that all together are as many as wanted, in every epoch.
+ * Every two different nodes are drawn alike. The pairs of two parts are a function of seed, epoch and these parts
+ * alone, so that both ends find the same ones, and no pair travels. How many there are follows from how many pairs of
+ * nodes the two parts have, rounded so that all together are as many as wanted, in every epoch.
  */
 #ifndef WORKER_LINK_DRAW_H
 #define WORKER_LINK_DRAW_H
@@ -21,8 +21,8 @@ struct link_draw {
     int32_t n_part;
     int64_t n;      /* pairs in all, of an epoch */
     int64_t *begin; /* n_part + 1: the first place of each part's rows */
-    int64_t *
-        before; /* n_part + 1: pairs of nodes of which one is in a part before, and the other in that or a later one */
+    /* n_part + 1: pairs of nodes, of which the one in the earlier part is in a part before */
+    int64_t *before;
 };
 
 /* Of n pairs between parts that have so many rows. owns: the caller owns *out: link_draw_close */
