@@ -61,6 +61,18 @@ static int compare(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
+/* Places of all rows, each once. */
+static int64_t different(const struct links_places *links)
+{
+    int64_t n = 0;
+    for (size_t r = 0; r < links->n_node; r++) {
+        for (int64_t i = links->indptr[r]; i < links->indptr[r + 1]; i++) {
+            n += i == links->indptr[r] || links->places[i] != links->places[i - 1];
+        }
+    }
+    return n;
+}
+
 enum status links_places_open(const struct dataset *dataset, const uint32_t *order, const uint32_t *place,
                               struct links_places *out)
 {
@@ -91,6 +103,7 @@ enum status links_places_open(const struct dataset *dataset, const uint32_t *ord
               compare);
     }
     out->n_pair = (int64_t)out->n_place / 2;
+    out->n_joined = different(out) / 2;
     return STATUS_OK;
 }
 

@@ -26,6 +26,7 @@ int64_t links_places_count(const struct dataset *dataset, const int32_t *owner, 
  */
 struct links_places {
     int64_t n_pair;   /* each once; 0: nothing is trained on links, and the rest is NULL */
+    int64_t n_joined; /* different ones */
     int64_t *indptr;  /* n_node + 1 */
     uint32_t *places; /* ascending in a row */
     size_t n_node, n_place;

@@ -111,6 +111,7 @@ struct part {
     const uint32_t *embedded_columns; /* … this column of all */
     /* task.kind = "link": pairs with an edge, each at both of its ends (links_places.h) */
     int64_t n_link;              /* of the whole graph; 0: another task, and the rest is NULL */
+    int64_t n_joined;            /* different ones of these: a pair may have two edges */
     const uint32_t *link_rows;   /* n_part: own rows of every part */
     const int64_t *link_indptr;  /* n_own + 1 */
     const uint32_t *link_places; /* other ends, ascending in a row: places in the order of all parts' rows */

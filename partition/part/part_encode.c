@@ -119,6 +119,7 @@ static void header_count(const struct part_encoder *encoder, int32_t part, const
     header->part = part;
     header->n_own = e->n_own;
     header->n_link = encoder->links.n_pair;
+    header->n_joined = encoder->links.n_joined;
     if (header->n_link > 0) {
         const int64_t *indptr = encoder->links.indptr + encoder->tables.partition->part_begin[part];
         header->n_link_here = indptr[e->n_own] - indptr[0];

@@ -390,6 +390,7 @@ static void point_rows(const struct reader *in)
     p->embedded_rows = section(in, PART_SECTION_EMBEDDED_ROWS);
     p->embedded_columns = section(in, PART_SECTION_EMBEDDED_COLUMNS);
     p->n_link = h->n_link;
+    p->n_joined = h->n_joined;
     p->link_rows = h->n_link > 0 ? section(in, PART_SECTION_LINK_ROWS) : NULL;
     p->link_indptr = h->n_link > 0 ? section(in, PART_SECTION_LINK_INDPTR) : NULL;
     p->link_places = h->n_link > 0 ? section(in, PART_SECTION_LINK_PLACES) : NULL;

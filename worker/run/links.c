@@ -34,7 +34,12 @@ const struct link_draw *links_open(const struct own_parts *own, const struct job
     if (!job_predicts_links(job) || own->setup.program->forward_only) {
         return NULL;
     }
-    link_draw_open(part->n_part, part->link_rows, part->n_link * job->task.negatives, &out->draw);
+    link_draw_open(&(struct link_draw_input){.n_part = part->n_part,
+                                             .rows = part->link_rows,
+                                             .n_link = part->n_link,
+                                             .n_joined = part->n_joined,
+                                             .negatives = job->task.negatives},
+                   &out->draw);
     return &out->draw;
 }
 
@@ -210,7 +215,7 @@ static enum status block_run(struct pass *p, int32_t i, int32_t q, const float *
     how.first = 0;
     how.end = (uint32_t)(draw->begin[q + 1] - draw->begin[q]);
     how.joined = false;
-    how.weight = 1.0 / (double)draw->n;
+    how.weight = draw->n_kept > 0.0 ? 1.0 / draw->n_kept : 0.0; /* a graph may have all edges */
     t->ops->link_loss(t->device, &how, trainer_sums(t, i));
     p->drawn_unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     return exchange_progress(t->setup.exchange);

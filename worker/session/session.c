@@ -17,12 +17,13 @@ static enum status links_check(const struct job *job, const struct part *first, 
 {
     bool trains = job_predicts_links(job) && !job_predicts(job);
     size_t n_bytes = (size_t)part->n_part * sizeof *part->link_rows;
-    if (part->n_link != first->n_link || (part->n_link > 0) != trains ||
+    if (part->n_link != first->n_link || part->n_joined != first->n_joined || (part->n_link > 0) != trains ||
         (part->n_link > 0 && memcmp(part->link_rows, first->link_rows, n_bytes) != 0)) {
-        return status_fail(STATUS_DATA,
-                           "part %d is of a graph with %lld pairs to train on, expected %s, with as many rows in each "
-                           "part as part %d has",
-                           part->part, (long long)part->n_link, trains ? "some" : "0", first->part);
+        return status_fail(
+            STATUS_DATA,
+            "part %d is of a graph with %lld pairs to train on, expected %s, with as many rows in each "
+            "part as part %d has",
+            part->part, (long long)part->n_link, trains ? "some" : "0", first->part);
     }
     return STATUS_OK;
 }

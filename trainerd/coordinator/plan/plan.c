@@ -80,7 +80,12 @@ static void links_open(const struct plan_input *in, struct link_draw *out)
         rows[part] = (uint32_t)in->sizes[part].n_own;
         n_end += in->sizes[part].n_link_here;
     }
-    link_draw_open(in->n_part, rows, n_end / 2 * in->job->task.negatives, out);
+    link_draw_open(&(struct link_draw_input){.n_part = in->n_part,
+                                             .rows = rows,
+                                             .n_link = n_end / 2,
+                                             .n_joined = -1,
+                                             .negatives = in->job->task.negatives},
+                   out);
     free(rows);
 }
 
