@@ -1,9 +1,9 @@
 /* Pairs of nodes without an edge, drawn anew in each epoch: which ones, between the rows of two parts.
  *
- * Every two different nodes are drawn alike, and pairs that have an edge by chance are left out. The pairs of two parts
- * are a function of seed, epoch and these parts alone, so that both ends find the same ones, and no pair travels. How
- * many are drawn follows from how many pairs of nodes the two parts have, rounded so that all together are as many as
- * wanted, in every epoch; how many of them have no edge is known in the mean.
+ * Every two different nodes are drawn alike, and pairs that have an edge by chance are left out. The pairs of two
+ * parts are a function of seed, epoch and these parts alone, so that both ends find the same ones, and no pair
+ * travels. How many are drawn follows from how many pairs of nodes the two parts have, rounded so that all together
+ * are as many as wanted, in every epoch; how many of them have no edge is known in the mean.
  */
 #ifndef WORKER_LINK_DRAW_H
 #define WORKER_LINK_DRAW_H
