@@ -127,10 +127,24 @@ static enum status folder_load(const struct job *job, struct dataset *out)
     return status;
 }
 
+/* A generator makes labels and splits with the graph. */
+static void labels_drop(struct dataset *dataset)
+{
+    dataset->labels = NULL;
+    dataset->label_rows = NULL;
+    dataset->multi_label = false;
+    dataset->split = NULL;
+    memset(dataset->n_split, 0, sizeof dataset->n_split);
+    dataset->loss_weight = 0.0;
+    dataset->splits = (struct dataset_splits){.n = 1};
+}
+
 enum status dataset_load(const struct job *job, struct dataset *out)
 {
-    struct dataset dataset = {
-        .store = dataset_store_open(), .predicts = job_predicts(job), .regression = job_regresses(job)};
+    struct dataset dataset = {.store = dataset_store_open(),
+                              .predicts = job_predicts(job),
+                              .regression = job_regresses(job),
+                              .of_links = job_predicts_links(job)};
     bool generates = job->dataset.generator != JOB_GENERATOR_NONE;
     enum status status = STATUS_OK;
     if (generates && dataset.regression) { /* a prediction's model may need numbers */
@@ -142,6 +156,10 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     }
     if (status == STATUS_OK) {
         status = (generates ? generator_build : folder_load)(job, &dataset);
+    }
+    if (status == STATUS_OK && dataset.of_links) {
+        labels_drop(&dataset);
+        status = dataset.predicts ? dataset_split_finish(&dataset) : links_hold_out(job, &dataset);
     }
     if (status == STATUS_OK && job_makes_features(job)) {
         status = dataset_features_make(job, &dataset);

@@ -73,12 +73,28 @@ static uint64_t split_hash(const struct dataset *dataset, enum dataset_split spl
     return hash;
 }
 
+/* … and of the edges that are held out, with what they are ranked among. */
+static uint64_t held_hash(const struct links_held *held, uint64_t hash)
+{
+    const struct links_pairs *positive = &held->positive, *negative = &held->negative;
+    if (positive->n == 0) {
+        return hash;
+    }
+    hash = bytes_hash(positive->end, 2 * positive->n, sizeof *positive->end, hash);
+    hash = bytes_hash(negative->end, 2 * negative->n, sizeof *negative->end, hash);
+    return bytes_hash(held->tail, positive->n * held->n_tail, sizeof *held->tail, hash);
+}
+
 void dataset_contents(const struct dataset *dataset, uint64_t out[DATASET_CONTENT_N])
 {
     out[DATASET_CONTENT_LABELS] = labels_hash(dataset);
     out[DATASET_CONTENT_FEATURES] = features_hash(dataset);
     for (int s = 0; s < 3; s++) {
         out[DATASET_CONTENT_TRAIN + s] = split_hash(dataset, (enum dataset_split)(DATASET_SPLIT_TRAIN + s));
+    }
+    for (int s = 0; s < LINKS_SPLIT_N; s++) {
+        uint64_t *of = &out[DATASET_CONTENT_VALID + s];
+        *of = held_hash(&dataset->links.held[s], *of);
     }
     out[DATASET_CONTENT_CLASS_WEIGHTS] = bytes_hash(dataset->class_weight, dataset->n_class,
                                                     sizeof *dataset->class_weight, (uint64_t)dataset->n_class);

@@ -325,6 +325,22 @@ struct device_scoring {
     void *scratch; /* DEVICE_BYTES_LOSS */
 };
 
+/* Pairs of own rows and rows of a part, all with an edge, or all without. A pair's score is the dot product of its
+ * two rows; its loss log(1 + exp(−score)) with an edge, else log(1 + exp(score)). Each of the two ends makes its own
+ * gradient.
+ * source  torch_geometric.nn.GAE.recon_loss, InnerProductDecoder */
+struct device_links {
+    int64_t n_row, f;
+    const int64_t *indptr;  /* n_row + 1 */
+    const uint32_t *places; /* the other ends, ascending in a row, of which … */
+    uint32_t first, end;    /* … those from first to end - 1 count: place p is row p - first of x */
+    bool joined;            /* they have an edge */
+    double weight;          /* of each pair's loss */
+    const float *own, *x;   /* rows of f columns */
+    float *grad;            /* n_row × f */
+    void *scratch;          /* DEVICE_BYTES_LOSS: n_row */
+};
+
 /* Known labels of rows as input: columns of rows of `split` that are not drawn. One of labels (n) and label_rows (n ×
  * c; NaN is 0) is NULL. */
 struct device_labels {

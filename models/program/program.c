@@ -483,6 +483,15 @@ int program_n_layer(const struct program *program)
     return n;
 }
 
+int program_last_layer(const struct program *program)
+{
+    int last = 0;
+    for (int i = 0; i < program->n_op; i++) {
+        last = is_layer(&program->op[i]) ? i : last;
+    }
+    return last;
+}
+
 int program_layer(const struct program *program, int op)
 {
     int n = 0;

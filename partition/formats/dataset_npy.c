@@ -27,10 +27,11 @@ static bool edges_are_rows(const char *folder)
     return dataset_path_exists(folder, "indptr.npy") && !dataset_path_exists(folder, "edges.npy");
 }
 
-/* Of a prediction without labels: the rows of another array with one row per node. */
+/* Where labels are not read: the rows of another array with one row per node. */
 static enum status n_node_find(const char *folder, int64_t n_meta, struct dataset *out)
 {
-    static const char *const names[] = {"features.npy", "feat_indptr.npy", "node_type.npy", "indptr.npy"};
+    static const char *const names[] = {"features.npy", "feat_indptr.npy", "node_type.npy", "indptr.npy",
+                                        "labels.npy"};
     if (n_meta > 0) {
         out->n_node = n_meta;
         return dataset_nodes_check(n_meta, "meta.json");
@@ -180,7 +181,7 @@ static enum status list_load(const struct job *job, const char *folder, const st
         status = arrays_open(job, folder, meta, &arrays, &source);
     }
     if (status == STATUS_OK) {
-        source.n_node_file = "labels.npy";
+        source.n_node_file = out->of_links ? NULL : "labels.npy";
         status = dataset_graph_build(job, &source, false, out);
     }
     npy_close(&edges);
@@ -279,7 +280,7 @@ static enum status features_load(const struct job *job, const char *folder, cons
 
 static enum status class_names_keep(const struct dataset_meta *meta, struct dataset *out)
 {
-    if (meta->class_names == NULL) {
+    if (meta->class_names == NULL || out->of_links) {
         return STATUS_OK;
     }
     size_t n = strlen(meta->class_names) + 1;
@@ -298,11 +299,11 @@ enum status dataset_npy_load(const struct job *job, const char *path, struct dat
     if (status != STATUS_OK) {
         return status;
     }
-    dataset_unread_npy(path);
+    dataset_unread_npy(path, out->of_links);
     if (meta.name[0] != '\0') {
         memcpy(out->name, meta.name, sizeof out->name);
     }
-    bool has_labels = !out->predicts || dataset_path_exists(path, "labels.npy");
+    bool has_labels = !out->of_links && (!out->predicts || dataset_path_exists(path, "labels.npy"));
     status = has_labels ? open_in(path, "labels.npy", &labels) : STATUS_OK;
     if (status == STATUS_OK) {
         status = has_labels ? n_node_set(path, &labels, meta.n_node, out) : n_node_find(path, meta.n_node, out);
@@ -321,7 +322,7 @@ enum status dataset_npy_load(const struct job *job, const char *path, struct dat
     }
     npy_close(&labels);
     dataset_meta_close(&meta);
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || out->of_links) {
         return status;
     }
     return dataset_npy_splits_load(job, path, out);

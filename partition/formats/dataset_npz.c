@@ -225,7 +225,7 @@ static enum status arrays_load(const struct job *job, const char *path, struct d
         status = features_load(job, npz, out);
     }
     const char *name = npz_has(npz, "node_label") ? "node_label" : "labels";
-    bool has_labels = !out->predicts || npz_has(npz, name);
+    bool has_labels = !out->of_links && (!out->predicts || npz_has(npz, name));
     if (status == STATUS_OK && has_labels) {
         status = npz_member(npz, name, &labels);
     }
@@ -239,7 +239,7 @@ static enum status arrays_load(const struct job *job, const char *path, struct d
 enum status dataset_npz_load(const struct job *job, const char *path, struct dataset *out)
 {
     enum status status = arrays_load(job, path, out);
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || out->of_links) {
         return status;
     }
     struct dataset_path split;

@@ -167,7 +167,8 @@ static enum status table_load(const struct job *job, const char *folder, struct 
         }
         npy_close(&features);
     }
-    if (status == STATUS_OK && out->predicts && !dataset_path_exists(folder, "raw/node-label.csv.gz")) {
+    bool lacks_labels = out->predicts && !dataset_path_exists(folder, "raw/node-label.csv.gz");
+    if (status == STATUS_OK && (out->of_links || lacks_labels)) {
         return STATUS_OK;
     }
     if (status == STATUS_OK) {
@@ -280,7 +281,7 @@ static enum status array_load(const struct job *job, const char *folder, struct 
     struct dataset_path path = dataset_path_join(folder, "raw/data.npz");
     struct npz *npz;
     struct npy features = {0}, labels = {0};
-    bool lacks_labels = out->predicts && !dataset_path_exists(folder, "raw/node-label.npz");
+    bool lacks_labels = out->of_links || (out->predicts && !dataset_path_exists(folder, "raw/node-label.npz"));
     enum status status = lacks_labels ? STATUS_OK : member_load(folder, "raw/node-label.npz", "node_label", &labels);
     if (status == STATUS_OK) {
         status = npz_open(path.text, &npz);
@@ -339,7 +340,7 @@ enum status dataset_ogb_load(const struct job *job, const char *path, struct dat
     }
     bool arrays = dataset_path_exists(path, "raw/data.npz") && !dataset_path_exists(path, "raw/edge.csv.gz");
     enum status status = arrays ? array_load(job, path, out) : table_load(job, path, out);
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || out->of_links) {
         return status;
     }
     return splits_load(path, out);

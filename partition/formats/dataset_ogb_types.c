@@ -485,6 +485,9 @@ static enum status labelled_load(const struct typed *typed, struct dataset *out)
 {
     static const char *const files[] = {"train.csv.gz", "valid.csv.gz", "test.csv.gz"};
     int k = 0;
+    if (out->of_links) {
+        return STATUS_OK;
+    }
     if (out->predicts && !dataset_path_exists(typed->folder, "raw/node-label")) {
         return dataset_split_finish(out);
     }

@@ -1,15 +1,16 @@
 #include "partition/formats/dataset_unread.h"
 
 #include "partition/formats/dataset_npy_splits.h"
+#include "partition/graph/links.h"
 #include "protocol/base/log.h"
 
 #include <dirent.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MOST 8 /* warnings */
+#define FOR_LINKS ", with task.kind = \"link\","
 
 /* Names of other libraries' arrays, and the names that are read instead. */
 static const struct {
@@ -19,6 +20,12 @@ static const struct {
     {"edge_list.npy", "edges.npy"},
     {"edgelist.npy", "edges.npy"},
     {"edge.npy", "edges.npy"},
+    {"train_edges.npy", "edges.npy"},
+    {"val_edges.npy", "valid_edges.npy" FOR_LINKS},
+    {"valid_edge.npy", "valid_edges.npy" FOR_LINKS},
+    {"test_edge.npy", "test_edges.npy" FOR_LINKS},
+    {"valid_edge_neg.npy", "valid_edges_negative.npy" FOR_LINKS},
+    {"test_edge_neg.npy", "test_edges_negative.npy" FOR_LINKS},
     {"x.npy", "features.npy"},
     {"feat.npy", "features.npy"},
     {"node_feat.npy", "features.npy"},
@@ -58,7 +65,7 @@ static bool is_read(const char *name)
                                         "edge_attr.npy", "edge_weight.npy", "features.npy",  "feat_indptr.npy",
                                         "feat_data.npy", "labels.npy",      "node_type.npy", "feat_indices.npy",
                                         "node_names.npy"}; /* for readers of predictions */
-    bool any = is_of_type(name);
+    bool any = is_of_type(name) || links_file_is_negative(name);
     for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
         any = any || strcmp(name, names[i]) == 0;
     }
@@ -85,21 +92,24 @@ static const char *instead_of(const char *name)
 static void warn(const char *folder, const char *name)
 {
     const char *instead = instead_of(name);
-    if (instead != NULL) {
+    if (links_file_is_positive(name)) {
+        log_warn("ignoring %s/%s: it is read with task.kind = \"link\"", folder, name);
+    } else if (instead != NULL) {
         log_warn("ignoring %s/%s: %s is read instead", folder, name, instead);
     } else {
         log_warn("ignoring %s/%s: not a known file of a data folder", folder, name);
     }
 }
 
-void dataset_unread_npy(const char *folder)
+void dataset_unread_npy(const char *folder, bool links)
 {
     struct dirent **entry;
     int n = scandir(folder, &entry, is_unread, alphasort), n_unread = 0;
     for (int i = 0; i < n; i++) {
-        bool is_split = dataset_npy_splits_read(folder, entry[i]->d_name);
-        if (!is_split && n_unread++ < MOST) {
-            warn(folder, entry[i]->d_name);
+        const char *name = entry[i]->d_name;
+        bool known = dataset_npy_splits_read(folder, name) || (links && links_file_is_positive(name));
+        if (!known && n_unread++ < MOST) {
+            warn(folder, name);
         }
         free(entry[i]);
     }

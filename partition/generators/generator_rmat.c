@@ -6,7 +6,7 @@
  */
 #include "partition/files/dataset_store.h"
 #include "partition/generators/generator.h"
-#include "partition/generators/permutation.h"
+#include "partition/rows/permutation.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -155,7 +155,7 @@ enum status generator_rmat(const struct job *job, struct dataset *out)
     rmat.below_c = (uint32_t)((PROBABILITY_A + PROBABILITY_B + PROBABILITY_C) * 65536);
     out->n_node = (int64_t)1 << rmat.scale;
     out->n_class = (int32_t)job->dataset.classes;
-    rmat.order = permutation_make(job, 0, out->n_node);
+    rmat.order = permutation_make(generator_key(job, GENERATOR_DRAW_PERMUTATION), out->n_node);
     struct edge_source source = {.file = "rmat", .unit = "edge", .self = &rmat, .read = edges_read};
     enum status status = generator_n_edge(job, out->n_node, &source.n_edge);
     if (status == STATUS_OK) {

@@ -9,7 +9,7 @@
  */
 #include "partition/files/dataset_store.h"
 #include "partition/generators/generator.h"
-#include "partition/generators/permutation.h"
+#include "partition/rows/permutation.h"
 
 #include <stdlib.h>
 
@@ -161,7 +161,7 @@ static void sbm_init(const struct job *job, struct sbm *out)
     out->homophily = job->dataset.homophily;
     out->edge_key = generator_key(job, GENERATOR_DRAW_EDGE);
     for (int64_t l = 0; l < out->n_layer; l++) {
-        out->layers[l].order = permutation_make(job, (int)l, out->n_node);
+        out->layers[l].order = permutation_make(generator_key(job, GENERATOR_DRAW_PERMUTATION + (int)l), out->n_node);
         out->layers[l].n_class = (job->dataset.classes - l + out->n_layer - 1) / out->n_layer;
     }
 }

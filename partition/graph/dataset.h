@@ -7,6 +7,7 @@
 #ifndef PARTITION_DATASET_H
 #define PARTITION_DATASET_H
 
+#include "partition/graph/links.h"
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
 #include "protocol/wire/embedded.h"
@@ -57,7 +58,7 @@ struct dataset_splits {
 enum dataset_content {
     DATASET_CONTENT_LABELS,
     DATASET_CONTENT_FEATURES,
-    DATASET_CONTENT_TRAIN, /* the splits, in the order of enum dataset_split */
+    DATASET_CONTENT_TRAIN, /* the splits, in the order of enum dataset_split, and of links */
     DATASET_CONTENT_VALID,
     DATASET_CONTENT_TEST,
     DATASET_CONTENT_CLASS_WEIGHTS,
@@ -79,6 +80,7 @@ struct dataset {
     int32_t n_class;  /* classes, or label columns when multi_label */
     bool multi_label; /* a row of labels each: 0 and 1, or where the job regresses numbers */
     bool regression;  /* job_regresses */
+    bool of_links;    /* job_predicts_links: edges are what is trained on; labels and splits are not read */
     /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
     bool symmetric;
     int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
@@ -119,11 +121,22 @@ struct dataset {
     /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
     double loss_weight;
     struct dataset_splits splits;
+    struct links links; /* of task.kind = "link" alone */
 
     /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
     int64_t n_duplicate;
     struct dataset_store *store; /* owns what the pointers above point to: mappings and blocks */
 };
+
+/* Nodes that are in a split; in a job of links held-out edges. */
+static inline int64_t dataset_n_in_split(const struct dataset *dataset, enum dataset_split split)
+{
+    const struct links_held *held = dataset->links.held;
+    return !dataset->of_links             ? dataset->n_split[split]
+           : split == DATASET_SPLIT_VALID ? held[LINKS_SPLIT_VALID].positive.n
+           : split == DATASET_SPLIT_TEST  ? held[LINKS_SPLIT_TEST].positive.n
+                                          : 0;
+}
 
 /* Load job->dataset: a folder in any known format, or a generator's graph.
  *

@@ -74,6 +74,9 @@ enum status dataset_nodes_check(int64_t n_node, const char *file);
 enum status dataset_graph_build(const struct job *job, const struct edge_source *source, bool auto_undirected,
                                 struct dataset *out);
 
+/* Give back what the arrays of n_entry edges have beyond n_edge. errors  STATUS_NOMEM */
+enum status dataset_edges_shrink(int64_t n_entry, struct dataset *out);
+
 /* Dense features [n_node, any]; takes over *npy. Becomes CSR if that saves half of the bytes.
  *
  *   errors  STATUS_DATA shape or a value that is not finite (row and column)

@@ -352,7 +352,7 @@ static enum status rows_finish(struct build *build, const char *feature_file, co
     return status;
 }
 
-static enum status rows_shrink(int64_t n_entry, struct dataset *out)
+enum status dataset_edges_shrink(int64_t n_entry, struct dataset *out)
 {
     if (out->n_edge == n_entry) {
         return STATUS_OK;
@@ -449,7 +449,7 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     out->n_edge = build.indptr[out->n_node];
     out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
     weights_mirror_remark(&build.mirror, source);
-    status = rows_shrink(n_entry, out);
+    status = dataset_edges_shrink(n_entry, out);
     if (status == STATUS_OK && out->weighted) {
         status = strength_build(&build, source, out);
     }

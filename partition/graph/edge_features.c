@@ -125,8 +125,11 @@ static void loop_mean(const struct dataset *dataset, int64_t v)
 
 enum status edge_features_loops(struct dataset *out)
 {
-    enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)(out->n_node * out->n_edge_feature),
-                                             sizeof *out->loop_features, &out->loop_features);
+    enum status status = STATUS_OK;
+    if (out->loop_features == NULL) {
+        status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)(out->n_node * out->n_edge_feature),
+                                     sizeof *out->loop_features, &out->loop_features);
+    }
     if (status != STATUS_OK) {
         return status;
     }

@@ -36,7 +36,7 @@ enum status edge_features_rows_unique(const char *file, const struct dataset *da
                                       uint32_t *indices, uint32_t *edge_row, int64_t *n_loop_out);
 
 /* Features of the loops that a definition adds: the mean of the node's other in-edges' rows, 0 for a node without
- * in-edges.
+ * in-edges. Called again, for other edges, it overwrites them.
  *
  *   errors  STATUS_NOMEM
  *   cost    n_edge × n_edge_feature reads

@@ -4,6 +4,7 @@
  * all parts need of the graph is in the encoder: each node's place, and for graphs that are not symmetric the
  * out-edges of some parts ahead (out_edges.c).
  */
+#include "partition/links/links_places.h"
 #include "partition/part/part.h"
 #include "partition/part/part_format.h"
 #include "partition/part/part_side.h"
@@ -17,6 +18,7 @@ struct part_encoder {
     struct side_tables tables;
     int n_side;                 /* directions encoded: 1 when symmetric */
     struct out_edges out_edges; /* unless symmetric */
+    struct links_places links;
 };
 
 /* One part. */
@@ -116,6 +118,12 @@ static void header_count(const struct part_encoder *encoder, int32_t part, const
     part_header_init(header, e->dataset, encoder->tables.partition);
     header->part = part;
     header->n_own = e->n_own;
+    header->n_link = encoder->links.n_pair;
+    header->n_joined = encoder->links.n_joined;
+    if (header->n_link > 0) {
+        const int64_t *indptr = encoder->links.indptr + encoder->tables.partition->part_begin[part];
+        header->n_link_here = indptr[e->n_own] - indptr[0];
+    }
     if (header->features == PART_FEATURES_SPARSE) {
         header->n_feature_value = part_feature_values(e->dataset, e->node, e->n_own, &header->n_embedded);
     }
@@ -134,6 +142,23 @@ static void header_count(const struct part_encoder *encoder, int32_t part, const
                                    ? side_values(&encoder->tables, &side[PART_DIRECTION_IN])
                                    : 0;
     }
+}
+
+static void write_links(const struct part_encoder *encoder, const struct encoding *e, void *bytes)
+{
+    const struct links_places *links = &encoder->links;
+    const int64_t *begin = encoder->tables.partition->part_begin;
+    uint32_t *rows = section(e, bytes, PART_SECTION_LINK_ROWS);
+    int64_t *indptr = section(e, bytes, PART_SECTION_LINK_INDPTR);
+    for (int32_t p = 0; p < e->header.n_part; p++) {
+        rows[p] = (uint32_t)(begin[p + 1] - begin[p]);
+    }
+    int64_t first = begin[e->header.part];
+    for (int64_t r = 0; r <= e->n_own; r++) {
+        indptr[r] = links->indptr[first + r] - links->indptr[first];
+    }
+    memcpy(section(e, bytes, PART_SECTION_LINK_PLACES), links->places + links->indptr[first],
+           (size_t)e->header.n_link_here * sizeof *links->places);
 }
 
 static void header_write(struct encoding *e, void *bytes)
@@ -156,6 +181,11 @@ enum status part_encoder_open(const struct dataset *dataset, const struct partit
         part_encoder_close(encoder);
         return status;
     }
+    status = links_places_open(dataset, partition->order, encoder->tables.place, &encoder->links);
+    if (status != STATUS_OK) {
+        part_encoder_close(encoder);
+        return status;
+    }
     if (!dataset->symmetric) {
         out_edges_init(dataset, partition, encoder->tables.place, partition->n_part, &encoder->out_edges);
     }
@@ -169,6 +199,7 @@ void part_encoder_close(struct part_encoder *encoder)
         return;
     }
     out_edges_release(&encoder->out_edges);
+    links_places_close(&encoder->links);
     side_tables_close(&encoder->tables);
     free(encoder);
 }
@@ -224,6 +255,9 @@ enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void
     }
     write_nodes(&e, bytes);
     write_rows(&e, bytes);
+    if (e.header.n_link > 0) {
+        write_links(encoder, &e, bytes);
+    }
     header_write(&e, bytes);
     *bytes_out = bytes;
     *n_out = (size_t)e.header.n_bytes;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 14u
+#define PART_VERSION 15u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -34,6 +34,9 @@
     X(EMBEDDED_ROWS,   "embedded rows",    uint32_t)           \
     X(EMBEDDED_COLUMNS, "embedded columns", uint32_t)          \
     X(EDGE_FEATURES,   "edge features",    float)              \
+    X(LINK_ROWS,       "link rows",        uint32_t)           \
+    X(LINK_INDPTR,     "link indptr",      int64_t)            \
+    X(LINK_PLACES,     "link places",      uint32_t)           \
     X(IN_BLOCKS,       "in blocks",        struct part_listed) \
     X(IN_ROWS,         "in rows",          uint32_t)           \
     X(IN_INDPTR,       "in indptr",        int64_t)            \
@@ -125,6 +128,9 @@ struct part_header {
     int64_t n_halo_value;
     int64_t n_edge_feature; /* columns of the edges' features; 0: none */
     int64_t n_edge_row;     /* rows of them */
+    int64_t n_link;         /* task.kind = "link": pairs of nodes with an edge, of the whole graph; else 0 */
+    int64_t n_link_here;    /* of those the ones of own rows, counted at both ends */
+    int64_t n_joined;       /* different ones of the whole graph */
     struct graph_counts counts;
     double loss_weight; /* of the whole graph's training rows */
     int32_t n_class;
@@ -157,7 +163,7 @@ size_t part_section_element(enum part_section section);
 bool part_layout(struct part_header *header);
 
 /* Fill the header's counts of dataset and partition: everything but part, n_own, n_halo, values, n_embedded,
- * n_edge_row and total. */
+ * n_edge_row, n_link, n_link_here, n_joined and total. */
 void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition);
 
 /* Check the hops of an otherwise open part and fill in its halo's: counts within the payloads, training rows alone at

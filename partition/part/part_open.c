@@ -304,6 +304,34 @@ static enum status check_degrees(const struct part *p)
     return status;
 }
 
+/* Own rows of all parts, and the other ends of own rows' pairs. */
+static enum status check_links(const struct reader *in)
+{
+    const struct part *p = in->part;
+    int64_t n_row = 0;
+    for (int32_t q = 0; p->n_link > 0 && q < p->n_part; q++) {
+        n_row += p->link_rows[q];
+    }
+    if (p->n_link > 0 && (n_row != p->n_node || p->link_rows[p->part] != p->n_own)) {
+        return fail_at(PART_SECTION_LINK_ROWS, p->part, "own rows of all parts, which add up to n_node");
+    }
+    if (p->n_link > 0 && (p->link_indptr[0] != 0 || p->link_indptr[p->n_own] != in->header->n_link_here)) {
+        return fail_at(PART_SECTION_LINK_INDPTR, 0, "0 first and the number of places last");
+    }
+    for (int64_t r = 0; p->n_link > 0 && r < p->n_own; r++) {
+        if (p->link_indptr[r + 1] < p->link_indptr[r] || p->link_indptr[r + 1] > in->header->n_link_here) {
+            return fail_at(PART_SECTION_LINK_INDPTR, r + 1, "ends of rows that do not fall");
+        }
+        for (int64_t i = p->link_indptr[r]; i < p->link_indptr[r + 1]; i++) {
+            if (p->link_places[i] >= p->n_node ||
+                (i > p->link_indptr[r] && p->link_places[i] < p->link_places[i - 1])) {
+                return fail_at(PART_SECTION_LINK_PLACES, i, "places below n_node that do not fall in a row");
+            }
+        }
+    }
+    return STATUS_OK;
+}
+
 /* Halo rows are the payload rows of in-edges. */
 static enum status check_halo(const struct part *p)
 {
@@ -361,6 +389,11 @@ static void point_rows(const struct reader *in)
     p->feature_data = sparse ? section(in, PART_SECTION_FEATURE_DATA) : NULL;
     p->embedded_rows = section(in, PART_SECTION_EMBEDDED_ROWS);
     p->embedded_columns = section(in, PART_SECTION_EMBEDDED_COLUMNS);
+    p->n_link = h->n_link;
+    p->n_joined = h->n_joined;
+    p->link_rows = h->n_link > 0 ? section(in, PART_SECTION_LINK_ROWS) : NULL;
+    p->link_indptr = h->n_link > 0 ? section(in, PART_SECTION_LINK_INDPTR) : NULL;
+    p->link_places = h->n_link > 0 ? section(in, PART_SECTION_LINK_PLACES) : NULL;
     p->edge_features = h->n_edge_feature > 0 ? section(in, PART_SECTION_EDGE_FEATURES) : NULL;
 }
 
@@ -382,7 +415,12 @@ enum status part_check(void *bytes, size_t n_bytes, bool checksums, struct part 
     if (status == STATUS_OK) {
         status = check_degrees(&part);
     }
-    status = status == STATUS_OK ? check_halo(&part) : status;
+    if (status == STATUS_OK) {
+        status = check_halo(&part);
+    }
+    if (status == STATUS_OK) {
+        status = check_links(&in);
+    }
     part_halo_mirror(&part.halo);
     if (part.symmetric) {
         part.arrays[PART_DIRECTION_OUT] = part.arrays[PART_DIRECTION_IN];

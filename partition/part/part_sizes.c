@@ -3,6 +3,7 @@
  * A part's in-edges give its pairs in that direction; the transposed direction's are the same counts as the other
  * part sees them, rows and columns exchanged.
  */
+#include "partition/links/links_places.h"
 #include "partition/part/part.h"
 #include "partition/part/part_format.h"
 #include "partition/part/part_side.h"
@@ -148,7 +149,7 @@ static enum status parts_transpose(int32_t n_part, struct part_sizes *sizes)
 
 /* What is known of part p without its edges, and its bytes as part_layout makes them. */
 static enum status part_fill(const struct dataset *dataset, const struct partition *partition, int32_t p,
-                             struct part_sizes *sizes)
+                             int64_t n_link, struct part_sizes *sizes)
 {
     sizes->n_feature_value = sizes->n_own * dataset->n_feature;
     if (dataset->feature_indptr != NULL) {
@@ -158,6 +159,8 @@ static enum status part_fill(const struct dataset *dataset, const struct partiti
     struct part_header header;
     part_header_init(&header, dataset, partition);
     header.n_own = sizes->n_own;
+    header.n_link = n_link;
+    header.n_link_here = sizes->n_link_here;
     header.n_feature_value = header.features == PART_FEATURES_SPARSE ? sizes->n_feature_value : 0;
     header.n_embedded = sizes->n_embedded;
     header.n_edge_row = sizes->n_edge_row;
@@ -189,13 +192,19 @@ enum status part_sizes_build(const struct dataset *dataset, const struct partiti
         sizes[p].halo = (struct part_halo){
             .part = p, .n_part = n_part, .n_hop = partition->n_hop, .symmetric = dataset->symmetric};
     }
+    int64_t *links = memory_alloc((size_t)n_part, sizeof *links),
+            n_link = links_places_count(dataset, partition->owner, n_part, links);
+    for (int32_t p = 0; p < n_part; p++) {
+        sizes[p].n_link_here = links[p];
+    }
+    free(links);
     enum status status = parts_count(dataset, partition, sizes);
     if (status == STATUS_OK && !dataset->symmetric) {
         status = parts_transpose(n_part, sizes);
     }
     for (int32_t p = 0; p < n_part && status == STATUS_OK; p++) {
         part_halo_mirror(&sizes[p].halo);
-        status = part_fill(dataset, partition, p, &sizes[p]);
+        status = part_fill(dataset, partition, p, n_link, &sizes[p]);
     }
     if (status != STATUS_OK) {
         part_sizes_release(sizes, n_part);

@@ -155,6 +155,12 @@ void job_describe(FILE *file, bool markdown);
 /* Is the loss one of regression? Labels are then numbers instead of classes. */
 bool job_regresses(const struct job *job);
 
+/* Does it train on edges, to tell pairs of nodes that have one from others? */
+bool job_predicts_links(const struct job *job);
+
+/* Is it a metric of ranked pairs of nodes alone: MRR, Hits@K? */
+bool job_metric_is_of_links(enum job_metric metric);
+
 /* Is less of this metric better? / Is it a fraction, best read in percent? */
 bool job_metric_falls(enum job_metric metric);
 bool job_metric_is_fraction(enum job_metric metric);

@@ -40,6 +40,16 @@ bool job_regresses(const struct job *job)
     return loss == JOB_LOSS_MSE || loss == JOB_LOSS_MAE || loss == JOB_LOSS_HUBER;
 }
 
+bool job_predicts_links(const struct job *job)
+{
+    return job->task.kind == JOB_TASK_LINK;
+}
+
+bool job_metric_is_of_links(enum job_metric metric)
+{
+    return metric >= JOB_METRIC_MRR;
+}
+
 bool job_takes_edge_weights(const struct job *job)
 {
     return job->model.kind == JOB_KIND_PROGRAM ? job->program.reads_weights : model_is_sum(job);

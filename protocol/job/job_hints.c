@@ -55,6 +55,15 @@ static void did_you_mean(const struct job_key *key, char out[JOB_HINT_BYTES])
     snprintf(out, JOB_HINT_BYTES, "did you mean '%s'?", label);
 }
 
+const char *job_hint_foreign(const char *name)
+{
+    const char *words = NULL;
+    for (size_t i = 0; i < sizeof aliases / sizeof *aliases && words == NULL; i++) {
+        words = strcasecmp(aliases[i].name, name) == 0 ? aliases[i].words : NULL;
+    }
+    return words;
+}
+
 /* A name from another tool. */
 static bool key_of_alias(const char *name, char out[JOB_HINT_BYTES], const struct job_key **meant_out)
 {

@@ -16,6 +16,9 @@
  * of the section's keys. */
 void job_hint_key(const char *section, const char *name, char out[JOB_HINT_BYTES], const struct job_key **meant_out);
 
+/* What to know of a name of another tool that stands for no key; NULL: it is not known. */
+const char *job_hint_foreign(const char *name);
+
 /* Of an unknown section: "did you mean [train]?". Returns it; NULL: no section is near, and the hint is their
  * list. */
 const char *job_hint_section(const char *name, char out[JOB_HINT_BYTES]);

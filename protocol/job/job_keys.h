@@ -151,8 +151,8 @@ struct job_places {
 #define JOB_WHERE_BYTES 384
 void job_where(const struct job_places *places, enum job_key_id key, char out[JOB_WHERE_BYTES]);
 
-/* Rules across keys (job_rules.c), including those of metrics (job_rules_metrics.c). A rule that names a key of a
- * section with mistakes is skipped, since the mistake may be what breaks it. */
+/* Rules across keys (job_rules.c), including those of the task and its metrics (job_rules_task.c). A rule that names
+ * a key of a section with mistakes is skipped, since the mistake may be what breaks it. */
 void job_check_rules(const struct job *job, const struct job_places *places, struct mistakes *mistakes);
 enum status job_check_metrics(const struct job *job, const struct job_places *places);
 

@@ -397,8 +397,10 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
         return stray_key(reader, where, entry);
     }
     if (key == NULL && top && job_section_known(entry->key)) {
-        return status_fail(STATUS_CONFIG, "%s: '%s' is %s; expected the section [%s]", where, entry->key,
-                           toml_type_text(entry->type), entry->key);
+        const char *words = job_hint_foreign(entry->key);
+        return status_fail(STATUS_CONFIG, "%s: '%s' is %s; expected the section [%s]%s%s", where, entry->key,
+                           toml_type_text(entry->type), entry->key, words != NULL ? ", and " : "",
+                           words != NULL ? words : "");
     }
     if (key == NULL) {
         const struct job_withdrawn *was = job_withdrawn_find(section, entry->key);

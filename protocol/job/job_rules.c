@@ -1,18 +1,13 @@
 /* Rules that see more than one key of a job, or more of a value than its range. Rules on data are the reader's. */
+#include "protocol/job/job_rules.h"
+
 #include "protocol/job/codecs.h"
-#include "protocol/job/job_keys.h"
 #include "protocol/job/model_kinds.h"
 
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-/* Context of the checks. */
-struct check {
-    const struct job_places *places;
-    struct mistakes *mistakes;
-};
 
 /* Does a sentence name a key of a section with mistakes? */
 static bool is_doubted(const struct job_places *places, const char *sentence)
@@ -27,10 +22,7 @@ static bool is_doubted(const struct job_places *places, const char *sentence)
     return false;
 }
 
-/* A rule is broken at the place of one key. The sentence names every key that the rule reads. */
-static void broken(const struct check *check, enum job_key_id key, const char *format, ...)
-    __attribute__((format(printf, 3, 4)));
-static void broken(const struct check *check, enum job_key_id key, const char *format, ...)
+void rule_broken(const struct check *check, enum job_key_id key, const char *format, ...)
 {
     char where[JOB_WHERE_BYTES], sentence[1024];
     va_list arguments;
@@ -42,8 +34,6 @@ static void broken(const struct check *check, enum job_key_id key, const char *f
         mistakes_take(check->mistakes, status_fail(STATUS_CONFIG, "%s: %s", where, sentence));
     }
 }
-
-#define BROKEN(key, ...) broken(check, JOB_KEY_##key, __VA_ARGS__)
 
 /* The name is a folder's name by default, so it must be one. */
 static bool name_is_sane(const char *name)
@@ -187,7 +177,7 @@ static bool check_codecs(enum job_key_id key, const char *text, const struct che
         return true;
     }
     job_key_label(&job_keys[key], label);
-    broken(check, key, "%s %s", label, status_reason());
+    rule_broken(check, key, "%s %s", label, status_reason());
     return false;
 }
 
@@ -470,6 +460,7 @@ void job_check_rules(const struct job *job, const struct job_places *places, str
     check_device(job, check);
     check_loss(job, check);
     check_plateau(job, check);
+    job_check_links(job, check);
     enum status metrics = job_check_metrics(job, places);
     if (metrics != STATUS_OK && !is_doubted(places, status_reason())) {
         mistakes_take(mistakes, metrics);

@@ -19,6 +19,27 @@ static void labels_draw(void)
     }
 }
 
+/* Links, over graphs of all kinds. */
+static void check_links(const char *what, int kind, const struct tiny_graph *graph)
+{
+    static struct job job;
+    struct program program;
+    const struct program_input input = {.n_feature = 5, .n_class = N_CLASS};
+    job_defaults(&job);
+    job.task.kind = JOB_TASK_LINK;
+    job.model.kind = kind;
+    job.model.hidden = 6;
+    job.model.dropout = 0.3;
+    cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
+    for (int64_t negatives = 1; negatives <= 3; negatives += 2) {
+        gradient_check(&(struct gradient_case){.what = what,
+                                               .program = &program,
+                                               .graph = graph,
+                                               .objective = &(struct objective){.negatives = negatives}});
+    }
+    program_release(&program);
+}
+
 TestSuite(losses, .init = labels_draw);
 
 static void check(const char *what, const struct objective *objective)
@@ -58,4 +79,13 @@ Test(losses, gradients_of_squared_absolute_and_huber_errors)
           &(struct objective){.loss = DEVICE_LOSS_HUBER, .label_rows = numbers, .delta = 2.5});
     check("huber, mostly lines",
           &(struct objective){.loss = DEVICE_LOSS_HUBER, .label_rows = numbers, .delta = 0.25});
+}
+
+Test(losses, gradients_of_links_with_an_edge_and_drawn_ones)
+{
+    check_links("gcn", JOB_KIND_GCN,
+                &(struct tiny_graph){.n_node = N_NODE, .n_draw = 20, .symmetric = true, .no_loops = true, .seed = 8});
+    check_links("sage, directed", JOB_KIND_SAGE, &(struct tiny_graph){.n_node = N_NODE, .n_draw = 25, .seed = 9});
+    check_links("gat", JOB_KIND_GAT,
+                &(struct tiny_graph){.n_node = 11, .n_draw = 15, .symmetric = true, .no_loops = true, .seed = 10});
 }

@@ -11,6 +11,14 @@ static const char *const titles[CHECKPOINT_N_CONTENT] = {
     [DATASET_CONTENT_TEST] = "test nodes",      [DATASET_CONTENT_CLASS_WEIGHTS] = "class weights",
     [CHECKPOINT_CONTENT_INIT] = "weights"};
 
+static const char *title(const struct job *job, int content)
+{
+    bool links = job_predicts_links(job);
+    return links && content == DATASET_CONTENT_VALID  ? "validation edges"
+           : links && content == DATASET_CONTENT_TEST ? "test edges"
+                                                      : titles[content];
+}
+
 /* 0: it cannot be read. */
 static uint64_t file_hash(const char *path)
 {
@@ -49,7 +57,7 @@ enum status contents_match(const struct checkpoint *checkpoint, const struct job
                                                              : job->dataset.path;
             return status_fail(
                 STATUS_DATA, "cannot resume: '%s' has other %s than checkpoint '%s' was made with: expected the same",
-                file, titles[i], checkpoint->path);
+                file, title(job, i), checkpoint->path);
         }
     }
     return STATUS_OK;

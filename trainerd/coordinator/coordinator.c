@@ -172,7 +172,10 @@ static enum status begin_training(struct coordinator *c)
     char fingerprint[33];
     dataset_fingerprint(&c->dataset, true, fingerprint);
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
-    if (score_any_takes_rows(&c->training.metrics) || coordinator_counts_classes(c) || c->job.output.probabilities) {
+    if (c->dataset.of_links) {
+        status = score_held_copy(&c->dataset.links, &c->training.links);
+    } else if (score_any_takes_rows(&c->training.metrics) || coordinator_counts_classes(c) ||
+               c->job.output.probabilities) {
         status = score_labels_copy(&c->dataset, &c->training.labels);
     }
     status = mapped_check(status);
@@ -413,6 +416,7 @@ static void release(struct coordinator *c, enum status status)
     tensorboard_close(c->training.tensorboard);
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
+    score_held_release(&c->training.links);
     score_confusion_release(&c->result.confusion);
     embeddings_release(&c->embeddings);
     splits_release(&c->drawn);

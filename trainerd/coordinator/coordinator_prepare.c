@@ -19,7 +19,10 @@
 static enum status rules_check(struct coordinator *c)
 {
     const struct dataset *dataset = &c->dataset;
-    if (c->job.train.loss == JOB_LOSS_BCE && !dataset->multi_label) {
+    const bool has_valid = dataset_n_in_split(dataset, DATASET_SPLIT_VALID) > 0;
+    const char *const valid = dataset->of_links ? "held-out edges (valid_edges.npy, or task.valid_share above 0)"
+                                                : "such a split (valid_idx.npy)";
+    if (c->job.train.loss == JOB_LOSS_BCE && !dataset->multi_label && !dataset->of_links) {
         return status_fail(STATUS_CONFIG,
                            "train.loss = \"bce\" is for several labels per node, dataset '%s' has one: "
                            "expected \"cross_entropy\"",
@@ -38,20 +41,20 @@ static enum status rules_check(struct coordinator *c)
             "is 0 or 1: expected 0",
             c->job.train.label_smoothing, dataset->name, (int)dataset->n_class);
     }
-    if (c->job.train.patience > 0 && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
+    if (c->job.train.patience > 0 && !has_valid) {
         return status_fail(
             STATUS_CONFIG,
             "train.patience = %lld waits for a better valid %s, and dataset '%s' has no validation split: "
-            "expected train.patience = 0, or a data set with such a split (valid_idx.npy)",
+            "expected train.patience = 0, or a data set with %s",
             (long long)c->job.train.patience,
-            job_choice_text("train", "patience_monitor", c->job.train.patience_monitor), dataset->name);
+            job_choice_text("train", "patience_monitor", c->job.train.patience_monitor), dataset->name, valid);
     }
-    if (c->job.train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && dataset->n_split[DATASET_SPLIT_VALID] == 0) {
+    if (c->job.train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && !has_valid) {
         return status_fail(STATUS_CONFIG,
                            "train.lr_schedule = \"reduce_on_plateau\" waits for a better valid %s, and dataset '%s' "
                            "has no validation "
-                           "split: expected another schedule, or a data set with such a split (valid_idx.npy)",
-                           job_choice_text("train", "lr_monitor", c->job.train.lr_monitor), dataset->name);
+                           "split: expected another schedule, or a data set with %s",
+                           job_choice_text("train", "lr_monitor", c->job.train.lr_monitor), dataset->name, valid);
     }
     enum status status = score_metrics(&c->job, dataset->multi_label, dataset->n_class, &c->training.metrics);
     for (int i = 0; status == STATUS_OK && i < c->training.metrics.n; i++) {
@@ -70,6 +73,7 @@ static struct dataset sizes_of(const struct dataset *dataset)
                             .n_class = dataset->n_class,
                             .multi_label = dataset->multi_label,
                             .regression = dataset->regression,
+                            .of_links = dataset->of_links,
                             .symmetric = dataset->symmetric,
                             .n_relation = dataset->n_relation,
                             .weighted = dataset->weighted,
@@ -80,6 +84,10 @@ static struct dataset sizes_of(const struct dataset *dataset)
     memcpy(sizes.name, dataset->name, sizeof sizes.name);
     memcpy(sizes.n_split, dataset->n_split, sizeof sizes.n_split);
     sizes.splits = dataset->splits;
+    for (int split = 0; split < LINKS_SPLIT_N; split++) {
+        sizes.links.held[split].positive.n = dataset->links.held[split].positive.n;
+    }
+    memcpy(sizes.links.how, dataset->links.how, sizeof sizes.links.how);
     return sizes;
 }
 

@@ -79,7 +79,7 @@ enum status coordinator_write_rows(struct coordinator *c, const char *name, enum
 
 bool coordinator_counts_classes(const struct coordinator *c)
 {
-    return !c->facts.multi_label && c->facts.n_class <= SCORE_CLASSES_MOST;
+    return !c->facts.multi_label && !c->facts.of_links && c->facts.n_class <= SCORE_CLASSES_MOST;
 }
 
 static enum status count_confusion(struct coordinator *c, float *logits)

@@ -45,8 +45,8 @@ bool result_is_chosen(const struct training *training)
 
 const char *result_no_choice(const struct dataset *dataset)
 {
-    return dataset->n_split[DATASET_SPLIT_VALID] == 0 ? "the data set has no validation split"
-                                                      : "the valid metric is not a number";
+    return dataset_n_in_split(dataset, DATASET_SPLIT_VALID) == 0 ? "the data set has no validation split"
+                                                                 : "the valid metric is not a number";
 }
 
 /* With what best.safetensors holds, and why. */

@@ -87,7 +87,7 @@ void traffic_add(struct traffic *t, uint32_t phase, uint16_t op, uint32_t peer, 
         return;
     }
     int row = traffic_row_sums(t->n_layer, t->phase == STEP_PHASE_EVALUATE);
-    if (phase != EXCHANGE_PHASE_REDUCE && phase != EXCHANGE_PHASE_BROADCAST) {
+    if (phase != EXCHANGE_PHASE_REDUCE && phase != EXCHANGE_PHASE_BROADCAST && t->n_layer > 0) {
         ASSERT(op < t->n_op && t->layer_of_op[op] >= 0);
         row = traffic_row(t->layer_of_op[op], what_of(phase));
         t->now[row] += n_bytes;

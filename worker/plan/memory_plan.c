@@ -260,6 +260,7 @@ static void workspaces_plan(const struct memory_plan_input *in, struct memory_pl
         score = larger(score, (int64_t)DEVICE_BYTES(in->ops, LOSS, in->own[i].n_own));
     }
     plan->loss_workspace.n_scratch = round_up(score, WORKSPACE_ALIGN);
+    memory_plan_links(in, plan);
 }
 
 int64_t memory_workspace_bytes(const struct memory_workspace *workspace)
@@ -403,7 +404,7 @@ bool memory_plan_recomputes(const struct memory_plan *plan, int op)
 /* The arena is one piece: what the largest workspace has of payloads, and the rest. */
 static void arena_share(const struct program *program, struct memory_plan *plan)
 {
-    int64_t payloads = 0;
+    int64_t payloads = memory_workspace_bytes(&plan->loss_workspace) - plan->loss_workspace.n_scratch;
     for (int i = 0; i < program->n_op; i++) {
         for (int k = 0; k < STEP_WORKSPACE_N; k++) {
             payloads = larger(payloads,

@@ -16,6 +16,7 @@
 #include "worker/plan/feedback_list.h"
 #include "worker/plan/stale_list.h"
 #include "worker/rows/halo_routes.h"
+#include "worker/rows/link_draw.h"
 #include "worker/trace/trace.h"
 
 #include <stdint.h>
@@ -117,6 +118,7 @@ struct memory_plan_input {
     int32_t n_own_part;
     const struct memory_plan_part *own; /* n_own_part, part numbers ascending */
     const struct part_dedup *dedup;     /* where memory_plan_dedups: of all parts or of this rank's; else NULL */
+    const struct link_draw *links;      /* where the program trains on links (task.kind = "link"); else NULL */
 };
 
 /* How rows of all own parts lie, each part's rounded up to 16. */
@@ -196,6 +198,13 @@ struct memory_wire {
     int64_t n_evaluate; /* and per evaluation */
 };
 
+/* Pairs of nodes (worker/run/links.h); 0 for other programs. */
+struct memory_links {
+    int64_t n_block_bytes; /* pinned: pairs without an edge, of a part with another one */
+    int32_t n_slot;        /* rows on their way in */
+    int64_t n_slot_bytes;
+};
+
 /* Sums over parts. */
 struct memory_reduced {
     int64_t n_gradient_bytes;   /* one part's gradients, where there is training, with the sums behind them */
@@ -222,6 +231,7 @@ struct memory_plan {
     struct memory_spill spill;
     struct memory_homes homes;
     struct memory_halo payloads;
+    struct memory_links links;
     struct memory_wire wire;
     struct memory_reduced reduced;
 };
@@ -275,6 +285,15 @@ void memory_plan_traffic_begin(const struct memory_plan_input *input, struct mem
 void memory_plan_traffic(const struct memory_plan_input *input, enum step_phase phase, const struct step *step,
                          int32_t hop, struct memory_plan *plan);
 void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Where the program trains on links: slots of the loss's workspace, what is drawn, and what is received. In
+ * memory_plan_links.c. */
+void memory_plan_links(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* So many bytes more are received from a rank in each training epoch, for the layer that comes last. In
+ * memory_plan_traffic.c. */
+void memory_plan_traffic_add(const struct memory_plan_input *input, uint32_t peer, int64_t n_bytes,
+                             struct memory_plan *plan);
 
 /* --- memory_plan_merged.c --- */
 

@@ -12,7 +12,8 @@ int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum me
     return n_bytes;
 }
 
-/* The payloads of the pass that has most, or every own part's branch of a reduction and another rank's. */
+/* The payloads of the pass that has most, or every own part's branch of a reduction and another rank's, or what
+ * scores links. */
 static int64_t staging_bytes(const struct memory_plan_input *in, const struct memory_plan *plan)
 {
     int64_t most = (in->n_own_part + 1) * larger(plan->reduced.n_gradient_bytes, plan->reduced.n_global_bytes);
@@ -21,6 +22,11 @@ static int64_t staging_bytes(const struct memory_plan_input *in, const struct me
             const struct memory_workspace *workspace = &plan->workspace[op][use];
             most = larger(most, memory_workspace_bytes(workspace) - workspace->n_scratch);
         }
+    }
+    if (in->links != NULL) { /* own rows as they leave, and others as they come */
+        const struct step_operand rows = {.array = STEP_ARRAY_VALUE, .index = in->program->logits};
+        int64_t own = plan->rows.n_row * step_operand_row_bytes(in->program, &rows);
+        most = larger(most, own + plan->loss_workspace.n_fetch);
     }
     return most;
 }

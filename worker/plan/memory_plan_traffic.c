@@ -133,6 +133,23 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     free(owners.own);
 }
 
+void memory_plan_traffic_add(const struct memory_plan_input *in, uint32_t peer, int64_t n_bytes,
+                             struct memory_plan *plan)
+{
+    int n_layer = program_n_layer(in->program);
+    bool compares = in->job->exchange.guard_every > 0;
+    double n_again = 0.0;
+    for (int s = 0; s < plan->wire.n_stage; s++) {
+        plan->wire.stage[s].n_wire_bytes += n_bytes;
+        n_again += (double)plan->wire.stage[s].of.n_guard;
+    }
+    double share = compares && in->job->train.epochs > 0 ? n_again / (double)in->job->train.epochs : 0.0;
+    int64_t mean = n_bytes + llround(share * (double)n_bytes);
+    plan->wire.n_guard += compares ? n_bytes : 0;
+    plan->wire.n_train += mean;
+    add(in, plan, n_layer > 0 ? traffic_row(n_layer - 1, TRAFFIC_BACKWARD) : traffic_row_sums(0, 0), peer, mean);
+}
+
 /* Sums of a training epoch that come from this rank; of one that compares gradients twice, and those of
  * embeddings. */
 static void sums_add(const struct memory_plan_input *in, struct memory_plan *plan, uint32_t peer)

@@ -10,6 +10,7 @@
 #include "worker/route/sample.h"
 #include "worker/run/clip.h"
 #include "worker/run/guard.h"
+#include "worker/run/links.h"
 #include "worker/run/recording.h"
 #include "worker/run/reduce.h"
 #include "worker/state/embeddings.h"
@@ -260,6 +261,9 @@ static void part_score(struct trainer *t, const struct step *step, int32_t i, en
 static enum status loss_run(struct trainer *t, const struct step *step)
 {
     const struct step_operand *drawn = step_operand(step, OP_ROLE_STATISTICS);
+    if (job_predicts_links(t->setup.job)) {
+        return links_run(t, step);
+    }
     struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
     while (pin_next(&pin)) {
         if (drawn != NULL && pin.n_begun == 1) {
@@ -278,9 +282,9 @@ static enum status score_run(struct trainer *t, const struct step *step)
     while (pin_next(&pin)) {
         double *sums = trainer_sums(t, pin.part);
         t->ops->fill_zero(t->device, sums, MEMORY_PLAN_N_SUM * sizeof *sums);
-        /* A prediction is scored wherever there are labels. */
-        for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN; split < DATASET_SPLIT_N;
-             split++) {
+        /* A prediction is scored wherever there are labels; the coordinator scores links. */
+        for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN;
+             split < DATASET_SPLIT_N && !job_predicts_links(t->setup.job); split++) {
             if (t->loss.n_split[split] > 0) {
                 part_score(t, step, pin.part, (enum dataset_split)split, sums + 1 + split * n);
             }

@@ -7,6 +7,7 @@
 #include "worker/route/merged.h"
 #include "worker/route/sample.h"
 #include "worker/route/stored.h"
+#include "worker/run/links.h"
 #include "worker/run/recording.h"
 #include "worker/state/embeddings.h"
 #include "worker/state/homes.h"
@@ -41,7 +42,8 @@ static enum status program_open(struct trainer *t)
     }
     spill_unpin(t->setup.spill, &runs, 1);
     memcpy(t->loss.n_split, part->n_split, sizeof t->loss.n_split);
-    t->loss.weight = part->loss_weight;
+    /* pairs have their shares of the mean */
+    t->loss.weight = job_predicts_links(t->setup.job) ? 1.0 : part->loss_weight;
     t->loss.n_class = part->n_class;
     return STATUS_OK;
 }
@@ -152,6 +154,7 @@ static void plan_build(struct trainer *t)
                                       .n_own_part = t->own.n,
                                       .own = own,
                                       .dedup = dedup_counts(t->routes.dedup)};
+    input.links = links_open(&t->own, t->setup.job, &t->links);
     memory_plan_build(&input, &t->plan);
     free(own);
 }
@@ -199,6 +202,7 @@ static int takings(struct trainer *t, struct taking *list)
         {DEVICE_PLACE_SHARED, MEMORY_OTHER, sizeof *t->memory.shared, &t->memory.shared},
         {DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *t->memory.now, &t->memory.now},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, classes, &t->loss.class_weights},
+        {DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, plan->links.n_block_bytes, &t->links.block},
         {DEVICE_PLACE_DEVICE, MEMORY_ACTIVATIONS, t->setup.spill == NULL ? plan->arena.n_bytes : 0, &t->memory.arena},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, one, &t->parameters.weights},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, t->own.n * plan->reduced.n_gradient_bytes, &t->parameters.gradients},
@@ -319,6 +323,7 @@ static enum status begin(struct trainer *t)
     weights_draw(t);
     trainer_keep_best(t);
     t->routes.halo = halo_open(t);
+    links_begin(&t->own, &t->plan.links, &t->links);
     enum status status = traffic_open(&t->program, t->setup.n_rank, &t->records.traffic);
     exchange_count(t->setup.exchange, t->records.traffic);
     return status;
@@ -409,6 +414,7 @@ void trainer_close(struct trainer *t)
     } else {
         own_parts_close(&t->own);
     }
+    links_close(&t->links);
     memory_plan_release(&t->plan);
     if (t->setup.program == NULL) {
         program_release(&t->program);

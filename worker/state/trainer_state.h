@@ -56,6 +56,14 @@ struct trainer_loss {
     int32_t n_class;
 };
 
+/* Pairs of nodes that the loss is over (worker/run/links.h); empty for other programs. */
+struct trainer_links {
+    struct link_draw draw;
+    int n_given;            /* times that other ranks take own parts' rows */
+    void *block;            /* plan.links.n_block_bytes */
+    struct link_slot *slot; /* plan.links.n_slot */
+};
+
 /* How rows travel; each NULL where none travel so. */
 struct trainer_routes {
     struct halo *halo;
@@ -88,6 +96,7 @@ struct trainer {
     struct trainer_memory memory;
     struct trainer_run run;
     struct trainer_loss loss;
+    struct trainer_links links;
     struct trainer_routes routes;
     struct trainer_records records;
 };

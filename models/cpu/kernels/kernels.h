@@ -152,6 +152,12 @@ struct cpu_drop {
     float scale;        /* of what is kept */
 };
 
+/* The pairs of one row: entries begin … end-1 of its places, and those of the row that comes next, to be prefetched.
+ * */
+struct cpu_link_row {
+    int64_t row, begin, end, next_begin, next_end;
+};
+
 struct cpu_kernels {
     const char *name;
     /* Rows first … end-1 of a sum. */
@@ -189,6 +195,8 @@ struct cpu_kernels {
     /* sum[h, c] += Σ grad[r, h] · x[r, h, c], row after row */
     void (*head_dot_sum)(int64_t n_head, int64_t n_column, const float *x, const float *grad, int64_t first,
                          int64_t end, double *sum);
+    /* One row of link_loss: adds to its gradient, and returns the sum of its pairs' losses. */
+    double (*link_row)(const struct device_links *how, const struct cpu_link_row *row);
     /* One row of rows_encode, whose residuals are that row's alone, and of rows_decode. */
     void (*encode_row)(const struct device_coding *how, const struct random_key *key, int64_t row, void *out);
     void (*decode_row)(enum device_codec codec, int64_t f, const void *from, float *out);

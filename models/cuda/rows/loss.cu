@@ -1,6 +1,7 @@
 /* Losses, their gradients and counts: each row in double by the lanes of a warp, sums over rows in chunks combined in
  * order. */
 #include "models/cuda/functions.h"
+#include "models/cuda/rows/block_sum.h"
 
 /* Row r is drawn when its draw is below the threshold. */
 struct draws {
@@ -43,14 +44,6 @@ struct scoring {
 static __device__ __forceinline__ float loss_scale(const scoring &how)
 {
     return (float)(1.0 / (how.now->n_loss_row > 0.0 ? how.now->n_loss_row : 1.0));
-}
-
-template <int LANES> static __device__ __forceinline__ double lanes_sum(double x)
-{
-    for (int apart = LANES / 2; apart > 0; apart /= 2) {
-        x += __shfl_xor_sync(ALL_LANES, x, apart, WARP);
-    }
-    return x;
 }
 
 /* The first of a row's greatest logits, in all lanes. */
@@ -218,23 +211,6 @@ static __device__ __forceinline__ void number_row(const scoring &how, int64_t r,
         score->n_row += n_known > 0.0 ? 1.0 : 0.0;
         score->weight += n_known;
     }
-}
-
-/* The sum over the block's threads of a number each, in a fixed tree; thread 0's. */
-static __device__ __forceinline__ double block_sum(double *kept, double x)
-{
-    const int t = (int)threadIdx.x;
-    x = lanes_sum<WARP>(x);
-    __syncthreads();
-    if (t % WARP == 0) {
-        kept[t / WARP] = x;
-    }
-    __syncthreads();
-    double sum = 0.0;
-    for (int i = 0; t == 0 && i < BLOCK_THREADS / WARP; i++) {
-        sum += kept[i];
-    }
-    return sum;
 }
 
 static __device__ __forceinline__ void score_sum(double *kept, const struct device_score &own,

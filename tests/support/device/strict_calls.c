@@ -184,6 +184,7 @@ DEFER(rows_encode, (S, struct device_coding, how), (V, void *, out))
 DEFER(rows_decode, (V, enum device_codec, codec), (V, int64_t, n_row), (V, int64_t, f), (V, const void *, from),
       (V, float *, out))
 DEFER(loss, (S, struct device_scoring, how), (V, struct device_score *, score))
+DEFER(link_loss, (S, struct device_links, how), (V, double *, sum))
 DEFER(labels_append, (S, struct device_labels, how), (V, int64_t, f), (V, const float *, x), (V, float *, out))
 DEFER(draw_count, (S, struct device_labels, how), (V, double *, count))
 DEFER(doubles_merge, (V, bool, statistics), (V, int64_t, n), (V, const double *, from), (V, double *, to))

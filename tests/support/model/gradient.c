@@ -184,10 +184,11 @@ static void labels_fill(const struct gradient_case *one, struct dataset *d)
     const struct objective *o = one->objective;
     size_t n = (size_t)d->n_node, n_class = (size_t)one->program->value[one->program->logits].width;
     d->n_class = (int32_t)n_class;
+    d->of_links = o != NULL && o->negatives > 0;
     memset(d->n_split, 0, sizeof d->n_split);
     for (size_t v = 0; v < n; v++) {
         d->labels[v] = (int32_t)(0.5f * (1.0f + test_number(2, v, 0)) * (float)n_class);
-        d->split[v] = test_number(3, v, 0) < 0.3f ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST;
+        d->split[v] = d->of_links || test_number(3, v, 0) < 0.3f ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST;
         d->n_split[d->split[v]]++;
     }
     d->multi_label = o != NULL && o->label_rows != NULL;
@@ -255,7 +256,8 @@ void gradient_check(const struct gradient_case *one)
         struct trained trained;
         trained_open(&setup, part_counts[k], &trained);
         truth.owner = trained.partition.owner;
-        if (k == first || one->sampling > 0.0) { /* which edges count depends on the parts */
+        truth.partition = &trained.partition;
+        if (k == first || one->sampling > 0.0 || dataset.of_links) { /* which edges count depends on the parts */
             truth.training = true;
             truth.sampling = one->sampling;
             truth_gradient(&truth, expected.gradient);

@@ -12,6 +12,7 @@ struct objective {
     double smoothing;        /* cross entropy */
     double delta;            /* huber */
     const float *label_rows; /* n_node × n_class, NaN: unknown; NULL for cross entropy */
+    int64_t negatives; /* drawn pairs for each edge, of links, whose loss is truth_links_loss; 0: labels as above */
 };
 
 /* The loss of one row of logits z, and the weight that it adds to the mean's: 0 for a row without labels. */

@@ -26,6 +26,8 @@ static void job_fill(const struct trained_setup *setup, int n_part, struct job *
     job->train.seed = setup->seed;
     job->train.optimizer = JOB_OPTIMIZER_SGD;
     if (o != NULL) {
+        job->task.kind = o->negatives > 0 ? JOB_TASK_LINK : JOB_TASK_NODE;
+        job->task.negatives = o->negatives > 0 ? o->negatives : 1;
         job->train.loss = losses[o->loss];
         job->train.label_smoothing = o->smoothing;
         job->train.huber_delta = o->delta;

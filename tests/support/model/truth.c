@@ -497,6 +497,9 @@ double truth_loss(struct truth *t)
     for (int k = 0; k < t->program->n_op; k++) {
         op_evaluate(t, k);
     }
+    if (objective->negatives > 0) {
+        return truth_links_loss(t);
+    }
     double loss = 0.0, weight = 0.0, of_row;
     for (int64_t r = 0; r < n; r++) {
         if (t->split[r] == DATASET_SPLIT_TRAIN && t->labels[r] >= 0 && !(t->training && is_shown(t, r))) {

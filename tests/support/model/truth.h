@@ -6,6 +6,7 @@
 
 #include "models/program/program.h"
 #include "partition/graph/dataset.h"
+#include "partition/part/partition.h"
 #include "tests/support/model/objective.h"
 
 #include <stdbool.h>
@@ -23,8 +24,9 @@ struct truth {
     bool training;
     /* of edges between parts those from sampled nodes count, each 1/sampling times; 0: all of them */
     double sampling;
-    const int32_t *owner; /* n_node: parts; read with sampling, and with held */
-    double **value;       /* n_value: n_node × width, by truth_loss */
+    const struct partition *partition; /* read of links, whose pairs are drawn by parts */
+    const int32_t *owner;              /* n_node: parts; read with sampling, and with held */
+    double **value;                    /* n_value: n_node × width, by truth_loss */
     /* n_value: what edges between parts read of their sources in place of the value; NULL: the value */
     double **held;
     double **returned; /* n_value: gradients that values have from elsewhere; NULL entries: none. NULL: none at all */

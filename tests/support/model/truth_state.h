@@ -33,4 +33,7 @@ double truth_degree(const struct dataset *graph, bool counts, int64_t node);
 void truth_rows(const struct evaluation *e);
 void truth_edges(const struct evaluation *e);
 
+/* The mean loss over edges, plus that over drawn pairs, from filled values. In truth_links.c. */
+double truth_links_loss(const struct truth *t);
+
 #endif

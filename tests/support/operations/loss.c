@@ -103,9 +103,59 @@ static void labels(struct operation_run *run, const int64_t *shape)
     }
 }
 
+/* n, f, most pairs of a row, with an edge: the pairs with some of the places, and then the others */
+static void links(struct operation_run *run, const int64_t *shape)
+{
+    const int64_t n = shape[0], f = shape[1], most = shape[2], n_place = 3 * most + 1;
+    int64_t *indptr = malloc((size_t)(n + 1) * sizeof *indptr);
+    uint32_t *places = malloc((size_t)(n * most) * sizeof *places);
+    if (indptr == NULL || places == NULL) {
+        operation_give_up("out of memory");
+    }
+    indptr[0] = 0;
+    for (int64_t r = 0; r < n; r++) {
+        int64_t n_pair = r * 7 % (most + 1);
+        for (int64_t e = 0; e < n_pair; e++) { /* some twice */
+            places[indptr[r] + e] = (uint32_t)((r % 5 + e * n_place / (n_pair + 1) * 9 / 10) % n_place);
+        }
+        indptr[r + 1] = indptr[r] + n_pair;
+    }
+    struct device_links how = {.n_row = n,
+                               .f = f,
+                               .indptr = operation_copy(run, indptr, (size_t)(n + 1) * sizeof *indptr),
+                               .places = operation_copy(run, places, (size_t)indptr[n] * sizeof *places),
+                               .end = (uint32_t)n_place / 3,
+                               .joined = shape[3] != 0,
+                               .weight = 0.125,
+                               .own = operation_random(run, n * f),
+                               .grad = operation_floats(run, n * f),
+                               .scratch = operation_scratch(run, DEVICE_BYTES(run->ops, LOSS, n))};
+    const float *x = operation_random(run, n_place * f);
+    double *sum = operation_scratch(run, sizeof *sum), all;
+    float *rounded = operation_floats(run, 1); /* scores are floats */
+    run->ops->fill_zero(run->device, how.grad, (size_t)(n * f) * sizeof *how.grad);
+    run->ops->fill_zero(run->device, sum, sizeof *sum);
+    for (int half = 0; half < 2; half++) {
+        how.x = x + how.first * f;
+        run->ops->link_loss(run->device, &how, sum);
+        how.first = how.end;
+        how.end = (uint32_t)n_place;
+    }
+    run->ops->copy(run->device, &all, sum, sizeof all);
+    float value = (float)all;
+    run->ops->copy(run->device, rounded, &value, sizeof value);
+    free(indptr);
+    free(places);
+}
+
 #define SAME OPERATION_SAME_EMULATED, 1e-6, loss
+#define LINKS OPERATION_SAME_EMULATED, 1e-5, links
 
 const struct operation_case operation_loss_cases[] = {
+    {"links-900x16", LINKS, {900, 16, 70, 1}},
+    {"pairs-without-an-edge-900x33", LINKS, {900, 33, 10, 0}},
+    {"links-5000x128", LINKS, {5000, 128, 9, 1}},
+    {"links-3x1", LINKS, {3, 1, 2, 0}},
     {"cross-entropy-5000x7", SAME, {DEVICE_LOSS_CROSS_ENTROPY, 5000, 7, 0}},
     {"cross-entropy-900x40", SAME, {DEVICE_LOSS_CROSS_ENTROPY, 900, 40, 600}},
     {"binary-cross-entropy-3000x5", SAME, {DEVICE_LOSS_BCE, 3000, 5, 0}},

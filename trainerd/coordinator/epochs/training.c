@@ -114,7 +114,7 @@ static enum status score(struct training *training, const struct fleet_report *r
 {
     struct training_scores found;
     enum status status = training_score(training, report, DATASET_SPLIT_TRAIN, DATASET_SPLIT_TEST, &found);
-    out->valid_loss = score_loss(report->score[DATASET_SPLIT_VALID]);
+    out->valid_loss = found.valid_loss;
     for (int i = 0; i < training->metrics.n && status == STATUS_OK; i++) {
         const double *of = found.of[i];
         out->of[i] = (struct checkpoint_metric){of[DATASET_SPLIT_TRAIN], of[DATASET_SPLIT_VALID],

@@ -16,6 +16,7 @@
 #include "trainerd/coordinator/folder/progress.h"
 #include "trainerd/coordinator/records/tensorboard.h"
 #include "trainerd/coordinator/score/score.h"
+#include "trainerd/coordinator/score/score_links.h"
 
 #include <signal.h>
 #include <stdbool.h>
@@ -55,6 +56,7 @@ struct training {
     struct job_choices metrics; /* score_metrics; the first one chooses the best weights */
     /* of the whole graph; filled where a metric, or the counts of the result, take logits */
     struct score_labels labels;
+    struct links links; /* of a job of links: what is held out (score_held_copy) */
     struct training_floats floats;
     struct library_ranges libraries; /* of all workers; for checkpoints */
     int64_t memory;                  /* bytes of all workers together, measured; for events */
@@ -108,6 +110,7 @@ enum status training_logits(struct training *training, float *out);
 
 /* The job's metrics by split; NaN: without labelled rows. */
 struct training_scores {
+    double valid_loss;
     double of[JOB_CHOICES_MOST][SCORE_N_SPLIT]; /* DATASET_SPLIT_NONE: of labelled nodes outside of all splits */
 };
 

@@ -7,6 +7,7 @@ static void sums_score(const struct training *training, const struct fleet_repor
                        struct training_scores *out)
 {
     double all[SCORE_N_SUM] = {0};
+    out->valid_loss = score_loss(report->score[DATASET_SPLIT_VALID]);
     for (int split = DATASET_SPLIT_NONE; split <= DATASET_SPLIT_TEST; split++) {
         for (int k = 0; k < SCORE_N_SUM; k++) {
             all[k] += report->score[split][k] -
@@ -36,10 +37,46 @@ static enum status rows_score(const struct training *training, const float *logi
     return status;
 }
 
+/* Held-out edges, from their nodes' rows. */
+static enum status links_score_split(const struct training *training, const float *rows, int split,
+                                     struct training_scores *out)
+{
+    const struct links_held *held =
+        &training->links.held[split == DATASET_SPLIT_VALID ? LINKS_SPLIT_VALID : LINKS_SPLIT_TEST];
+    struct score_links scores;
+    double of[JOB_CHOICES_MOST];
+    enum status status = score_links_open(held, rows, training->n_class, &scores);
+    if (status == STATUS_OK) {
+        status = score_links_metrics(&training->metrics, &scores, of);
+    }
+    for (int i = 0; i < training->metrics.n && status == STATUS_OK; i++) {
+        out->of[i][split] = of[i];
+    }
+    if (status == STATUS_OK && split == DATASET_SPLIT_VALID) {
+        out->valid_loss = score_links_loss(&scores);
+    }
+    score_links_close(&scores);
+    return status;
+}
+
+/* All that is scored by rows n_node × n_class. */
+static enum status all_score(const struct training *training, const float *rows, int first, int last,
+                             struct training_scores *out)
+{
+    enum status status = STATUS_OK;
+    if (!job_predicts_links(training->job)) {
+        return rows_score(training, rows, first, last, out);
+    }
+    for (int split = DATASET_SPLIT_VALID; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
+        status = links_score_split(training, rows, split, out);
+    }
+    return status;
+}
+
 enum status training_score(struct training *training, const struct fleet_report *report, int first, int last,
                            struct training_scores *out)
 {
-    size_t n = (size_t)training->labels.n_node * (size_t)training->n_class;
+    size_t n = (size_t)training->partition->n_node * (size_t)training->n_class;
     float *logits;
     sums_score(training, report, out);
     if (!score_any_takes_rows(&training->metrics)) {
@@ -51,7 +88,7 @@ enum status training_score(struct training *training, const struct fleet_report 
     }
     status = training_logits(training, logits);
     if (status == STATUS_OK) {
-        status = rows_score(training, logits, first, last, out);
+        status = all_score(training, logits, first, last, out);
     }
     memory_release(MEMORY_OTHER, logits, n, sizeof *logits);
     return status;

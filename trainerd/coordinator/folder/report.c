@@ -122,12 +122,15 @@ static json_t *split_json(const struct dataset *dataset)
 
 const char *report_outputs(const struct dataset *dataset)
 {
-    return dataset->regression ? "outputs" : dataset->multi_label ? "labels" : "classes";
+    return dataset->regression    ? "outputs"
+           : dataset->of_links    ? "output columns"
+           : dataset->multi_label ? "labels"
+                                  : "classes";
 }
 
 json_t *report_dataset(const struct dataset *dataset)
 {
-    bool numbers = dataset->regression;
+    bool numbers = dataset->regression || dataset->of_links;
     json_t *all = json_pack("{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:I, s:i, s:I, s:I, s:I, s:I, s:I}", "name",
                             dataset->name, "nodes", (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge,
                             "features", (json_int_t)dataset->n_feature, numbers ? "outputs" : "classes",
@@ -140,6 +143,11 @@ json_t *report_dataset(const struct dataset *dataset)
                             (json_int_t)dataset->n_split[DATASET_SPLIT_TEST], "other_nodes",
                             (json_int_t)dataset->n_split[DATASET_SPLIT_NONE]);
     json_object_set_new(all, "split", split_json(dataset));
+    if (dataset->of_links) {
+        json_object_set_new(all, "valid_edges", json_integer(dataset_n_in_split(dataset, DATASET_SPLIT_VALID)));
+        json_object_set_new(all, "test_edges", json_integer(dataset_n_in_split(dataset, DATASET_SPLIT_TEST)));
+        json_object_set_new(all, "held_out", json_string(dataset->links.how));
+    }
     return all;
 }
 
@@ -148,6 +156,13 @@ void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTE
     const struct dataset_splits *splits = &dataset->splits;
     const int64_t *n = dataset->n_split;
     char origin[192] = "no split";
+    if (dataset->of_links) {
+        snprintf(out, REPORT_SPLIT_BYTES,
+                 "held out: %" PRId64 " edges for validation and %" PRId64 " for the test (%s)",
+                 dataset_n_in_split(dataset, DATASET_SPLIT_VALID), dataset_n_in_split(dataset, DATASET_SPLIT_TEST),
+                 dataset->links.how);
+        return;
+    }
     if (splits->origin == DATASET_ORIGIN_GIVEN && splits->n > 1) {
         snprintf(origin, sizeof origin, "split %" PRId64 " of %" PRId64 " given with the data, counted from 0",
                  splits->index, splits->n);

@@ -71,9 +71,27 @@ static void figures_fill(const struct plan_input *in, const struct memory_plan_i
     }
 }
 
+/* What a program that trains on links draws. */
+static void links_open(const struct plan_input *in, struct link_draw *out)
+{
+    uint32_t *rows = memory_alloc((size_t)in->n_part, sizeof *rows);
+    int64_t n_end = 0;
+    for (int32_t part = 0; part < in->n_part; part++) {
+        rows[part] = (uint32_t)in->sizes[part].n_own;
+        n_end += in->sizes[part].n_link_here;
+    }
+    link_draw_open(&(struct link_draw_input){.n_part = in->n_part,
+                                             .rows = rows,
+                                             .n_link = n_end / 2,
+                                             .n_joined = -1,
+                                             .negatives = in->job->task.negatives},
+                   out);
+    free(rows);
+}
+
 /* One worker's plan, from the sizes of its parts: what the worker will compute for itself from the parts. */
 static void worker_plan(const struct plan_input *in, const struct device_ops *ops, const uint32_t *rank_of_part,
-                        uint32_t rank, struct plan *all)
+                        uint32_t rank, const struct link_draw *links, struct plan *all)
 {
     struct plan_worker *out = &all->worker[rank];
     struct memory_plan_part *own = memory_alloc((size_t)in->n_part, sizeof *own);
@@ -97,7 +115,8 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
                                             .sparse_features = in->sparse_features,
                                             .n_own_part = n_own,
                                             .own = own,
-                                            .dedup = in->dedup};
+                                            .dedup = in->dedup,
+                                            .links = links};
     struct memory_plan plan;
     memory_plan_build(&input, &plan);
     figures_fill(in, &input, &plan, out);
@@ -152,19 +171,25 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     out->n_machine = in->job->workers.launcher == JOB_LAUNCHER_LOCAL ? 1 : out->n_worker;
     out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
     uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
+    bool trains_links = job_predicts_links(in->job) && !in->program->forward_only;
+    struct link_draw links = {0};
+    if (trains_links) {
+        links_open(in, &links);
+    }
     int64_t n_feature_value = 0;
     for (int32_t part = 0; part < in->n_part; part++) {
         rank_of_part[part] = (uint32_t)in->rank_of_part[part];
         n_feature_value += in->sizes[part].n_feature_value + in->sizes[part].n_embedded;
     }
     for (int32_t rank = 0; rank < out->n_worker; rank++) {
-        worker_plan(in, ops, rank_of_part, (uint32_t)rank, out);
+        worker_plan(in, ops, rank_of_part, (uint32_t)rank, trains_links ? &links : NULL, out);
         out->n_wire += out->worker[rank].n_wire;
         out->n_wire_guard += out->worker[rank].n_wire_guard;
         out->n_wire_evaluate += out->worker[rank].n_wire_evaluate;
         out->n_flop += again_flops(in, &out->worker[rank], n_feature_value);
     }
     free(rank_of_part);
+    link_draw_close(&links);
     for (int i = 0; i < in->program->n_op; i++) {
         if (!in->program->op[i].is_static) {
             out->n_flop += op_flops(in, &in->program->op[i], n_feature_value);

@@ -18,7 +18,8 @@ static bool is_of_numbers(enum job_metric metric)
 
 bool score_takes_rows(enum job_metric metric)
 {
-    return is_ranked(metric) || is_of_numbers(metric) || metric == JOB_METRIC_MACRO_F1;
+    return is_ranked(metric) || is_of_numbers(metric) || job_metric_is_of_links(metric) ||
+           metric == JOB_METRIC_MACRO_F1;
 }
 
 bool score_any_takes_rows(const struct job_choices *metrics)
@@ -63,6 +64,14 @@ static enum status metric_check(const char *key, enum job_metric metric, bool mu
     return STATUS_OK;
 }
 
+static int auto_metric(const struct job *job, bool multi_label)
+{
+    if (job_predicts_links(job)) {
+        return JOB_METRIC_ROC_AUC;
+    }
+    return job_regresses(job) ? JOB_METRIC_R2 : multi_label ? JOB_METRIC_MICRO_F1 : JOB_METRIC_ACCURACY;
+}
+
 enum status score_metrics(const struct job *job, bool multi_label, int32_t n_class, struct job_choices *out)
 {
     const struct job_choices asked = job_metrics(job);
@@ -71,9 +80,12 @@ enum status score_metrics(const struct job *job, bool multi_label, int32_t n_cla
     for (int i = 0; i < asked.n; i++) {
         int metric = asked.of[i], at = 0;
         if (metric == JOB_METRIC_AUTO) {
-            metric = job_regresses(job) ? JOB_METRIC_R2 : multi_label ? JOB_METRIC_MICRO_F1 : JOB_METRIC_ACCURACY;
+            metric = auto_metric(job, multi_label);
         }
-        enum status status = metric_check(key, (enum job_metric)metric, multi_label, n_class);
+        enum status status = STATUS_OK;
+        if (!job_predicts_links(job)) { /* metrics of links need no data to be checked: job_rules_task.c */
+            status = metric_check(key, (enum job_metric)metric, multi_label, n_class);
+        }
         if (status != STATUS_OK) {
             return status;
         }

@@ -28,7 +28,8 @@ enum score_sum {
     SCORE_SUM_WEIGHT /* that the loss is a mean over */
 };
 
-/* The job's metrics, each once, with "auto" filled in: accuracy, micro_f1 of several labels, r2 of numbers.
+/* The job's metrics, each once, with "auto" filled in: accuracy, micro_f1 of several labels, r2 of numbers, roc_auc
+ * of links.
  *
  *   errors  STATUS_CONFIG accuracy of several labels per node, roc_auc and average_precision of more than two classes
  */
@@ -80,7 +81,7 @@ static inline int32_t score_class(int32_t n_class, const float *row)
     return best;
 }
 
-/* Does the metric, or one of them, come from logits, as sums cannot give it? */
+/* Does the metric, or one of them, come from logits, as sums cannot give it? Those of links do (score_links.h). */
 bool score_takes_rows(enum job_metric metric);
 bool score_any_takes_rows(const struct job_choices *metrics);
 

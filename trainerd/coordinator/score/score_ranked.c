@@ -1,25 +1,14 @@
 /* Metrics from the order of the logits: ROC AUC and average precision. */
-#include "trainerd/coordinator/score/score.h"
+#include "trainerd/coordinator/score/score_ranked.h"
 
 #include "protocol/base/memory.h"
+#include "trainerd/coordinator/score/score.h"
 
 #include <math.h>
-#include <string.h>
 
-/* A scored row: the score's order as 32 bits in the upper half, 1 for a positive in the lower. */
-static uint64_t row_key(float score, bool is_positive)
+void ranked_sort(uint64_t *row, uint64_t *aside, int64_t n)
 {
-    uint32_t bits;
-    float value = score + 0.0f; /* -0 and 0 are one score */
-    memcpy(&bits, &value, sizeof bits);
-    bits = (bits & 0x80000000u) ? ~bits : bits | 0x80000000u;
-    return (uint64_t)bits << 32 | (is_positive ? 1 : 0);
-}
-
-/* Sort by the upper half: four passes of 8 bits, so the result ends where it began. */
-static void sort_rows(uint64_t *row, uint64_t *aside, int64_t n)
-{
-    for (int shift = 32; shift < 64; shift += 8) {
+    for (int shift = 32; shift < 64; shift += 8) { /* four passes of 8 bits, so the result ends where it began */
         int64_t place[257] = {0};
         for (int64_t i = 0; i < n; i++) {
             place[(row[i] >> shift & 255) + 1]++;
@@ -36,20 +25,25 @@ static void sort_rows(uint64_t *row, uint64_t *aside, int64_t n)
     }
 }
 
+bool ranked_next(const uint64_t *row, struct ranked_group *group)
+{
+    int64_t end = group->begin;
+    *group = (struct ranked_group){.begin = end, .end = end};
+    for (; group->begin > 0 && row[group->begin - 1] >> 32 == row[end - 1] >> 32; group->begin--) {
+        *((row[group->begin - 1] & 1) ? &group->n_positive : &group->n_negative) += 1;
+    }
+    return group->begin < end;
+}
+
 /* U / (n_positive · n_negative): each negative below a positive counts 1, each equal to it 1/2. */
 static double area(const uint64_t *row, int64_t n)
 {
     double n_negative = 0.0, n_positive = 0.0, twice_u = 0.0;
-    for (int64_t i = 0; i < n;) {
-        double negative = 0.0, positive = 0.0;
-        int64_t end = i;
-        for (; end < n && row[end] >> 32 == row[i] >> 32; end++) {
-            *((row[end] & 1) ? &positive : &negative) += 1.0;
-        }
-        twice_u += positive * (2.0 * n_negative + negative);
+    for (struct ranked_group group = {.begin = n, .end = n}; ranked_next(row, &group);) {
+        double negative = (double)group.n_negative, positive = (double)group.n_positive;
+        twice_u += negative * (2.0 * n_positive + positive);
         n_negative += negative;
         n_positive += positive;
-        i = end;
     }
     return n_negative > 0.0 && n_positive > 0.0 ? twice_u / (2.0 * n_negative * n_positive) : NAN;
 }
@@ -58,18 +52,17 @@ static double area(const uint64_t *row, int64_t n)
 static double precision_mean(const uint64_t *row, int64_t n)
 {
     double n_above = 0.0, n_positive = 0.0, sum = 0.0;
-    for (int64_t end = n; end > 0;) {
-        double positive = 0.0;
-        int64_t begin = end;
-        for (; begin > 0 && row[begin - 1] >> 32 == row[end - 1] >> 32; begin--) {
-            positive += (row[begin - 1] & 1) ? 1.0 : 0.0;
-        }
-        n_above += (double)(end - begin);
-        n_positive += positive;
-        sum += positive * n_positive / n_above;
-        end = begin;
+    for (struct ranked_group group = {.begin = n, .end = n}; ranked_next(row, &group);) {
+        n_above += (double)(group.end - group.begin);
+        n_positive += (double)group.n_positive;
+        sum += (double)group.n_positive * n_positive / n_above;
     }
     return n_positive > 0.0 ? sum / n_positive : NAN;
+}
+
+double ranked_metric(enum job_metric metric, const uint64_t *row, int64_t n)
+{
+    return metric == JOB_METRIC_ROC_AUC ? area(row, n) : precision_mean(row, n);
 }
 
 /* Score and label of one node in one column; false: the node is not scored. */
@@ -116,10 +109,10 @@ enum status score_ranked(enum job_metric metric, const struct score_labels *labe
                                      (long long)node, (int)column, score_name((int)metric));
                 break;
             }
-            row[n_row++] = row_key(score, is_positive);
+            row[n_row++] = ranked_row(score, is_positive);
         }
-        sort_rows(row, row + n, n_row);
-        double one = (metric == JOB_METRIC_ROC_AUC ? area : precision_mean)(row, n_row);
+        ranked_sort(row, row + n, n_row);
+        double one = ranked_metric(metric, row, n_row);
         if (!isnan(one)) {
             sum += one;
             n_known++;

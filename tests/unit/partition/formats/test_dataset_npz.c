@@ -210,3 +210,16 @@ Test(dataset_npz, archives_that_do_not_fit_are_refused)
     fixture_bytes("ring_graph.npz", "PK", 2);
     fixture_refused(&job, STATUS_DATA, "ring_graph.npz: ", "expected a .npz archive");
 }
+
+Test(dataset_npz, links_need_neither_labels_nor_splits)
+{
+    struct job job = job_of_ring();
+    job.task.kind = JOB_TASK_LINK;
+    fixture_zip("ring_graph.npz", members, 5);
+    struct dataset dataset;
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    cr_assert(dataset.links.held[LINKS_SPLIT_VALID].positive.n == N_NODE / 20 &&
+              dataset.links.held[LINKS_SPLIT_TEST].positive.n == N_NODE / 10);
+    cr_assert(dataset.symmetric && dataset.n_edge == 2 * (N_NODE - N_NODE / 20 - N_NODE / 10));
+    dataset_release(&dataset);
+}

@@ -482,3 +482,37 @@ Test(dataset_ogb, typed_features_take_little_more_memory_than_what_stays)
     cr_assert_lt((double)(memory_peak(MEMORY_PLACE_HOST, MEMORY_N) - before), 1.3 * (double)stays);
     dataset_release(&d);
 }
+
+/* The job holds a third of the edges of this folder out, and reads no labels: there are none. */
+static void expect_links(struct job job, int64_t n_pair)
+{
+    job.task = (struct job_task){.kind = JOB_TASK_LINK, .valid_share = 0.0, .test_share = 0.34, .seed = 1};
+    struct dataset all = fixture_loaded(&job);
+    int64_t n_held = (int64_t)(0.34 * (double)n_pair);
+    cr_assert_eq(all.links.held[LINKS_SPLIT_TEST].positive.n, n_held);
+    cr_assert_eq(all.n_edge, n_pair - n_held, "stored one way");
+    cr_assert(all.labels[0] == -1 && all.n_split[DATASET_SPLIT_TRAIN] == all.n_node && all.n_class == 64);
+    dataset_release(&all);
+    snprintf(job.predict.model, sizeof job.predict.model, "x");
+    struct dataset prediction = fixture_loaded(&job);
+    cr_assert(prediction.n_edge == n_pair && prediction.labels == NULL &&
+              prediction.n_split[DATASET_SPLIT_NONE] == prediction.n_node);
+    dataset_release(&prediction);
+}
+
+Test(dataset_ogb, links_need_neither_labels_nor_splits)
+{
+    mag_make();
+    fixture_remove("mag/raw/node-label/paper/node-label.csv.gz");
+    fixture_remove("mag/split/time/paper/train.csv.gz");
+    expect_links(mag_job(), 5);
+    fixture_remove("arxiv/raw/node-label.csv.gz");
+    fixture_remove("arxiv/split/time/train.csv.gz");
+    expect_links(job_of("arxiv"), 3);
+    fixture_i64("edges.npy", 2, (int64_t[]){2, 3}, (int64_t[]){0, 1, 2, 1, 2, 3});
+    fixture_i64("nodes.npy", 1, (int64_t[]){1}, (int64_t[]){4});
+    fixture_remove("arxiv/raw/edge.csv.gz");
+    fixture_zip("arxiv/raw/data.npz",
+                (const char *const[][2]){{"edges.npy", "edge_index.npy"}, {"nodes.npy", "num_nodes_list.npy"}}, 2);
+    expect_links(job_of("arxiv"), 3);
+}

@@ -1,6 +1,6 @@
 #include "partition/generators/generator.h"
-#include "partition/generators/permutation.h"
 #include "partition/graph/dataset.h"
+#include "partition/rows/permutation.h"
 #include "protocol/base/memory.h"
 #include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/process/expect.h"
@@ -229,7 +229,7 @@ Test(generator, a_permutation_hits_every_number_once_and_goes_back)
     struct job job = job_of(JOB_GENERATOR_SBM, 1);
     static const int64_t sizes[] = {1, 2, 3, 5, 64, 65, 1000};
     for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        struct permutation permutation = permutation_make(&job, 0, sizes[i]);
+        struct permutation permutation = permutation_make(generator_key(&job, GENERATOR_DRAW_PERMUTATION), sizes[i]);
         bool seen[1000] = {false};
         for (int64_t x = 0; x < sizes[i]; x++) {
             int64_t y = permutation_at(&permutation, x);

@@ -296,7 +296,7 @@ Test(job, names_of_keys_of_other_tools_suggest_ours_whatever_their_section)
     REFUSED(GRAPH "[workers]\ngpus = 2\n", "job.toml:4:1:", "a worker has one GPU: did you mean 'workers.count'");
     REFUSED(GRAPH "[train]\ngradient_clip = 1.0\n", "did you mean 'train.clip_norm'?");
     REFUSED(GRAPH "[model]\ntype = \"gcn\"\n", "did you mean 'model.kind'?");
-    REFUSED("task = \"regression\"\n" GRAPH, "whole numbers as labels are classes");
+    REFUSED("task = \"regression\"\n" GRAPH, "expected the section [task], and whole numbers as labels are classes");
     REFUSED(GRAPH "[output]\ncount = 3\n", "did you mean 'workers.count'?");
     REFUSED(GRAPH "[output]\nrun_name = \"x\"\n", "did you mean 'name'?");
     REFUSED(GRAPH "[output]\nabc = 3\n", "expected one of dir");

@@ -397,3 +397,49 @@ Test(job_rules, codecs_that_make_no_schedule_are_refused_with_what_was_expected)
     strcat(text, "\"\n");
     REFUSED(text, "job.toml:4:9:", "exchange.codec has more than 32 codecs");
 }
+
+#define LINKS GRAPH "[task]\nkind = \"link\"\n"
+
+Test(job_rules, links_are_refused_with_keys_about_labels_and_with_what_they_cannot_do_yet)
+{
+    REFUSED(LINKS "[train]\nloss = \"mse\"\n", "job.toml:6:8: train.loss does not go with task.kind = \"link\"",
+            "expected \"auto\" or \"bce\"");
+    REFUSED(LINKS "[train]\nloss = \"cross_entropy\"\n", "job.toml:6:8: train.loss does not go with");
+    REFUSED(LINKS "[train]\nclass_weights = \"balanced\"\n", "job.toml:6:17: train.class_weights does not go with");
+    REFUSED(LINKS "[train]\nlabel_smoothing = 0.1\n", "job.toml:6:19: train.label_smoothing does not go with");
+    REFUSED(LINKS "[model]\nlabel_input = true\n", "job.toml:6:15: model.label_input does not go with");
+    REFUSED(LINKS "[memory]\nspill = \"x\"\n", "job.toml:6:9: memory.spill does not go with", "yet");
+    REFUSED(LINKS "[train]\nprune = \"always\"\n", "job.toml:6:9: train.prune = \"always\" does not go with", "yet");
+    REFUSED("[dataset]\npath = \"x\"\nsplit = 1\n[task]\nkind = \"link\"\n",
+            "job.toml:3:9: dataset.split does not go");
+    REFUSED(LINKS "valid_share = 0.6\ntest_share = 0.4\n",
+            "job.toml:6:14: task.valid_share and task.test_share are 1 or more together");
+}
+
+Test(job_rules, links_go_with_approximate_exchanges_and_no_edges_held_out)
+{
+    struct job job;
+    cr_expect_eq(job_case_load(LINKS "valid_share = 0\ntest_share = 0\n[train]\nloss = \"bce\"\nprune = \"never\"\n"
+                                     "[exchange]\nsampling = 0.5\ncodec = \"int8\"\n",
+                               &job),
+                 STATUS_OK, "%s", status_reason());
+    cr_expect_eq(job_case_load(LINKS "[exchange]\nstale = 1\n", &job), STATUS_OK, "%s", status_reason());
+    cr_expect_eq(job_case_load(GRAPH "[task]\nvalid_share = 0.6\ntest_share = 0.6\n", &job), STATUS_OK,
+                 "shares mean nothing for nodes: %s", status_reason());
+    cr_expect_not_null(strstr(job_remarks(), "task.valid_share is not used"), "%s", job_remarks());
+}
+
+Test(job_rules, metrics_of_links_and_of_nodes_are_not_mixed_up)
+{
+    struct job job;
+    cr_expect_eq(job_case_load(LINKS "[train]\nmetrics = [\"mrr\", \"hits@1\", \"hits@100\", \"roc_auc\", "
+                                     "\"average_precision\"]\n",
+                               &job),
+                 STATUS_OK, "%s", status_reason());
+    REFUSED(LINKS "[train]\nmetric = \"accuracy\"\n",
+            "job.toml:6:10: the metric \"accuracy\" is of nodes, and task.kind = \"link\"", "expected \"roc_auc\"");
+    REFUSED(LINKS "[train]\nmetrics = [\"mrr\", \"r2\"]\n", "job.toml:6:11: the metric \"r2\" is of nodes");
+    REFUSED(GRAPH "[train]\nmetric = \"mrr\"\n", "job.toml:4:10: the metric \"mrr\" is of links",
+            "expected task.kind = \"link\"");
+    REFUSED("[dataset]\npath = \"x\"\n[train]\nloss = \"mse\"\nmetrics = [\"hits@10\"]\n", "\"hits@10\" is of links");
+}

@@ -491,3 +491,14 @@ Test(checkpoint, a_rate_that_stretches_to_the_last_epoch_fixes_their_number)
     expect_fails(checkpoint_match(&checkpoint, &now), STATUS_CONFIG, "train.epochs is 60");
     free(text);
 }
+
+Test(checkpoint, held_out_edges_that_differ_are_named_by_their_file)
+{
+    static struct dataset dataset = {.file = {[DATASET_CONTENT_VALID] = "the/folder/valid_edges.npy"}};
+    const struct job job = job_of("[dataset]\npath = \"the/folder\"\n[task]\nkind = \"link\"\n");
+    const struct checkpoint then = {.state = {.content = {1, 2, 3, 4, 5, 6, 7}}, .path = "x.ckpt"};
+    expect_fails(contents_match(&then, &job, &dataset, (uint64_t[]){1, 2, 3, 9, 5, 6, 7}), STATUS_DATA,
+                 "'the/folder/valid_edges.npy' has other validation edges than checkpoint");
+    expect_fails(contents_match(&then, &job, &dataset, (uint64_t[]){1, 2, 3, 4, 9, 6, 7}), STATUS_DATA,
+                 "'the/folder' has other test edges than checkpoint");
+}

@@ -1,10 +1,8 @@
-#include "partition/generators/permutation.h"
-
-#include "partition/generators/generator.h"
+#include "partition/rows/permutation.h"
 
 #define N_ROUND 8
 
-struct permutation permutation_make(const struct job *job, int which, int64_t n)
+struct permutation permutation_make(struct random_key key, int64_t n)
 {
     struct permutation permutation = {.n = n};
     uint32_t bits = 0;
@@ -13,7 +11,6 @@ struct permutation permutation_make(const struct job *job, int which, int64_t n)
     }
     permutation.bits_low = bits / 2;
     permutation.bits_high = bits - bits / 2;
-    struct random_key key = generator_key(job, GENERATOR_DRAW_PERMUTATION + which);
     for (uint32_t round = 0; round < N_ROUND; round++) {
         permutation.round_key[round] = random_u32(&key, 0, round);
     }

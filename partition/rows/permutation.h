@@ -1,8 +1,8 @@
-/* Random orders of nodes without a table. */
+/* Random orders of nodes, or of edges, without a table. */
 #ifndef PARTITION_PERMUTATION_H
 #define PARTITION_PERMUTATION_H
 
-#include "protocol/job/job.h"
+#include "protocol/base/random.h"
 
 #include <stdint.h>
 
@@ -15,7 +15,8 @@ struct permutation {
     uint32_t round_key[8];
 };
 
-struct permutation permutation_make(const struct job *job, int which, int64_t n);
+/* n is at most 2^63. The order depends on the key alone. */
+struct permutation permutation_make(struct random_key key, int64_t n);
 int64_t permutation_at(const struct permutation *permutation, int64_t x);
 int64_t permutation_inverse(const struct permutation *permutation, int64_t y);
 

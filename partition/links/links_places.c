@@ -1,0 +1,115 @@
+#include "partition/links/links_places.h"
+
+#include "protocol/base/memory.h"
+
+#include <stdlib.h>
+
+static bool is_trained(const struct dataset *dataset)
+{
+    return dataset->of_links && !dataset->predicts;
+}
+
+int64_t links_places_count(const struct dataset *dataset, const int32_t *owner, int32_t n_part, int64_t *out)
+{
+    int64_t n = 0;
+    for (int32_t p = 0; p < n_part; p++) {
+        out[p] = 0;
+    }
+    for (int64_t v = 0; is_trained(dataset) && v < dataset->n_node; v++) {
+        for (int64_t e = dataset->indptr[v]; e < dataset->indptr[v + 1]; e++) {
+            if (dataset->indices[e] != v) {
+                out[owner[v]]++;
+                out[owner[dataset->indices[e]]] += !dataset->symmetric;
+                n += dataset->symmetric ? 1 : 2;
+            }
+        }
+    }
+    return n / 2;
+}
+
+/* The pair stands in the row of one end. Rows are counted first, then filled. */
+static void end_add(struct links_places *links, uint32_t at, uint32_t other)
+{
+    if (links->places == NULL) {
+        links->indptr[at + (int64_t)1]++;
+    } else {
+        links->places[links->indptr[at]++] = other;
+    }
+}
+
+/* Where the graph is symmetric the reverse is an edge, too, and rows come out in order. */
+static void walk(const struct dataset *dataset, const uint32_t *order, const uint32_t *place,
+                 struct links_places *links)
+{
+    for (int64_t p = 0; p < dataset->n_node; p++) {
+        uint32_t v = order[p];
+        for (int64_t e = dataset->indptr[v]; e < dataset->indptr[v + (int64_t)1]; e++) {
+            uint32_t u = dataset->indices[e];
+            if (u != v) {
+                end_add(links, place[u], (uint32_t)p);
+            }
+            if (u != v && !dataset->symmetric) {
+                end_add(links, (uint32_t)p, place[u]);
+            }
+        }
+    }
+}
+
+static int compare(const void *left, const void *right)
+{
+    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    return a < b ? -1 : a > b;
+}
+
+/* Places of all rows, each once. */
+static int64_t different(const struct links_places *links)
+{
+    int64_t n = 0;
+    for (size_t r = 0; r < links->n_node; r++) {
+        for (int64_t i = links->indptr[r]; i < links->indptr[r + 1]; i++) {
+            n += i == links->indptr[r] || links->places[i] != links->places[i - 1];
+        }
+    }
+    return n;
+}
+
+enum status links_places_open(const struct dataset *dataset, const uint32_t *order, const uint32_t *place,
+                              struct links_places *out)
+{
+    *out = (struct links_places){.n_node = (size_t)dataset->n_node};
+    if (!is_trained(dataset)) {
+        return STATUS_OK;
+    }
+    enum status status = memory_acquire(MEMORY_OTHER, out->n_node + 1, sizeof *out->indptr, &out->indptr);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    walk(dataset, order, place, out);
+    for (size_t r = 0; r < out->n_node; r++) {
+        out->indptr[r + 1] += out->indptr[r];
+    }
+    out->n_place = (size_t)out->indptr[out->n_node];
+    status = memory_acquire(MEMORY_OTHER, out->n_place, sizeof *out->places, &out->places);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    walk(dataset, order, place, out);
+    for (size_t r = out->n_node; r > 0; r--) { /* each row's begin has come to its end */
+        out->indptr[r] = out->indptr[r - 1];
+    }
+    out->indptr[0] = 0;
+    for (size_t r = 0; r < out->n_node && !dataset->symmetric; r++) {
+        qsort(out->places + out->indptr[r], (size_t)(out->indptr[r + 1] - out->indptr[r]), sizeof *out->places,
+              compare);
+    }
+    out->n_pair = (int64_t)out->n_place / 2;
+    out->n_joined = different(out) / 2;
+    return STATUS_OK;
+}
+
+void links_places_close(struct links_places *links)
+{
+    memory_release(MEMORY_OTHER, links->indptr, links->n_node + 1, sizeof *links->indptr);
+    memory_release(MEMORY_OTHER, links->places, links->n_place, sizeof *links->places);
+    *links = (struct links_places){0};
+}

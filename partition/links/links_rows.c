@@ -1,0 +1,162 @@
+/* Which pairs of nodes are joined, by searches in sorted rows; and the graph without the edges that are held out. */
+#include "partition/graph/dataset_build.h"
+#include "partition/graph/edge_features.h"
+#include "partition/graph/weights.h"
+#include "partition/links/links_build.h"
+#include "partition/rows/row_build.h"
+#include "partition/rows/row_pairs.h"
+#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
+
+/* The first place in [begin, end) of an ascending row whose source is not below `from`. */
+static int64_t place_of(const uint32_t *source, int64_t begin, int64_t end, uint32_t from)
+{
+    while (begin < end) {
+        int64_t middle = begin + (end - begin) / 2;
+        if (source[middle] < from) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return begin;
+}
+
+/* The end of the entries whose type is that of entry `begin`. */
+static int64_t run_end(const uint16_t *type, int64_t begin, int64_t end)
+{
+    uint16_t of = type[begin];
+    while (begin < end) {
+        int64_t middle = begin + (end - begin) / 2;
+        if (type[middle] <= of) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return begin;
+}
+
+int64_t links_edge_find(const struct dataset *dataset, uint32_t to, uint32_t from)
+{
+    int64_t begin = dataset->indptr[to], row_end = dataset->indptr[to + (int64_t)1];
+    while (begin < row_end) {
+        int64_t end = dataset->edge_type != NULL ? run_end(dataset->edge_type, begin, row_end) : row_end;
+        int64_t at = place_of(dataset->indices, begin, end, from);
+        if (at < end && dataset->indices[at] == from) {
+            return at;
+        }
+        begin = end;
+    }
+    return -1;
+}
+
+bool links_rows_has(const struct links_rows *rows, uint32_t to, uint32_t from)
+{
+    int64_t end = rows->indptr[to + (int64_t)1], at = place_of(rows->source, rows->indptr[to], end, from);
+    return at < end && rows->source[at] == from;
+}
+
+bool links_are_joined(const struct dataset *dataset, const struct links_rows *held, uint32_t a, uint32_t b)
+{
+    return links_edge_find(dataset, a, b) >= 0 || (!dataset->symmetric && links_edge_find(dataset, b, a) >= 0) ||
+           links_rows_has(held, a, b);
+}
+
+static enum status arrays_acquire(int64_t n_entry, struct links_rows *out)
+{
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_node + 1, sizeof *out->indptr, &out->indptr);
+    if (status == STATUS_OK) {
+        status = memory_acquire(MEMORY_OTHER, (size_t)n_entry, sizeof *out->source, &out->source);
+    }
+    out->n_entry = n_entry;
+    return status;
+}
+
+/* Count the entries, or add them. */
+static void pass(const struct dataset *dataset, unsigned splits, bool adds, struct row_build *build)
+{
+    for (int s = 0; s < LINKS_SPLIT_N; s++) {
+        const struct links_pairs *pairs = &dataset->links.held[s].positive;
+        for (int64_t i = 0; (splits >> s & 1) != 0 && i < 2 * pairs->n; i++) {
+            uint32_t to = pairs->end[i], from = pairs->end[i ^ 1];
+            if (!adds) {
+                row_build_count(build, to);
+            } else {
+                ASSERT(row_build_add(build, to, from));
+            }
+        }
+    }
+}
+
+enum status links_rows_open(const struct dataset *dataset, unsigned splits, struct links_rows *out)
+{
+    struct row_build build;
+    *out = (struct links_rows){.n_node = dataset->n_node};
+    enum status status = row_build_open(dataset->n_node, &build);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    pass(dataset, splits, false, &build);
+    row_build_counted(&build);
+    status = arrays_acquire(build.n_entry, out);
+    const struct row_pairs rows = {.source = out->source};
+    if (status == STATUS_OK) {
+        status = row_build_into(&build, rows);
+    }
+    if (status == STATUS_OK) {
+        pass(dataset, splits, true, &build);
+        ASSERT(row_build_finish(&build, out->indptr));
+        row_pairs_sort(out->n_node, out->indptr, rows);
+    }
+    row_build_close(&build);
+    return status;
+}
+
+void links_rows_close(struct links_rows *rows)
+{
+    memory_release(MEMORY_OTHER, rows->source, (size_t)rows->n_entry, sizeof *rows->source);
+    memory_release(MEMORY_OTHER, rows->indptr, (size_t)rows->n_node + 1, sizeof *rows->indptr);
+    *rows = (struct links_rows){0};
+}
+
+/* Move an entry of the rows to a place before it. */
+static void entry_move(struct dataset *out, int64_t from, int64_t to)
+{
+    out->indices[to] = out->indices[from];
+    if (out->edge_type != NULL) {
+        out->edge_type[to] = out->edge_type[from];
+    }
+    if (out->weighted) {
+        out->edge_weight[to] = out->edge_weight[from];
+    }
+    if (out->edge_row != NULL) {
+        out->edge_row[to] = out->edge_row[from];
+    }
+}
+
+enum status links_cut(const struct links_rows *held, struct dataset *out)
+{
+    int64_t n_entry = out->n_edge, begin = 0, to = 0;
+    for (int64_t v = 0; v < out->n_node; v++) {
+        int64_t end = out->indptr[v + 1];
+        bool is_whole = held->indptr[v] == held->indptr[v + 1];
+        out->indptr[v] = to;
+        for (int64_t i = begin; i < end; i++) {
+            if (is_whole || !links_rows_has(held, (uint32_t)v, out->indices[i])) {
+                entry_move(out, i, to++);
+            }
+        }
+        begin = end;
+    }
+    out->indptr[out->n_node] = to;
+    out->n_edge = to;
+    if (to == n_entry) {
+        return STATUS_OK;
+    }
+    enum status status = dataset_edges_shrink(n_entry, out);
+    if (status == STATUS_OK && out->weighted) { /* sums of fewer weights are finite, too */
+        status = weights_strength(out->name, out->n_node, out->indptr, out->edge_weight, out->strength);
+    }
+    return status == STATUS_OK && out->loop_features != NULL ? edge_features_loops(out) : status;
+}

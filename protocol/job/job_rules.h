@@ -1,0 +1,22 @@
+/* Rules across keys, in several files: how a broken one is reported. Private to job_rules*.c. */
+#ifndef PROTOCOL_JOB_RULES_H
+#define PROTOCOL_JOB_RULES_H
+
+#include "protocol/job/job_keys.h"
+
+/* Context of the checks. */
+struct check {
+    const struct job_places *places;
+    struct mistakes *mistakes;
+};
+
+/* A rule is broken at the place of one key. The sentence names every key that the rule reads. */
+void rule_broken(const struct check *check, enum job_key_id key, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+#define BROKEN(key, ...) rule_broken(check, JOB_KEY_##key, __VA_ARGS__)
+
+/* Rules on the prediction of links. */
+void job_check_links(const struct job *job, const struct check *check);
+
+#endif
