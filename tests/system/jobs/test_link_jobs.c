@@ -120,7 +120,7 @@ Test(link_jobs, validation_edges_choose_the_best_weights_and_change_none)
     pairs_write("data/valid_edges.npy", 21, 22, N_HELD, 60);
     job_run("--set output.dir=two --set train.epochs=1");
     cr_assert(has_same_model("one", "two"));
-    cr_assert_neq(number_of("one", "best", "valid_roc_auc"), number_of("two", "best", "valid_roc_auc"));
+    cr_assert_neq(number_of("one", "best", "valid_loss"), number_of("two", "best", "valid_loss"));
 }
 
 Test(link_jobs, pairs_of_evaluations_do_not_touch_the_weights)
@@ -128,11 +128,11 @@ Test(link_jobs, pairs_of_evaluations_do_not_touch_the_weights)
     job_run("--set output.dir=one");
     job_run("--set output.dir=two --set task.seed=2"); /* edges come from files */
     cr_assert(has_same_model("one", "two"));
-    cr_assert_neq(number_of("one", "last", "valid_roc_auc"), number_of("two", "last", "valid_roc_auc"));
+    cr_assert_neq(number_of("one", "last", "valid_loss"), number_of("two", "last", "valid_loss"));
     pairs_write("data/valid_edges_negative.npy", 30, 30, N_NODE, 0);
     job_run("--set output.dir=three");
     cr_assert(has_same_model("one", "three"));
-    cr_assert_neq(number_of("one", "last", "valid_roc_auc"), number_of("three", "last", "valid_roc_auc"));
+    cr_assert_neq(number_of("one", "last", "valid_loss"), number_of("three", "last", "valid_loss"));
     job_run("--set output.dir=four --set train.seed=2");
     cr_assert_not(has_same_model("one", "four"));
 }
