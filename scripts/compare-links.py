@@ -15,8 +15,8 @@ its edges to terms): all relations are one undirected graph, and the first layer
 speed: an epoch on 10^5 nodes and 6 * 10^6 drawn edges, four fifths within 16 classes; 64 features, SAGE of 128 and 128, a pair without an
 edge for each edge, nothing held out, two threads. PyTorch Geometric reads the graph as FORM edges (edge_index), csr (a transposed
 torch.sparse_csr tensor) or cached (torch_geometric.EdgeIndex, sorted, which keeps its CSR form), and reads the ends of pairs by DECODER
-index (z[ends], as its InnerProductDecoder), select (index_select), embedding (F.embedding) or chunks: z[ends] of 2^18 pairs at a time, with
-a backward for each, which its examples lack and which takes less memory. Each runs in a process of its own, in turn.
+index (z[ends], as its InnerProductDecoder), select (index_select), embedding (F.embedding) or chunks: F.embedding of 2^18 pairs at a time,
+with a backward for each, which its examples lack and which takes less memory. Each runs in a process of its own, in turn.
 Prints the least time of an epoch behind the first, the processor time of an epoch (on busy cores the time says little), the process's peak,
 and the loss of the first epoch, from the same weights.
 """
@@ -241,7 +241,7 @@ def graph_of(form: str, edges: Any, n: int) -> Any:
 
 def loss_sum(decoder: str, z: Any, ends: Any, sign: int) -> Any:
     """The sum over pairs of log(1 + exp(sign * dot product))."""
-    take = {"select": lambda at: z.index_select(0, at), "embedding": lambda at: F.embedding(at, z)}.get(decoder, lambda at: z[at])
+    take = {"index": lambda at: z[at], "select": lambda at: z.index_select(0, at)}.get(decoder, lambda at: F.embedding(at, z))
     return F.softplus(sign * (take(ends[0]) * take(ends[1])).sum(-1)).sum()
 
 
