@@ -15,7 +15,7 @@ from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import trainerd
 from daemon import PROGRAMS, ROOT
-from folders import FolderCase, arrays_in, json_in
+from folders import FolderCase, arrays_in, json_in, random_data
 
 N, C = 300, 4
 CORA = pathlib.Path(os.environ.get("TRAINERD_SHARED", ROOT.parent / "shared")) / "datasets" / "cora"
@@ -230,41 +230,59 @@ class Probabilities(SmoothingCase):
                 self.refused(kind, words, trainerd.correct_and_smooth, given, of, **options)
 
 
+class Command(SmoothingCase):
+    def setUp(self) -> None:
+        super().setUp()
+        self.data = random_data()
+        self.result = trainerd.train(trainerd.from_pyg(self.data, self.folder / "data"), hidden=8, epochs=3, undirected="yes", progress=False,
+                                     output=self.folder / "run", **KEYS)
+
+    def smooth(self, *arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
+        done = subprocess.run([sys.executable, "-m", "trainerd", "smooth", "run", *map(str, arguments)], cwd=self.folder, capture_output=True,
+                              text=True, check=False)
+        self.assertEqual(done.returncode, code, done.stderr)
+        return done
+
+    def line(self, when: str, rows: Any) -> str:
+        right = rows.argmax(1) == self.data.y.numpy()
+        return f"{when} valid accuracy {right[self.data.val_mask].mean():.4f}  test accuracy {right[self.data.test_mask].mean():.4f}"
+
+    def test_writes_smoothed_probabilities_and_prints_accuracies(self) -> None:
+        given: dict[str, Any] = {"scale": 0.5, "correct_layers": 3, "smooth_alpha": 0.4}
+        words = ("--scale", 0.5, "--correct-layers", 3, "--smooth-alpha", 0.4, "--workers", 2)
+        for options, arguments in (({}, ()), ({"autoscale": False, **given}, words)):
+            done = self.smooth("--out", "rows.npy", *arguments)
+            rows = trainerd.correct_and_smooth(self.result, **options, **KEYS)
+            np.testing.assert_array_equal(np.load(self.folder / "rows.npy"), rows)
+            self.assertEqual(done.stdout.splitlines(), [self.line("before ", self.result.probabilities()), self.line("after  ", rows)])
+
+    def test_reads_data_that_have_moved(self) -> None:
+        done = self.smooth("--out", "rows.npy")
+        (self.folder / "data").rename(self.folder / "moved")
+        self.assertIn("expected an npy folder", self.smooth("--out", "x.npy", code=66).stderr)
+        self.assertEqual(self.smooth("--out", "again.npy", "--data", "moved").stdout, done.stdout)
+        self.assertEqual((self.folder / "again.npy").read_bytes(), (self.folder / "rows.npy").read_bytes())
+
+    def test_writes_all_or_nothing(self) -> None:
+        self.assertIn("cannot create 'none/rows.npy': No such file", self.smooth("--out", "none/rows.npy", code=73).stderr)
+        self.assertIn("cannot create 'data': Is a directory", self.smooth("--out", "data", code=73).stderr)
+        self.assertIn("smooth_alpha is 2.0, expected 0 to 1", self.smooth("--out", "x.npy", "--smooth-alpha", 2, code=2).stderr)
+        self.assertEqual(sorted(os.listdir(self.folder)), ["data", "run"])
+
+
 @unittest.skipUnless(CORA.is_dir(), f"{CORA} is not there ($TRAINERD_SHARED)")
 class Cora(SmoothingCase):
     def accuracy(self, rows: Any) -> float:
         test = np.load(CORA / "test_idx.npy")
         return float((rows[test].argmax(1) == np.load(CORA / "labels.npy")[test]).mean())
 
-    def train_mlp(self) -> trainerd.Result:
-        return trainerd.train(CORA, model=MLP, hidden=64, epochs=100, dropout=0.5, weight_decay=5e-3, normalize_features="row", seed=1,
-                              output=self.folder / "run", progress=False, **KEYS)
-
-    def smooth(self, *arguments: object, code: int = 0) -> subprocess.CompletedProcess[str]:
-        done = subprocess.run([sys.executable, "-m", "trainerd", "smooth", *map(str, arguments)], cwd=self.folder, capture_output=True, text=True,
-                              check=False)
-        self.assertEqual(done.returncode, code, done.stderr)
-        return done
-
     def test_s_labels_alone_tell_most_classes(self) -> None:
         self.assertGreater(self.accuracy(trainerd.label_propagation(CORA, **KEYS)), 0.7)
 
-    def test_is_told_better_by_smoothed_probabilities_and_the_command_says_so(self) -> None:
-        result = self.train_mlp()
-        rows = trainerd.correct_and_smooth(result, autoscale=False, workers=2, **KEYS)
-        before, after = self.accuracy(result.probabilities()), self.accuracy(rows)
+    def test_is_told_better_by_smoothed_probabilities(self) -> None:
+        result = trainerd.train(CORA, model=MLP, hidden=64, epochs=100, dropout=0.5, weight_decay=5e-3, normalize_features="row", seed=1,
+                                output=self.folder / "run", progress=False, **KEYS)
+        before, after = self.accuracy(result.probabilities()), self.accuracy(trainerd.correct_and_smooth(result, autoscale=False, workers=2, **KEYS))
         self.assertEqual(before, result.test_metric)
         self.assertGreater(after, before + 0.1)
         self.assertGreater(after, 0.77)
-        done = self.smooth(result.folder, "--out", "rows.npy", "--scale", 1, "--workers", 2)
-        np.testing.assert_array_equal(np.load(self.folder / "rows.npy"), rows)
-        lines = done.stdout.splitlines()
-        self.assertTrue(lines[0].startswith("before  valid accuracy ") and lines[0].endswith(f"  test accuracy {before:.4f}"), lines)
-        self.assertTrue(lines[1].startswith("after   valid accuracy ") and lines[1].endswith(f"  test accuracy {after:.4f}"), lines)
-
-    def test_s_smoothed_probabilities_are_written_whole_or_not_at_all(self) -> None:
-        result = trainerd.train(CORA, epochs=0, output=self.folder / "run", progress=False, **KEYS)
-        self.assertIn("cannot create 'none/rows.npy': No such file", self.smooth(result.folder, "--out", "none/rows.npy", code=73).stderr)
-        self.assertIn("smooth_alpha is 2.0, expected", self.smooth(result.folder, "--out", "x.npy", "--smooth-alpha", 2, code=2).stderr)
-        self.assertIn("expected an npy folder", self.smooth(result.folder, "--data", "none", "--out", "x.npy", code=66).stderr)
-        self.assertEqual(os.listdir(self.folder), ["run"])
