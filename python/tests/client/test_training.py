@@ -78,7 +78,7 @@ class Programs(FolderCase):
     def test_say_their_keys(self) -> None:
         keys = keys_of(str(PROGRAMS / "trainerd"))
         self.assertEqual((keys.sections["name"], keys.sections["hidden"], keys.sections["seed"], keys.epochs),
-                         ([""], ["model"], ["dataset", "partition", "train"], 200))
+                         ([""], ["model"], ["dataset", "task", "partition", "train"], 200))
         with self.assertRaises(trainerd.MissingInput):
             keys_of("/none")
 
