@@ -17,6 +17,7 @@ import trainerd
 from daemon import PROGRAMS, Daemon
 from folders import F, N, FolderCase, arrays_in, random_data
 from trainerd.arrays import save_safetensors
+from trainerd.pyg import logits_difference
 
 KEYS: dict[str, Any] = {"task": "link", "channels": 6, "hidden": 8, "epochs": 4, "parts": 2, "progress": False}
 
@@ -109,6 +110,13 @@ class Links(FolderCase):
         self.assertIn("valid_hits@10", result.metrics())
         self.assertEqual(list(result.columns()), ["id", *(f"value_{k}" for k in range(6))])
         self.refused(trainerd.DataError, "of links", result.probabilities)
+
+    def test_are_those_of_pyg_s_modules_where_no_edge_is_held_out(self) -> None:
+        folder = trainerd.from_arrays("data", **self.arrays, predict_only=True)
+        result = trainerd.train(folder, valid_share=0, test_share=0, **KEYS)
+        self.assertLess(logits_difference(result, folder)[1], 1e-5)
+        self.assertIsNone(result.test_metric)
+        self.refused(trainerd.DataError, "edges out of the graph", logits_difference, trainerd.train(folder, **KEYS), folder)
 
     def expect_answers(self, result: trainerd.Result, data: Any, **options: Any) -> None:
         """Scores and partners against all scores of the prediction's rows."""
