@@ -324,8 +324,8 @@ struct device_ops {
     /* --- loss and scores --- */
     /* The gradient, if wanted, and in `score` (device) the sums over the rows. */
     void (*loss)(struct device *device, const struct device_scoring *how, struct device_score *score);
-    /* Pairs' losses, at one of their ends: half of them, times the weight, is added to `sum` (device), and the gradient
-     * of the own rows to grad. */
+    /* Pairs' losses, at one of their ends: half of them, times the weight, is added to `sum` (device), and the
+     * gradient of the own rows to grad. */
     void (*link_loss)(struct device *device, const struct device_links *how, double *sum);
     /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other
      * rows */

@@ -325,8 +325,9 @@ struct device_scoring {
     void *scratch; /* DEVICE_BYTES_LOSS */
 };
 
-/* Pairs of own rows and rows of a part, which have an edge, or have none. A pair's score is the dot product of its two
- * rows; its loss log(1 + exp(−score)) with an edge, else log(1 + exp(score)). Each of the two ends makes its own gradient.
+/* Pairs of own rows and rows of a part, all with an edge, or all without. A pair's score is the dot product of its
+ * two rows; its loss log(1 + exp(−score)) with an edge, else log(1 + exp(score)). Each of the two ends makes its own
+ * gradient.
  * source  torch_geometric.nn.GAE.recon_loss, InnerProductDecoder */
 struct device_links {
     int64_t n_row, f;

@@ -99,7 +99,6 @@ enum status program_build(const struct job *job, const struct program_input *inp
     struct model model = {.job = job, .input = input, .program = &program, .n_first = INT_MAX};
     program_init(input, &program);
     program.forward_only = job_predicts(job);
-    program.of_links = job_predicts_links(job);
     program.precision = job->train.precision;
     program.plain_width = job->exchange.plain ? job->model.hidden : 0;
     status = builders[job->model.kind](&model);

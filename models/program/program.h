@@ -127,7 +127,6 @@ struct program {
     int logits;          /* the output value, n_class wide */
     int kept;            /* a layer's output that is read after an evaluation (output.embeddings); -1: none */
     bool forward_only;   /* it predicts (job_predicts): no step trains it */
-    bool of_links;       /* rows of the output score pairs of nodes (job_predicts_links) */
     int64_t n_weight;    /* floats in the parameter arena; each tensor starts on a multiple of 16 */
     int64_t n_embedding; /* floats of weights at each embedded column: they lie with the part that owns the node */
     struct embedded embedded; /* owned: which columns of the features */

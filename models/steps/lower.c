@@ -300,14 +300,8 @@ static void loss_lower(struct lowering *l, enum step_kind kind)
     const struct program *program = l->program;
     int logits = program->logits;
     struct step step = {.kind = kind, .op = -1};
-    bool travels = program->of_links && kind == STEP_KIND_LOSS;
     const struct step_operand all[] = {
-        {.array = STEP_ARRAY_VALUE,
-         .role = OP_ROLE_IN_0,
-         .index = logits,
-         .hop = PROGRAM_HOP_ALL,
-         .packing = travels,
-         .running = true},
+        {.array = STEP_ARRAY_VALUE, .role = OP_ROLE_IN_0, .index = logits, .hop = PROGRAM_HOP_ALL, .running = true},
         {.array = STEP_ARRAY_LABELS, .element = STEP_ELEMENT_BYTES, .role = OP_ROLE_LABELS, .running = true},
         {.array = STEP_ARRAY_WORKSPACE,
          .element = STEP_ELEMENT_BYTES,

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-#define STORE_MOST 16
+#define STORE_MOST 32
 
 struct store_block {
     void *block;

@@ -132,7 +132,7 @@ struct dataset {
 static inline int64_t dataset_n_in_split(const struct dataset *dataset, enum dataset_split split)
 {
     const struct links_held *held = dataset->links.held;
-    return !dataset->of_links               ? dataset->n_split[split]
+    return !dataset->of_links             ? dataset->n_split[split]
            : split == DATASET_SPLIT_VALID ? held[LINKS_SPLIT_VALID].positive.n
            : split == DATASET_SPLIT_TEST  ? held[LINKS_SPLIT_TEST].positive.n
                                           : 0;

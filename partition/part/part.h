@@ -109,13 +109,14 @@ struct part {
     const float *feature_data;
     const uint32_t *embedded_rows;    /* n_embedded: ascending; a one at … */
     const uint32_t *embedded_columns; /* … this column of all */
-    /* task.kind = "link": pairs with an edge, each at both of its ends (part_links.h) */
-    int64_t n_link;             /* of the whole graph; 0: another task, and the rest is NULL */
-    const uint32_t *link_rows;  /* n_part: own rows of every part */
-    const int64_t *link_indptr; /* n_own + 1 */
+    /* task.kind = "link": pairs with an edge, each at both of its ends (links_places.h) */
+    int64_t n_link;              /* of the whole graph; 0: another task, and the rest is NULL */
+    int64_t n_joined;            /* different ones of these: a pair may have two edges */
+    const uint32_t *link_rows;   /* n_part: own rows of every part */
+    const int64_t *link_indptr;  /* n_own + 1 */
     const uint32_t *link_places; /* other ends, ascending in a row: places in the order of all parts' rows */
 
-    const float *edge_features;       /* n_edge_row × n_edge_feature; NULL: no features of edges */
+    const float *edge_features; /* n_edge_row × n_edge_feature; NULL: no features of edges */
 
     struct part_halo halo;                       /* sizes of blocks; not in the part's bytes */
     struct part_arrays arrays[PART_DIRECTION_N]; /* both the same when symmetric */
@@ -146,7 +147,7 @@ struct part_sizes {
     int64_t n_halo;          /* halo rows whose features are stored with the part, … */
     int64_t n_halo_value;    /* … and of these stored values */
     int64_t n_edge_row;      /* rows of the edges' features */
-    int64_t n_link_here;     /* pairs of task.kind = "link" (part_links.h) */
+    int64_t n_link_here;     /* pairs of task.kind = "link" (links_places.h) */
     int64_t n_bytes;         /* of the encoded part */
     struct part_halo halo;
 };

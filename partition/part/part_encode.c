@@ -4,9 +4,9 @@
  * all parts need of the graph is in the encoder: each node's place, and for graphs that are not symmetric the
  * out-edges of some parts ahead (out_edges.c).
  */
+#include "partition/links/links_places.h"
 #include "partition/part/part.h"
 #include "partition/part/part_format.h"
-#include "partition/part/part_links.h"
 #include "partition/part/part_side.h"
 #include "protocol/base/memory.h"
 
@@ -18,7 +18,7 @@ struct part_encoder {
     struct side_tables tables;
     int n_side;                 /* directions encoded: 1 when symmetric */
     struct out_edges out_edges; /* unless symmetric */
-    struct part_links links;
+    struct links_places links;
 };
 
 /* One part. */
@@ -119,6 +119,7 @@ static void header_count(const struct part_encoder *encoder, int32_t part, const
     header->part = part;
     header->n_own = e->n_own;
     header->n_link = encoder->links.n_pair;
+    header->n_joined = encoder->links.n_joined;
     if (header->n_link > 0) {
         const int64_t *indptr = encoder->links.indptr + encoder->tables.partition->part_begin[part];
         header->n_link_here = indptr[e->n_own] - indptr[0];
@@ -145,7 +146,7 @@ static void header_count(const struct part_encoder *encoder, int32_t part, const
 
 static void write_links(const struct part_encoder *encoder, const struct encoding *e, void *bytes)
 {
-    const struct part_links *links = &encoder->links;
+    const struct links_places *links = &encoder->links;
     const int64_t *begin = encoder->tables.partition->part_begin;
     uint32_t *rows = section(e, bytes, PART_SECTION_LINK_ROWS);
     int64_t *indptr = section(e, bytes, PART_SECTION_LINK_INDPTR);
@@ -180,7 +181,7 @@ enum status part_encoder_open(const struct dataset *dataset, const struct partit
         part_encoder_close(encoder);
         return status;
     }
-    status = part_links_open(dataset, partition, encoder->tables.place, &encoder->links);
+    status = links_places_open(dataset, partition->order, encoder->tables.place, &encoder->links);
     if (status != STATUS_OK) {
         part_encoder_close(encoder);
         return status;
@@ -198,7 +199,7 @@ void part_encoder_close(struct part_encoder *encoder)
         return;
     }
     out_edges_release(&encoder->out_edges);
-    part_links_close(&encoder->links);
+    links_places_close(&encoder->links);
     side_tables_close(&encoder->tables);
     free(encoder);
 }

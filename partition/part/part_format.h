@@ -128,8 +128,9 @@ struct part_header {
     int64_t n_halo_value;
     int64_t n_edge_feature; /* columns of the edges' features; 0: none */
     int64_t n_edge_row;     /* rows of them */
-    int64_t n_link;      /* task.kind = "link": pairs of nodes with an edge, of the whole graph; else 0 */
-    int64_t n_link_here; /* of those the ones of own rows, counted at both ends */
+    int64_t n_link;         /* task.kind = "link": pairs of nodes with an edge, of the whole graph; else 0 */
+    int64_t n_link_here;    /* of those the ones of own rows, counted at both ends */
+    int64_t n_joined;       /* different ones of the whole graph */
     struct graph_counts counts;
     double loss_weight; /* of the whole graph's training rows */
     int32_t n_class;
@@ -162,7 +163,7 @@ size_t part_section_element(enum part_section section);
 bool part_layout(struct part_header *header);
 
 /* Fill the header's counts of dataset and partition: everything but part, n_own, n_halo, values, n_embedded,
- * n_edge_row, n_link, n_link_here and total. */
+ * n_edge_row, n_link, n_link_here, n_joined and total. */
 void part_header_init(struct part_header *header, const struct dataset *dataset, const struct partition *partition);
 
 /* Check the hops of an otherwise open part and fill in its halo's: counts within the payloads, training rows alone at

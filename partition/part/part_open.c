@@ -390,6 +390,7 @@ static void point_rows(const struct reader *in)
     p->embedded_rows = section(in, PART_SECTION_EMBEDDED_ROWS);
     p->embedded_columns = section(in, PART_SECTION_EMBEDDED_COLUMNS);
     p->n_link = h->n_link;
+    p->n_joined = h->n_joined;
     p->link_rows = h->n_link > 0 ? section(in, PART_SECTION_LINK_ROWS) : NULL;
     p->link_indptr = h->n_link > 0 ? section(in, PART_SECTION_LINK_INDPTR) : NULL;
     p->link_places = h->n_link > 0 ? section(in, PART_SECTION_LINK_PLACES) : NULL;
@@ -414,8 +415,12 @@ enum status part_check(void *bytes, size_t n_bytes, bool checksums, struct part 
     if (status == STATUS_OK) {
         status = check_degrees(&part);
     }
-    status = status == STATUS_OK ? check_halo(&part) : status;
-    status = status == STATUS_OK ? check_links(&in) : status;
+    if (status == STATUS_OK) {
+        status = check_halo(&part);
+    }
+    if (status == STATUS_OK) {
+        status = check_links(&in);
+    }
     part_halo_mirror(&part.halo);
     if (part.symmetric) {
         part.arrays[PART_DIRECTION_OUT] = part.arrays[PART_DIRECTION_IN];

@@ -84,7 +84,7 @@ static enum status check_scalars(const struct part_header *h)
         return fail("header: expected weights of classes or none, and zeros behind");
     }
     if (h->n_link < 0 || h->n_link_here < 0 || h->n_link_here > h->n_bytes ||
-        h->n_link_here - h->n_link > h->n_link) {
+        h->n_link_here - h->n_link > h->n_link || h->n_joined < 0 || h->n_joined > h->n_link) {
         return fail("header: expected pairs of links that fit the bytes, at most all of the graph");
     }
     if (!(h->loss_weight >= 0.0 && h->loss_weight <= DBL_MAX)) {

@@ -3,9 +3,9 @@
  * A part's in-edges give its pairs in that direction; the transposed direction's are the same counts as the other
  * part sees them, rows and columns exchanged.
  */
+#include "partition/links/links_places.h"
 #include "partition/part/part.h"
 #include "partition/part/part_format.h"
-#include "partition/part/part_links.h"
 #include "partition/part/part_side.h"
 #include "protocol/base/memory.h"
 
@@ -192,7 +192,8 @@ enum status part_sizes_build(const struct dataset *dataset, const struct partiti
         sizes[p].halo = (struct part_halo){
             .part = p, .n_part = n_part, .n_hop = partition->n_hop, .symmetric = dataset->symmetric};
     }
-    int64_t *links = memory_alloc((size_t)n_part, sizeof *links), n_link = part_links_count(dataset, partition, links);
+    int64_t *links = memory_alloc((size_t)n_part, sizeof *links),
+            n_link = links_places_count(dataset, partition->owner, n_part, links);
     for (int32_t p = 0; p < n_part; p++) {
         sizes[p].n_link_here = links[p];
     }

@@ -57,7 +57,7 @@ void compare_same(const struct task *task, const struct way *way, const struct c
 void compare_ways(const struct task *task, const struct way *first, const struct way *ways, size_t n);
 
 /* The same bits in standard ways: workers 1 to 4, threads, prefetch, both schedules, recomputed, on the strict device, spilled in the least
- * memory that suffices. With TEST_THOROUGH a job takes half of the ways, and the next job the other half. Jobs with stale rows do not spill.
+ * memory that suffices. With TEST_THOROUGH a job takes half of the ways, and the next job the other half. Jobs with stale rows and of links do not spill.
  */
 void compare_all_ways(const struct task *task);
 

@@ -355,6 +355,15 @@ SAME_PARTS(lossy_rows_that_parts_of_a_worker_share, some, GRAPHS, ELEVEN,
            NULL)
 SAME_PARTS(pruned_rows_that_parts_of_a_worker_share, some, FEW, NINE, LIST("", "sampling = 0.3"), PRUNED)
 
+/* Pairs of nodes: every part meets every other one. */
+#define LINKS "\n[task]\nkind = 'link'\nchannels = 9"
+SAME(links, each, GRAPHS, LIST("", "codec = 'int8'", "sampling = 0.4", "stale = 1", "plain = true"),
+     LIST("lr = 0.01" LINKS, "lr = 0.01" LINKS "\nnegatives = 3"))
+SAME(links_of_norms_and_embeddings, batch_norm, CLUB, NULL, LIST("weight_decay = 0.01" LINKS))
+SAME(links_of_typed_edges, typed, TYPED, LIST("", "codec = 'int4'\nguard_every = 2"), LIST("lr = 0.02" LINKS))
+SAME(links_in_bf16, some, GRAPHS, NULL, LIST("precision = 'bf16'" LINKS))
+SAME_PARTS(links_of_parts_of_a_worker, some, GRAPHS, ELEVEN, NULL, LIST("clip_norm = 0.1" LINKS "\nnegatives = 2"))
+
 Test(bits, the_reference_device)
 {
     static const char *const settings[] = {"", "sampling = 0.3\ncodec = 'int8'", "stale = 1",

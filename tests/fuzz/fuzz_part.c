@@ -1,7 +1,7 @@
 /* Any bytes as an encoded part: refused, or every index in it can be used.
  *
  * The first byte selects: the rest as it is, or changes (two bytes of offset, eight of value) to a valid part: directed, typed,
- * weighted, with features of edges, with embeddings, ordered by hop, with features of halo rows, or none of these. Checksums are not verified, since hardly
+ * weighted, with features of edges, with embeddings, ordered by hop, with features of halo rows, of links, or none of these. Checksums are not verified, since hardly
  * any input would pass them.
  */
 #include "partition/methods/reach.h"
@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_GOOD 8
+#define N_GOOD 10
 #define N_NODE 32
 
 static void *good[N_GOOD];
@@ -86,7 +86,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         job.dataset.generator = i == 0 ? JOB_GENERATOR_KARATE : JOB_GENERATOR_RMAT;
         job.dataset.nodes = N_NODE;
         job.dataset.features = 2;
-        job.dataset.undirected = i >= 2 && i < 5 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
+        job.dataset.undirected = (i >= 2 && i < 5) || i == 9 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
+        job.task.kind = i >= 8 ? JOB_TASK_LINK : JOB_TASK_NODE;
         job.model.kind = i >= 2 && i < 5 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
         job.partition.parts = 3;
         job.partition.method = JOB_METHOD_BLOCK;
@@ -152,6 +153,11 @@ static void walk(const struct part *p)
         int64_t n_value = p->feature_indptr != NULL ? p->feature_indptr[r + 1] - p->feature_indptr[r] : 0;
         for (int64_t i = 0; i < n_value; i++) {
             ASSERT(embedded_column(&p->embedded, p->feature_indices[p->feature_indptr[r] + i]) < p->n_feature);
+        }
+    }
+    for (int64_t r = 0; p->n_link > 0 && r < p->n_own; r++) {
+        for (int64_t i = p->link_indptr[r]; i < p->link_indptr[r + 1]; i++) {
+            ASSERT(p->link_places[i] < p->n_node && p->link_rows[p->part] == p->n_own);
         }
     }
     for (int64_t k = 0; k < p->n_embedded; k++) {

@@ -83,8 +83,9 @@ Test(losses, gradients_of_squared_absolute_and_huber_errors)
 
 Test(losses, gradients_of_links_with_an_edge_and_drawn_ones)
 {
-    check_links("gcn", JOB_KIND_GCN, &(struct tiny_graph){.n_node = N_NODE, .n_draw = 20, .symmetric = true, .no_loops = true, .seed = 8});
-    check_links("sage, directed", JOB_KIND_SAGE,
-                &(struct tiny_graph){.n_node = N_NODE, .n_draw = 25, .seed = 9});
-    check_links("gat", JOB_KIND_GAT, &(struct tiny_graph){.n_node = 11, .n_draw = 15, .symmetric = true, .no_loops = true, .seed = 10});
+    check_links("gcn", JOB_KIND_GCN,
+                &(struct tiny_graph){.n_node = N_NODE, .n_draw = 20, .symmetric = true, .no_loops = true, .seed = 8});
+    check_links("sage, directed", JOB_KIND_SAGE, &(struct tiny_graph){.n_node = N_NODE, .n_draw = 25, .seed = 9});
+    check_links("gat", JOB_KIND_GAT,
+                &(struct tiny_graph){.n_node = 11, .n_draw = 15, .symmetric = true, .no_loops = true, .seed = 10});
 }

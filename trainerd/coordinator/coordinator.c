@@ -174,7 +174,8 @@ static enum status begin_training(struct coordinator *c)
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
     if (c->dataset.of_links) {
         status = score_held_copy(&c->dataset.links, &c->training.links);
-    } else if (score_any_takes_rows(&c->training.metrics) || coordinator_counts_classes(c) || c->job.output.probabilities) {
+    } else if (score_any_takes_rows(&c->training.metrics) || coordinator_counts_classes(c) ||
+               c->job.output.probabilities) {
         status = score_labels_copy(&c->dataset, &c->training.labels);
     }
     status = mapped_check(status);

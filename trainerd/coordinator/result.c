@@ -46,7 +46,7 @@ bool result_is_chosen(const struct training *training)
 const char *result_no_choice(const struct dataset *dataset)
 {
     return dataset_n_in_split(dataset, DATASET_SPLIT_VALID) == 0 ? "the data set has no validation split"
-                                                      : "the valid metric is not a number";
+                                                                 : "the valid metric is not a number";
 }
 
 /* With what best.safetensors holds, and why. */

@@ -118,7 +118,7 @@ struct memory_plan_input {
     int32_t n_own_part;
     const struct memory_plan_part *own; /* n_own_part, part numbers ascending */
     const struct part_dedup *dedup;     /* where memory_plan_dedups: of all parts or of this rank's; else NULL */
-    const struct link_draw *links;      /* where the program trains on links (program.of_links); else NULL */
+    const struct link_draw *links;      /* where the program trains on links (task.kind = "link"); else NULL */
 };
 
 /* How rows of all own parts lie, each part's rounded up to 16. */

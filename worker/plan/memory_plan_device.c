@@ -12,8 +12,8 @@ int64_t memory_plan_put(struct memory_plan *plan, enum memory_site site, enum me
     return n_bytes;
 }
 
-/* The payloads of the pass that has most, or every own part's branch of a reduction and another rank's, or what scores
- * links. */
+/* The payloads of the pass that has most, or every own part's branch of a reduction and another rank's, or what
+ * scores links. */
 static int64_t staging_bytes(const struct memory_plan_input *in, const struct memory_plan *plan)
 {
     int64_t most = (in->n_own_part + 1) * larger(plan->reduced.n_gradient_bytes, plan->reduced.n_global_bytes);

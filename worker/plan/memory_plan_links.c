@@ -40,8 +40,7 @@ void memory_plan_links(const struct memory_plan_input *in, struct memory_plan *p
         int n = peer == in->rank ? 0 : (int)link_takes(&ends, q, 0) + (int)link_takes(&ends, q, 1);
         if (n > 0) {
             memory_plan_traffic_add(in, peer, n * part_bytes(in, q), plan);
-            plan->links.n_slot_bytes = larger(plan->links.n_slot_bytes,
-                                              round_up(part_bytes(in, q), WORKSPACE_ALIGN));
+            plan->links.n_slot_bytes = larger(plan->links.n_slot_bytes, round_up(part_bytes(in, q), WORKSPACE_ALIGN));
         }
     }
     plan->loss_workspace.n_fetch = plan->links.n_slot * plan->links.n_slot_bytes;

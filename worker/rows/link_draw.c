@@ -10,19 +10,25 @@
 /* Pairs that a thread draws at a time. */
 #define CHUNK 4096
 
-void link_draw_open(int32_t n_part, const uint32_t *rows, int64_t n, struct link_draw *out)
+/* Shares of pairs with an edge above this one count as this: then fewer pairs than wanted remain. */
+#define SHARE_MOST 0.75
+
+void link_draw_open(const struct link_draw_input *in, struct link_draw *out)
 {
+    const int32_t n_part = in->n_part;
     *out = (struct link_draw){.n_part = n_part,
-                              .n = n,
                               .begin = memory_alloc((size_t)n_part + 1, sizeof *out->begin),
                               .before = memory_alloc((size_t)n_part + 1, sizeof *out->before)};
     for (int32_t a = 0; a < n_part; a++) {
-        out->begin[a + 1] = out->begin[a] + rows[a];
+        out->begin[a + 1] = out->begin[a] + in->rows[a];
     }
     for (int32_t a = 0; a < n_part; a++) {
-        int64_t n_row = rows[a], n_later = out->begin[n_part] - out->begin[a + 1];
+        int64_t n_row = in->rows[a], n_later = out->begin[n_part] - out->begin[a + 1];
         out->before[a + 1] = out->before[a] + n_row * (n_row - 1) / 2 + n_row * n_later;
     }
+    double all = (double)out->before[n_part], share = all > 0.0 ? (double)in->n_link / all : 0.0;
+    out->n = (int64_t)ceil((double)in->n_link * (double)in->negatives / (1.0 - fmin(share, SHARE_MOST)));
+    out->n_kept = in->n_joined >= 0 && all > 0.0 ? (double)out->n * (1.0 - (double)in->n_joined / all) : 0.0;
 }
 
 void link_draw_close(struct link_draw *draw)
@@ -56,17 +62,20 @@ static int64_t drawn_before(const struct link_draw *draw, int64_t n_pair, double
     return all > 0 ? (int64_t)floor((double)n_pair / (double)all * (double)draw->n + u) : 0;
 }
 
-static struct random_key key_of(const struct random_key *key, int n_try)
+/* A key of ends, or of the epoch's rounding. */
+enum { OP_ENDS, OP_ROUNDING };
+
+static struct random_key key_of(const struct random_key *key, uint16_t op)
 {
     struct random_key out = *key;
-    out.op = (uint16_t)n_try;
+    out.op = op;
     out.stream = RANDOM_STREAM_PAIR;
     return out;
 }
 
 int64_t link_draw_count(const struct link_draw *draw, const struct random_key *key, int32_t a, int32_t b)
 {
-    const struct random_key rounding = key_of(key, LINK_DRAW_TRIES);
+    const struct random_key rounding = key_of(key, OP_ROUNDING);
     int64_t before, n_pair = nodes_pairs(draw, a, b, &before);
     double u = (double)random_unit(&rounding, 0, 0);
     return drawn_before(draw, before + n_pair, u) - drawn_before(draw, before, u);
@@ -127,25 +136,24 @@ static uint32_t scaled(uint32_t draw, int64_t n)
     return (uint32_t)((uint64_t)draw * (uint64_t)n >> 32);
 }
 
+#define LEFT_OUT UINT32_MAX
+
 /* Pair number t: a row of a and one of b, each alike; within one part different ones. */
 static void pair_draw(const struct drawing *d, int64_t t)
 {
     const struct link_draw *draw = d->draw;
     const uint64_t parts = (uint64_t)d->a * (uint64_t)draw->n_part + (uint64_t)d->b;
-    uint32_t *end = d->end + 2 * t;
-    for (int n_try = 0; n_try < LINK_DRAW_TRIES; n_try++) {
-        const struct random_key key = key_of(d->key, n_try);
-        uint32_t counter[4], words[2], out[4];
-        random_counter(&key, parts, (uint32_t)t, counter, words);
-        random_philox(counter, words, out);
-        end[0] = scaled(out[0], rows_of(draw, d->a));
-        end[1] = scaled(out[1], rows_of(draw, d->b) - (d->a == d->b));
-        end[1] += d->a == d->b && end[1] >= end[0];
-        bool is_first = d->own->part == d->a;
-        int64_t row = end[is_first ? 0 : 1], place = draw->begin[is_first ? d->b : d->a] + end[is_first ? 1 : 0];
-        if (!is_edge(d->own, row, (uint32_t)place)) {
-            break;
-        }
+    const struct random_key key = key_of(d->key, OP_ENDS);
+    const bool within = d->a == d->b, is_first = d->own->part == d->a;
+    uint32_t counter[4], words[2], out[4], *end = d->end + 2 * t;
+    random_counter(&key, parts, (uint32_t)t, counter, words);
+    random_philox(counter, words, out);
+    end[0] = scaled(out[0], rows_of(draw, d->a));
+    end[1] = scaled(out[1], rows_of(draw, d->b) - within);
+    end[1] += within && end[1] >= end[0];
+    int64_t place = draw->begin[is_first ? d->b : d->a] + end[is_first ? 1 : 0];
+    if (is_edge(d->own, end[is_first ? 0 : 1], (uint32_t)place)) {
+        end[0] = LEFT_OUT;
     }
 }
 
@@ -163,6 +171,9 @@ static void ends_sort(const struct drawing *d, int at, int64_t *indptr, uint32_t
 {
     for (int64_t t = 0; t < d->n_pair; t++) {
         uint32_t row = d->end[2 * t + at];
+        if (d->end[2 * t] == LEFT_OUT) {
+            continue;
+        }
         if (places == NULL) {
             indptr[row + (int64_t)1]++;
         } else {
@@ -184,11 +195,8 @@ static void both_sort(const struct drawing *d, int64_t *indptr, uint32_t *places
 struct link_block link_draw_block(const struct link_draw *draw, const struct random_key *key, const struct part *own,
                                   int32_t q, struct device *device, void *memory)
 {
-    struct drawing d = {.draw = draw,
-                        .key = key,
-                        .own = own,
-                        .a = own->part < q ? own->part : q,
-                        .b = own->part < q ? q : own->part};
+    struct drawing d = {
+        .draw = draw, .key = key, .own = own, .a = own->part < q ? own->part : q, .b = own->part < q ? q : own->part};
     d.n_pair = link_draw_count(draw, key, d.a, d.b);
     struct link_block out = {.indptr = memory};
     out.places = (uint32_t *)(void *)(out.indptr + own->n_own + 1);

@@ -1,8 +1,9 @@
 /* Pairs of nodes without an edge, drawn anew in each epoch: which ones, between the rows of two parts.
  *
- * Every two different nodes are drawn alike. The pairs of two parts are a function of seed, epoch and these parts alone,
- * so that both ends find the same ones, and no pair travels. How many there are follows from how many pairs of nodes the
- * two parts have, rounded so that all together are as many as wanted, in every epoch.
+ * Every two different nodes are drawn alike, and pairs that have an edge by chance are left out. The pairs of two
+ * parts are a function of seed, epoch and these parts alone, so that both ends find the same ones, and no pair
+ * travels. How many are drawn follows from how many pairs of nodes the two parts have, rounded so that all together
+ * are as many as wanted, in every epoch; how many of them have no edge is known in the mean.
  */
 #ifndef WORKER_LINK_DRAW_H
 #define WORKER_LINK_DRAW_H
@@ -14,21 +15,29 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Pairs that have an edge by chance are drawn again so many times. */
-#define LINK_DRAW_TRIES 64
-
 struct link_draw {
     int32_t n_part;
-    int64_t n;       /* pairs in all, of an epoch */
-    int64_t *begin;  /* n_part + 1: the first place of each part's rows */
-    int64_t *before; /* n_part + 1: pairs of nodes of which one is in a part before, and the other in that or a later one */
+    int64_t n;      /* pairs in all, of an epoch, with those that are left out */
+    double n_kept;  /* of them without an edge, in the mean; 0: not known */
+    int64_t *begin; /* n_part + 1: the first place of each part's rows */
+    /* n_part + 1: pairs of nodes, of which the one in the earlier part is in a part before */
+    int64_t *before;
 };
 
-/* Of n pairs between parts that have so many rows. owns: the caller owns *out: link_draw_close */
-void link_draw_open(int32_t n_part, const uint32_t *rows, int64_t n, struct link_draw *out);
+/* What a draw is of: pairs with an edge, of the whole graph, and how many others are wanted for each. */
+struct link_draw_input {
+    int32_t n_part;
+    const uint32_t *rows; /* n_part: of each part */
+    int64_t n_link;       /* as the graph has them, some twice */
+    int64_t n_joined;     /* different ones; -1: not known, and neither is n_kept */
+    int64_t negatives;
+};
+
+/* owns: the caller owns *out: link_draw_close */
+void link_draw_open(const struct link_draw_input *in, struct link_draw *out);
 void link_draw_close(struct link_draw *draw);
 
-/* Pairs of parts a ≤ b in an epoch (the key's; its op and stream are set here), and the most in any. */
+/* Pairs of parts a ≤ b in an epoch (the key's; its stream is set here), and the most in any. */
 int64_t link_draw_count(const struct link_draw *draw, const struct random_key *key, int32_t a, int32_t b);
 int64_t link_draw_most(const struct link_draw *draw, int32_t a, int32_t b);
 

@@ -12,7 +12,8 @@ struct link_ends link_ends_of(const uint32_t *rank_of_part, int32_t n_part, uint
     return out;
 }
 
-/* How many times a rank with these parts takes rows, of parts of rank `from`, or of all but its own where that is it. */
+/* How many times a rank with these parts takes rows, of parts of rank `from`, or of all but its own where that is it.
+ * */
 static int32_t n_between(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank, uint32_t from)
 {
     const struct link_ends ends = link_ends_of(rank_of_part, n_part, rank);

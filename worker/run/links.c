@@ -22,32 +22,38 @@ struct pass {
     struct link_ends ends;
     struct exchange_key key;
     int32_t n_part, width;
-    int32_t next;              /* the place up to which rows were asked for */
+    int32_t next; /* the place up to which rows were asked for */
     int32_t n_begun, n_used;
-    device_mark made;          /* when own rows are where they are sent from */
-    device_mark drawn_unread;  /* when no operation reads drawn pairs any more */
+    device_mark made;         /* when own rows are where they are sent from */
+    device_mark drawn_unread; /* when no operation reads drawn pairs any more */
 };
 
-const struct link_draw *links_open(struct trainer *t)
+const struct link_draw *links_open(const struct own_parts *own, const struct job *job, struct trainer_links *out)
 {
-    const struct part *part = own_part(&t->own, 0);
-    if (!t->program.of_links || t->program.forward_only) {
+    const struct part *part = own_part(own, 0);
+    if (!job_predicts_links(job) || own->setup.program->forward_only) {
         return NULL;
     }
-    link_draw_open(part->n_part, part->link_rows, part->n_link * t->setup.job->task.negatives, &t->links.draw);
-    return &t->links.draw;
+    link_draw_open(&(struct link_draw_input){.n_part = part->n_part,
+                                             .rows = part->link_rows,
+                                             .n_link = part->n_link,
+                                             .n_joined = part->n_joined,
+                                             .negatives = job->task.negatives},
+                   &out->draw);
+    return &out->draw;
 }
 
-void links_begin(struct trainer *t)
+void links_begin(const struct own_parts *own, const struct memory_links *plan, struct trainer_links *links)
 {
-    t->links.slot = memory_alloc((size_t)t->plan.links.n_slot, sizeof *t->links.slot);
-    t->links.n_given = link_n_given(t->setup.rank_of_part, t->setup.n_part, t->setup.rank, t->setup.n_rank);
+    const struct part_device_setup *setup = &own->setup;
+    links->slot = memory_alloc((size_t)plan->n_slot, sizeof *links->slot);
+    links->n_given = link_n_given(setup->rank_of_part, own->n_part, setup->rank, own->n_rank);
 }
 
-void links_close(struct trainer *t)
+void links_close(struct trainer_links *links)
 {
-    link_draw_close(&t->links.draw);
-    free(t->links.slot);
+    link_draw_close(&links->draw);
+    free(links->slot);
 }
 
 static float *rows_of(const struct pass *p, int32_t i)
@@ -209,7 +215,7 @@ static enum status block_run(struct pass *p, int32_t i, int32_t q, const float *
     how.first = 0;
     how.end = (uint32_t)(draw->begin[q + 1] - draw->begin[q]);
     how.joined = false;
-    how.weight = 1.0 / (double)draw->n;
+    how.weight = draw->n_kept > 0.0 ? 1.0 / draw->n_kept : 0.0; /* a graph may have all edges */
     t->ops->link_loss(t->device, &how, trainer_sums(t, i));
     p->drawn_unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     return exchange_progress(t->setup.exchange);
@@ -221,13 +227,19 @@ static enum status place_run(struct pass *p, int32_t place)
     const struct own_parts *own = &p->trainer->own;
     int32_t q = place % p->n_part;
     const float *x = own->index[q] >= 0 ? rows_of(p, own->index[q]) : NULL;
-    enum status status = x == NULL ? rows_take(p, place, &x) : STATUS_OK;
+    enum status status = STATUS_OK;
+    if (x == NULL) {
+        status = rows_take(p, place, &x);
+    }
     for (int32_t i = 0; i < own->n && status == STATUS_OK; i++) {
         if (own->number[i] <= place && place < own->number[i] + p->n_part) {
             status = block_run(p, i, q, x);
         }
     }
-    return status == STATUS_OK && own->index[q] < 0 ? rows_end(p) : status;
+    if (status != STATUS_OK || own->index[q] >= 0) {
+        return status;
+    }
+    return rows_end(p);
 }
 
 enum status links_run(struct trainer *t, const struct step *step)
@@ -249,8 +261,12 @@ enum status links_run(struct trainer *t, const struct step *step)
     rows_serve(&p);
     enum status status = fetch_ahead(&p);
     for (int32_t place = 0; place < 2 * p.n_part && status == STATUS_OK; place++) {
-        bool is_own = t->own.index[place % p.n_part] >= 0;
-        status = is_own || is_taken(&p, place) ? place_run(&p, place) : STATUS_OK;
+        if (t->own.index[place % p.n_part] >= 0 || is_taken(&p, place)) {
+            status = place_run(&p, place);
+        }
     }
-    return status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return exchange_settle(t->setup.exchange);
 }

@@ -1,7 +1,7 @@
 /* The loss over pairs of nodes, with an edge and without, and its gradient, edge by edge: no array has a row for each
  * pair.
  *
- *     loss = mean of log(1 + exp(−⟨z_u, z_v⟩)) over the graph's edges + mean of log(1 + exp(⟨z_u, z_v⟩)) over drawn pairs
+ *     loss = mean of log(1 + exp(−⟨z_u, z_v⟩)) over edges + mean of log(1 + exp(⟨z_u, z_v⟩)) over drawn pairs
  *
  * Each end of a pair makes its own gradient from the other end's row, so no gradient travels. Parts meet as in a halo
  * pass (D1), and rows of other ranks' parts come whole, one part after the other.
@@ -12,11 +12,11 @@
 
 #include "worker/state/trainer_state.h"
 
-/* What the plan has to know; NULL: the program does not train on links. Then, with the plan, slots. links_close frees
- * both. */
-const struct link_draw *links_open(struct trainer *trainer);
-void links_begin(struct trainer *trainer);
-void links_close(struct trainer *trainer);
+/* What the plan has to know; NULL: the job trains on labels, or not at all. Then, with the plan, slots. links_close
+ * frees both. */
+const struct link_draw *links_open(const struct own_parts *own, const struct job *job, struct trainer_links *out);
+void links_begin(const struct own_parts *own, const struct memory_links *plan, struct trainer_links *links);
+void links_close(struct trainer_links *links);
 
 /* The step of kind LOSS. errors  STATUS_PEER of the exchange; of the device */
 enum status links_run(struct trainer *trainer, const struct step *step);

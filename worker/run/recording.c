@@ -4,7 +4,7 @@
 static bool repeats(const struct trainer *t)
 {
     bool same = !program_is_lossy(&t->program) && t->setup.job->exchange.guard_every == 0;
-    same = same && !t->program.of_links; /* whose pairs the host draws */
+    same = same && !job_predicts_links(t->setup.job); /* whose pairs the host draws */
     return same && t->ops->record != NULL && t->setup.n_rank == 1 && t->setup.spill == NULL &&
            t->records.trace == NULL;
 }

@@ -261,7 +261,7 @@ static void part_score(struct trainer *t, const struct step *step, int32_t i, en
 static enum status loss_run(struct trainer *t, const struct step *step)
 {
     const struct step_operand *drawn = step_operand(step, OP_ROLE_STATISTICS);
-    if (t->program.of_links) {
+    if (job_predicts_links(t->setup.job)) {
         return links_run(t, step);
     }
     struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
@@ -283,8 +283,8 @@ static enum status score_run(struct trainer *t, const struct step *step)
         double *sums = trainer_sums(t, pin.part);
         t->ops->fill_zero(t->device, sums, MEMORY_PLAN_N_SUM * sizeof *sums);
         /* A prediction is scored wherever there are labels; the coordinator scores links. */
-        for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN; split < DATASET_SPLIT_N && !t->program.of_links;
-             split++) {
+        for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN;
+             split < DATASET_SPLIT_N && !job_predicts_links(t->setup.job); split++) {
             if (t->loss.n_split[split] > 0) {
                 part_score(t, step, pin.part, (enum dataset_split)split, sums + 1 + split * n);
             }

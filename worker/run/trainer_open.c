@@ -42,7 +42,8 @@ static enum status program_open(struct trainer *t)
     }
     spill_unpin(t->setup.spill, &runs, 1);
     memcpy(t->loss.n_split, part->n_split, sizeof t->loss.n_split);
-    t->loss.weight = t->program.of_links ? 1.0 : part->loss_weight; /* pairs have their shares of the mean */
+    /* pairs have their shares of the mean */
+    t->loss.weight = job_predicts_links(t->setup.job) ? 1.0 : part->loss_weight;
     t->loss.n_class = part->n_class;
     return STATUS_OK;
 }
@@ -153,7 +154,7 @@ static void plan_build(struct trainer *t)
                                       .n_own_part = t->own.n,
                                       .own = own,
                                       .dedup = dedup_counts(t->routes.dedup)};
-    input.links = links_open(t);
+    input.links = links_open(&t->own, t->setup.job, &t->links);
     memory_plan_build(&input, &t->plan);
     free(own);
 }
@@ -322,7 +323,7 @@ static enum status begin(struct trainer *t)
     weights_draw(t);
     trainer_keep_best(t);
     t->routes.halo = halo_open(t);
-    links_begin(t);
+    links_begin(&t->own, &t->plan.links, &t->links);
     enum status status = traffic_open(&t->program, t->setup.n_rank, &t->records.traffic);
     exchange_count(t->setup.exchange, t->records.traffic);
     return status;
@@ -413,7 +414,7 @@ void trainer_close(struct trainer *t)
     } else {
         own_parts_close(&t->own);
     }
-    links_close(t);
+    links_close(&t->links);
     memory_plan_release(&t->plan);
     if (t->setup.program == NULL) {
         program_release(&t->program);

@@ -12,6 +12,22 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Parts agree on the pairs of the whole graph, and on each other's rows; a job that trains on pairs has some. */
+static enum status links_check(const struct job *job, const struct part *first, const struct part *part)
+{
+    bool trains = job_predicts_links(job) && !job_predicts(job);
+    size_t n_bytes = (size_t)part->n_part * sizeof *part->link_rows;
+    if (part->n_link != first->n_link || part->n_joined != first->n_joined || (part->n_link > 0) != trains ||
+        (part->n_link > 0 && memcmp(part->link_rows, first->link_rows, n_bytes) != 0)) {
+        return status_fail(
+            STATUS_DATA,
+            "part %d is of a graph with %lld pairs to train on, expected %s, with as many rows in each "
+            "part as part %d has",
+            part->part, (long long)part->n_link, trains ? "some" : "0", first->part);
+    }
+    return STATUS_OK;
+}
+
 static enum status parts_open(struct session *session)
 {
     enum status status = STATUS_OK;
@@ -37,6 +53,9 @@ static enum status parts_open(struct session *session)
         if (status == STATUS_OK && part->part.n_hop != first->n_hop) {
             status = status_fail(STATUS_DATA, "part %d has %d hops of rows and part %d has %d, expected as many",
                                  first->part, first->n_hop, i, part->part.n_hop);
+        }
+        if (status == STATUS_OK) {
+            status = links_check(&session->job, first, &part->part);
         }
         session->placed.own[i] = part->is_open ? &part->part : NULL;
     }

@@ -59,9 +59,9 @@ struct trainer_loss {
 /* Pairs of nodes that the loss is over (worker/run/links.h); empty for other programs. */
 struct trainer_links {
     struct link_draw draw;
-    int n_given;             /* times that other ranks take own parts' rows */
-    void *block;             /* plan.links.n_block_bytes */
-    struct link_slot *slot;  /* plan.links.n_slot */
+    int n_given;            /* times that other ranks take own parts' rows */
+    void *block;            /* plan.links.n_block_bytes */
+    struct link_slot *slot; /* plan.links.n_slot */
 };
 
 /* How rows travel; each NULL where none travel so. */

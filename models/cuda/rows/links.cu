@@ -14,7 +14,8 @@ struct link_rows {
 };
 
 /* The first of a row's places from `least` on. */
-static __device__ __forceinline__ int64_t place_find(const uint32_t *places, int64_t begin, int64_t end, uint64_t least)
+static __device__ __forceinline__ int64_t place_find(const uint32_t *places, int64_t begin, int64_t end,
+                                                     uint64_t least)
 {
     while (begin < end) {
         const int64_t middle = begin + (end - begin) / 2;
@@ -28,7 +29,8 @@ static __device__ __forceinline__ int64_t place_find(const uint32_t *places, int
 }
 
 /* One pair, by a warp: its gradient of the own row; returns its loss. */
-static __device__ __forceinline__ double link_pair(const link_rows &how, const float *own, const float *x, float *grad)
+static __device__ __forceinline__ double link_pair(const link_rows &how, const float *own, const float *x,
+                                                   float *grad)
 {
     const int lane = (int)threadIdx.x % WARP;
     float score = 0.0F;

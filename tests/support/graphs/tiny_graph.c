@@ -176,6 +176,7 @@ struct dataset tiny_build(const struct tiny_graph *graph)
     struct dataset d = {.name = "tiny",
                         .n_node = graph->n_node,
                         .multi_label = graph->multi_label,
+                        .of_links = graph->of_links,
                         .symmetric = graph->symmetric,
                         .n_relation = graph->n_relation,
                         .weighted = graph->weighted,

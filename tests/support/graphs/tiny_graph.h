@@ -30,6 +30,7 @@ struct tiny_graph {
      * symmetric, which the dataset then is not; loops have rows of loop_features. Not with the others */
     int64_t n_edge_feature;
     bool multi_label;
+    bool of_links; /* edges are what is trained on */
     /* three columns: node + column / 4. TYPED: nodes 1, 4, 7, … have a column of their own, which lie between a
      * column of nodes 0, 3, … and one of nodes 2, 5, … with node + 1 */
     enum tiny_features features;

@@ -25,8 +25,8 @@ struct truth {
     /* of edges between parts those from sampled nodes count, each 1/sampling times; 0: all of them */
     double sampling;
     const struct partition *partition; /* read of links, whose pairs are drawn by parts */
-    const int32_t *owner; /* n_node: parts; read with sampling, and with held */
-    double **value;       /* n_value: n_node × width, by truth_loss */
+    const int32_t *owner;              /* n_node: parts; read with sampling, and with held */
+    double **value;                    /* n_value: n_node × width, by truth_loss */
     /* n_value: what edges between parts read of their sources in place of the value; NULL: the value */
     double **held;
     double **returned; /* n_value: gradients that values have from elsewhere; NULL entries: none. NULL: none at all */

@@ -41,12 +41,14 @@ static enum status rows_score(const struct training *training, const float *logi
 static enum status links_score_split(const struct training *training, const float *rows, int split,
                                      struct training_scores *out)
 {
-    const struct links_held *held = &training->links.held[split == DATASET_SPLIT_VALID ? LINKS_SPLIT_VALID
-                                                                                       : LINKS_SPLIT_TEST];
+    const struct links_held *held =
+        &training->links.held[split == DATASET_SPLIT_VALID ? LINKS_SPLIT_VALID : LINKS_SPLIT_TEST];
     struct score_links scores;
     double of[JOB_CHOICES_MOST];
     enum status status = score_links_open(held, rows, training->n_class, &scores);
-    status = status == STATUS_OK ? score_links_metrics(&training->metrics, &scores, of) : status;
+    if (status == STATUS_OK) {
+        status = score_links_metrics(&training->metrics, &scores, of);
+    }
     for (int i = 0; i < training->metrics.n && status == STATUS_OK; i++) {
         out->of[i][split] = of[i];
     }

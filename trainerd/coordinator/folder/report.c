@@ -161,7 +161,8 @@ void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTE
         return;
     }
     if (dataset->of_links) {
-        snprintf(out, REPORT_SPLIT_BYTES, "held out: %" PRId64 " edges for validation and %" PRId64 " for the test (%s)",
+        snprintf(out, REPORT_SPLIT_BYTES,
+                 "held out: %" PRId64 " edges for validation and %" PRId64 " for the test (%s)",
                  dataset_n_in_split(dataset, DATASET_SPLIT_VALID), dataset_n_in_split(dataset, DATASET_SPLIT_TEST),
                  dataset->links.how);
         return;

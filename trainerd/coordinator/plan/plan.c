@@ -80,7 +80,12 @@ static void links_open(const struct plan_input *in, struct link_draw *out)
         rows[part] = (uint32_t)in->sizes[part].n_own;
         n_end += in->sizes[part].n_link_here;
     }
-    link_draw_open(in->n_part, rows, n_end / 2 * in->job->task.negatives, out);
+    link_draw_open(&(struct link_draw_input){.n_part = in->n_part,
+                                             .rows = rows,
+                                             .n_link = n_end / 2,
+                                             .n_joined = -1,
+                                             .negatives = in->job->task.negatives},
+                   out);
     free(rows);
 }
 
@@ -166,7 +171,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     out->n_machine = in->job->workers.launcher == JOB_LAUNCHER_LOCAL ? 1 : out->n_worker;
     out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
     uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
-    bool trains_links = in->program->of_links && !in->program->forward_only;
+    bool trains_links = job_predicts_links(in->job) && !in->program->forward_only;
     struct link_draw links = {0};
     if (trains_links) {
         links_open(in, &links);

@@ -27,46 +27,49 @@ void links_score(const float *rows, int64_t width, const struct links_pairs *pai
     }
 }
 
-static size_t n_tail(const struct links_held *held)
-{
-    return (size_t)held->positive.n * (size_t)held->n_tail;
-}
+/* The arrays of what is held out, and their lengths. */
+struct numbers {
+    uint32_t **at;
+    size_t n;
+};
 
-static enum status numbers_copy(const uint32_t *from, size_t n, uint32_t **out)
+#define N_NUMBERS (3 * LINKS_SPLIT_N)
+
+static void numbers_of(struct links *links, struct numbers out[N_NUMBERS])
 {
-    enum status status = memory_acquire(MEMORY_OTHER, n, sizeof **out, out);
-    if (status == STATUS_OK && n > 0) {
-        memcpy(*out, from, n * sizeof **out);
+    for (int split = 0; split < LINKS_SPLIT_N; split++) {
+        struct links_held *held = &links->held[split];
+        out[3 * split] = (struct numbers){&held->positive.end, 2 * (size_t)held->positive.n};
+        out[3 * split + 1] = (struct numbers){&held->negative.end, 2 * (size_t)held->negative.n};
+        out[3 * split + 2] = (struct numbers){&held->tail, (size_t)held->positive.n * (size_t)held->n_tail};
     }
-    return status;
 }
 
 enum status score_held_copy(const struct links *links, struct links *out)
 {
-    *out = *links;
+    struct numbers to[N_NUMBERS];
     enum status status = STATUS_OK;
-    for (int split = 0; split < LINKS_SPLIT_N; split++) {
-        const struct links_held *from = &links->held[split];
-        struct links_held *to = &out->held[split];
-        to->positive.end = to->negative.end = to->tail = NULL;
-        status = status == STATUS_OK
-                     ? numbers_copy(from->positive.end, 2 * (size_t)from->positive.n, &to->positive.end)
-                     : status;
-        status = status == STATUS_OK
-                     ? numbers_copy(from->negative.end, 2 * (size_t)from->negative.n, &to->negative.end)
-                     : status;
-        status = status == STATUS_OK ? numbers_copy(from->tail, n_tail(from), &to->tail) : status;
+    *out = *links;
+    numbers_of(out, to);
+    for (int k = 0; k < N_NUMBERS; k++) {
+        const uint32_t *from = *to[k].at;
+        *to[k].at = NULL;
+        if (status == STATUS_OK && to[k].n > 0) {
+            status = memory_acquire(MEMORY_OTHER, to[k].n, sizeof *from, to[k].at);
+        }
+        if (*to[k].at != NULL) {
+            memcpy(*to[k].at, from, to[k].n * sizeof *from);
+        }
     }
     return status;
 }
 
 void score_held_release(struct links *links)
 {
-    for (int split = 0; split < LINKS_SPLIT_N; split++) {
-        struct links_held *held = &links->held[split];
-        memory_release(MEMORY_OTHER, held->positive.end, 2 * (size_t)held->positive.n, sizeof(uint32_t));
-        memory_release(MEMORY_OTHER, held->negative.end, 2 * (size_t)held->negative.n, sizeof(uint32_t));
-        memory_release(MEMORY_OTHER, held->tail, n_tail(held), sizeof(uint32_t));
+    struct numbers all[N_NUMBERS];
+    numbers_of(links, all);
+    for (int k = 0; k < N_NUMBERS; k++) {
+        memory_release(MEMORY_OTHER, *all[k].at, all[k].n, sizeof(uint32_t));
     }
     *links = (struct links){0};
 }

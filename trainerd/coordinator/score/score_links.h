@@ -18,8 +18,8 @@
  */
 void links_score(const float *rows, int64_t width, const struct links_pairs *pairs, float *score);
 
-/* A copy of what is held out, to score rows after the dataset was released. owns: the caller: score_held_release, also
- * after a failure. errors  STATUS_NOMEM */
+/* A copy of what is held out, to score rows after the dataset was released. owns: the caller: score_held_release,
+ * also after a failure. errors  STATUS_NOMEM */
 enum status score_held_copy(const struct links *links, struct links *out);
 void score_held_release(struct links *links);
 

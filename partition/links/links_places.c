@@ -1,20 +1,25 @@
-#include "partition/part/part_links.h"
+#include "partition/links/links_places.h"
 
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
 
-int64_t part_links_count(const struct dataset *dataset, const struct partition *partition, int64_t *out)
+static bool is_trained(const struct dataset *dataset)
+{
+    return dataset->of_links && !dataset->predicts;
+}
+
+int64_t links_places_count(const struct dataset *dataset, const int32_t *owner, int32_t n_part, int64_t *out)
 {
     int64_t n = 0;
-    for (int32_t p = 0; p < partition->n_part; p++) {
+    for (int32_t p = 0; p < n_part; p++) {
         out[p] = 0;
     }
-    for (int64_t v = 0; dataset->of_links && v < dataset->n_node; v++) {
+    for (int64_t v = 0; is_trained(dataset) && v < dataset->n_node; v++) {
         for (int64_t e = dataset->indptr[v]; e < dataset->indptr[v + 1]; e++) {
             if (dataset->indices[e] != v) {
-                out[partition->owner[v]]++;
-                out[partition->owner[dataset->indices[e]]] += !dataset->symmetric;
+                out[owner[v]]++;
+                out[owner[dataset->indices[e]]] += !dataset->symmetric;
                 n += dataset->symmetric ? 1 : 2;
             }
         }
@@ -23,7 +28,7 @@ int64_t part_links_count(const struct dataset *dataset, const struct partition *
 }
 
 /* The pair stands in the row of one end. Rows are counted first, then filled. */
-static void end_add(struct part_links *links, uint32_t at, uint32_t other)
+static void end_add(struct links_places *links, uint32_t at, uint32_t other)
 {
     if (links->places == NULL) {
         links->indptr[at + (int64_t)1]++;
@@ -33,11 +38,11 @@ static void end_add(struct part_links *links, uint32_t at, uint32_t other)
 }
 
 /* Where the graph is symmetric the reverse is an edge, too, and rows come out in order. */
-static void walk(const struct dataset *dataset, const struct partition *partition, const uint32_t *place,
-                 struct part_links *links)
+static void walk(const struct dataset *dataset, const uint32_t *order, const uint32_t *place,
+                 struct links_places *links)
 {
     for (int64_t p = 0; p < dataset->n_node; p++) {
-        uint32_t v = partition->order[p];
+        uint32_t v = order[p];
         for (int64_t e = dataset->indptr[v]; e < dataset->indptr[v + (int64_t)1]; e++) {
             uint32_t u = dataset->indices[e];
             if (u != v) {
@@ -56,18 +61,30 @@ static int compare(const void *left, const void *right)
     return a < b ? -1 : a > b;
 }
 
-enum status part_links_open(const struct dataset *dataset, const struct partition *partition, const uint32_t *place,
-                            struct part_links *out)
+/* Places of all rows, each once. */
+static int64_t different(const struct links_places *links)
 {
-    *out = (struct part_links){.n_node = (size_t)dataset->n_node};
-    if (!dataset->of_links) {
+    int64_t n = 0;
+    for (size_t r = 0; r < links->n_node; r++) {
+        for (int64_t i = links->indptr[r]; i < links->indptr[r + 1]; i++) {
+            n += i == links->indptr[r] || links->places[i] != links->places[i - 1];
+        }
+    }
+    return n;
+}
+
+enum status links_places_open(const struct dataset *dataset, const uint32_t *order, const uint32_t *place,
+                              struct links_places *out)
+{
+    *out = (struct links_places){.n_node = (size_t)dataset->n_node};
+    if (!is_trained(dataset)) {
         return STATUS_OK;
     }
     enum status status = memory_acquire(MEMORY_OTHER, out->n_node + 1, sizeof *out->indptr, &out->indptr);
     if (status != STATUS_OK) {
         return status;
     }
-    walk(dataset, partition, place, out);
+    walk(dataset, order, place, out);
     for (size_t r = 0; r < out->n_node; r++) {
         out->indptr[r + 1] += out->indptr[r];
     }
@@ -76,7 +93,7 @@ enum status part_links_open(const struct dataset *dataset, const struct partitio
     if (status != STATUS_OK) {
         return status;
     }
-    walk(dataset, partition, place, out);
+    walk(dataset, order, place, out);
     for (size_t r = out->n_node; r > 0; r--) { /* each row's begin has come to its end */
         out->indptr[r] = out->indptr[r - 1];
     }
@@ -86,12 +103,13 @@ enum status part_links_open(const struct dataset *dataset, const struct partitio
               compare);
     }
     out->n_pair = (int64_t)out->n_place / 2;
+    out->n_joined = different(out) / 2;
     return STATUS_OK;
 }
 
-void part_links_close(struct part_links *links)
+void links_places_close(struct links_places *links)
 {
     memory_release(MEMORY_OTHER, links->indptr, links->n_node + 1, sizeof *links->indptr);
     memory_release(MEMORY_OTHER, links->places, links->n_place, sizeof *links->places);
-    *links = (struct part_links){0};
+    *links = (struct links_places){0};
 }
