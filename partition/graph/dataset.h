@@ -176,7 +176,7 @@ struct dataset_model {
     const char *folder; /* for messages: the model's path */
     int64_t n_feature;
     int32_t n_class;
-    bool multi_label, regression;
+    bool multi_label, regression, of_links;
     int32_t n_relation; /* 0: untyped */
     int64_t n_edge_feature;
     bool label_input; /* its input includes labels of training nodes */

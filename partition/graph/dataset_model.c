@@ -31,13 +31,22 @@ static enum status features_check(const struct dataset *dataset, const struct da
     return STATUS_OK;
 }
 
-/* Weights that belong to single nodes have no meaning on another graph. */
+/* Weights that belong to single nodes have no meaning on another graph. A model of links was trained without the
+ * edges that were held out: its nodes are the same, and their edges are not. */
 static enum status embeddings_check(const struct dataset *dataset, const struct dataset_model *model)
 {
     char graph[33];
     int64_t n = dataset->embedded.n_run > 0 ? embedded_count(&dataset->embedded) : 0;
     if (n == 0 && model->n_embedded == 0) {
         return STATUS_OK;
+    }
+    if (model->of_links) {
+        return n == model->n_embedded
+                   ? STATUS_OK
+                   : status_fail(STATUS_DATA,
+                                 "dataset '%s' has %" PRId64 " nodes with embeddings, expected the %" PRId64
+                                 " that the model in '%s' was trained with",
+                                 dataset->name, n, model->n_embedded, model->folder);
     }
     dataset_fingerprint(dataset, true, graph);
     if (n == model->n_embedded && strcmp(graph, model->graph) == 0) {

@@ -2,6 +2,7 @@
 #ifndef PARTITION_LINKS_BUILD_H
 #define PARTITION_LINKS_BUILD_H
 
+#include "partition/files/npy.h"
 #include "partition/graph/dataset.h"
 #include "protocol/job/job.h"
 
@@ -39,6 +40,15 @@ bool links_are_joined(const struct dataset *dataset, const struct links_rows *he
 /* Take the edges that are held out, in both directions, out of the graph and all that belongs to it.
  * errors  STATUS_NOMEM */
 enum status links_cut(const struct links_rows *held, struct dataset *out);
+
+/* Copy pairs [2, n] of nodes, heads and tails, to to->end, which has room; `are_edges`: each joins two nodes.
+ * errors  STATUS_DATA file, position, what was expected */
+enum status links_pairs_copy(const struct npy *npy, bool are_edges, struct links_pairs *to,
+                             const struct dataset *dataset);
+
+/* Node number `at` of a file: its range. errors  STATUS_DATA as links_pairs_copy */
+enum status links_node_check(const char *file, const char *place, int64_t at, const char *end, int64_t node,
+                             const struct dataset *dataset);
 
 /* Read the splits that the folder of the job has files of; given[split]: it has. */
 enum status links_files_read(const struct job *job, bool given[LINKS_SPLIT_N], struct dataset *out);

@@ -45,27 +45,28 @@ bool links_file_is_negative(const char *name)
     return is_named(name, POOL) || is_named(name, TAILS);
 }
 
-static enum status out_of_range(const char *file, const char *place, int64_t at, const char *end, int64_t node,
-                                const struct dataset *dataset)
+enum status links_node_check(const char *file, const char *place, int64_t at, const char *end, int64_t node,
+                             const struct dataset *dataset)
 {
+    if (node >= 0 && node < dataset->n_node) {
+        return STATUS_OK;
+    }
     return status_fail(STATUS_DATA,
                        "%s: %s %" PRId64 ": %s %" PRId64 " is out of range, expected 0 to %" PRId64 ", the nodes",
                        file, place, at, end, node, dataset->n_node - 1);
 }
 
-static bool is_node(int64_t node, const struct dataset *dataset)
-{
-    return node >= 0 && node < dataset->n_node;
-}
-
-static enum status pairs_copy(const struct npy *npy, bool are_edges, struct links_pairs *to,
-                              const struct dataset *dataset)
+enum status links_pairs_copy(const struct npy *npy, bool are_edges, struct links_pairs *to,
+                             const struct dataset *dataset)
 {
     for (int64_t i = 0; i < to->n; i++) {
         int64_t head = npy_int(npy, i), tail = npy_int(npy, to->n + i);
-        if (!is_node(head, dataset) || !is_node(tail, dataset)) {
-            bool head_bad = !is_node(head, dataset);
-            return out_of_range(npy->name, "column", i, head_bad ? "head" : "tail", head_bad ? head : tail, dataset);
+        enum status status = links_node_check(npy->name, "column", i, "head", head, dataset);
+        if (status == STATUS_OK) {
+            status = links_node_check(npy->name, "column", i, "tail", tail, dataset);
+        }
+        if (status != STATUS_OK) {
+            return status;
         }
         if (are_edges && head == tail) {
             return status_fail(STATUS_DATA,
@@ -99,7 +100,7 @@ static enum status pairs_read(const char *path, int split, bool are_edges, struc
         status = dataset_store_block(out->store, MEMORY_OTHER, 2 * (size_t)to->n, sizeof *to->end, &to->end);
     }
     if (status == STATUS_OK) {
-        status = pairs_copy(&npy, are_edges, to, out);
+        status = links_pairs_copy(&npy, are_edges, to, out);
     }
     npy_close(&npy);
     return status;
@@ -109,8 +110,9 @@ static enum status tails_copy(const struct npy *npy, struct links_held *held, co
 {
     for (int64_t i = 0; i < npy->n_value; i++) {
         int64_t tail = npy_int(npy, i);
-        if (!is_node(tail, dataset)) {
-            return out_of_range(npy->name, "row", i / held->n_tail, "tail", tail, dataset);
+        enum status status = links_node_check(npy->name, "row", i / held->n_tail, "tail", tail, dataset);
+        if (status != STATUS_OK) {
+            return status;
         }
         held->tail[i] = (uint32_t)tail;
     }

@@ -187,6 +187,9 @@ bool job_seals(const struct job *job);
 /* Does the job predict with a trained model (predict.model) rather than train one? */
 bool job_predicts(const struct job *job);
 
+/* Does it ask a model of links for scores of pairs, or for partners of nodes? */
+bool job_asks_links(const struct job *job);
+
 /* The setting of job_load that makes a job predict with this model. owns  the caller frees the text */
 char *job_predict_setting(const char *model);
 

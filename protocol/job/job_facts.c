@@ -65,6 +65,11 @@ bool job_predicts(const struct job *job)
     return job->predict.model[0] != '\0';
 }
 
+bool job_asks_links(const struct job *job)
+{
+    return job->predict.pairs[0] != '\0' || job->predict.nodes[0] != '\0';
+}
+
 char *job_predict_setting(const char *model)
 {
     static const char key[] = "predict.model=";

@@ -32,7 +32,8 @@ enum status job_home(struct job *job)
                 {"partition.cache", job->partition.cache}, {"model.init", job->model.init},
                 {"model.program", job->model.program},     {"train.class_weights", job->train.class_weights},
                 {"workers.hosts", job->workers.hosts},     {"workers.token_file", job->workers.token_file},
-                {"memory.spill", job->memory.spill},       {"predict.model", job->predict.model}};
+                {"memory.spill", job->memory.spill},       {"predict.model", job->predict.model},
+                {"predict.pairs", job->predict.pairs},     {"predict.nodes", job->predict.nodes}};
     enum status status = STATUS_OK;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == STATUS_OK; i++) {
         status = job_home_path(rows[i].key, rows[i].path);

@@ -278,6 +278,8 @@ static void remark_values(const struct job *job, const struct job_places *places
         {JOB_KEY_exchange_guard_limit, exchange->guard_every == 0, "exchange.guard_every is 0"},
         {JOB_KEY_train_patience_monitor, job->train.patience == 0, "train.patience is 0"},
         {JOB_KEY_train_min_delta, job->train.patience == 0, "train.patience is 0"},
+        {JOB_KEY_predict_best, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
+        {JOB_KEY_predict_known, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].is_unused && is_given(places, rows[i].key)) {
@@ -461,6 +463,7 @@ void job_check_rules(const struct job *job, const struct job_places *places, str
     check_loss(job, check);
     check_plateau(job, check);
     job_check_links(job, check);
+    job_check_asked(job, check);
     enum status metrics = job_check_metrics(job, places);
     if (metrics != STATUS_OK && !is_doubted(places, status_reason())) {
         mistakes_take(mistakes, metrics);

@@ -69,6 +69,7 @@ enum status job_check_metrics(const struct job *job, const struct job_places *pl
 void job_check_links(const struct job *job, const struct check *check)
 {
     const struct job_train *train = &job->train;
+    const bool trains = !job_predicts(job); /* a prediction's data, splits and memory are as of nodes */
     const struct {
         enum job_key_id key;
         bool is_broken;
@@ -77,7 +78,7 @@ void job_check_links(const struct job *job, const struct check *check)
         {JOB_KEY_task_test_share, job->task.valid_share + job->task.test_share >= 1.0,
          "task.valid_share and task.test_share are 1 or more together, and leave no edges to train on: expected "
          "less"},
-        {JOB_KEY_dataset_split, job->dataset.split > 0,
+        {JOB_KEY_dataset_split, trains && job->dataset.split > 0,
          "dataset.split does not go with task.kind = \"link\": it is of splits of nodes, and edges are held out by "
          "task.seed or by files"},
         {JOB_KEY_train_loss, train->loss != JOB_LOSS_AUTO && train->loss != JOB_LOSS_BCE,
@@ -88,7 +89,9 @@ void job_check_links(const struct job *job, const struct check *check)
          "train.label_smoothing does not go with task.kind = \"link\": pairs of nodes have no classes"},
         {JOB_KEY_model_label_input, job->model.label_input,
          "model.label_input does not go with task.kind = \"link\": labels are not read"},
-        {JOB_KEY_memory_spill, job->memory.spill[0] != '\0',
+        {JOB_KEY_output_probabilities, job->output.probabilities,
+         "output.probabilities does not go with task.kind = \"link\": a node's row has no classes"},
+        {JOB_KEY_memory_spill, trains && job->memory.spill[0] != '\0',
          "memory.spill does not go with task.kind = \"link\" yet: expected \"\""},
         {JOB_KEY_train_prune, train->prune == JOB_PRUNE_ALWAYS,
          "train.prune = \"always\" does not go with task.kind = \"link\" yet: expected \"auto\" or \"never\""},
@@ -96,6 +99,22 @@ void job_check_links(const struct job *job, const struct check *check)
     for (size_t i = 0; job_predicts_links(job) && i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].is_broken) {
             rule_broken(check, rows[i].key, "%s", rows[i].why);
+        }
+    }
+}
+
+void job_check_asked(const struct job *job, const struct check *check)
+{
+    const struct {
+        enum job_key_id key;
+        const char *name, *value;
+    } rows[] = {{JOB_KEY_predict_pairs, "predict.pairs", job->predict.pairs},
+                {JOB_KEY_predict_nodes, "predict.nodes", job->predict.nodes}};
+    for (size_t i = 0; !job_predicts(job) && i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].value[0] != '\0') {
+            rule_broken(check, rows[i].key,
+                        "%s asks a trained model: expected predict.model beside it, or --predict MODEL",
+                        rows[i].name);
         }
     }
 }

@@ -16,7 +16,7 @@ from typing import Any, Unpack
 
 from .arrays import Array, np
 from .errors import DataError, MissingInput, UsageError
-from .graph import SPLITS, Graph, Options, write_graph
+from .graph import SPLITS, Graph, HeldOut, Options, write_graph
 from .names import names_of, numbers_of, objects_of
 from .tensors import adjacent_edges, array_of, features_of, is_sparse, matrix_edges
 
@@ -119,8 +119,36 @@ def _get(store: Any, name: str) -> Any:
     return getattr(store, name, None)
 
 
+def _link_edges(part: Any, split: str) -> dict[str, Array]:
+    """What a part of torch_geometric.transforms.RandomLinkSplit holds out: edges, and pairs without an edge."""
+    pairs, labels = array_of(part.edge_label_index), array_of(part.edge_label)
+    if not np.isin(labels, (0, 1)).all():
+        raise DataError(f"edge_label of the {split} data has values from {labels.min():g} to {labels.max():g}, expected 1 for edges and 0 for pairs "
+                        "without one: classes of edges are not predicted")
+    found = {f"{split}_edges": pairs[:, labels == 1], f"{split}_edges_negative": pairs[:, labels == 0]}
+    return {name: of for name, of in found.items() if of.size}
+
+
+def _link_graph(train: Any, valid: Any, test: Any) -> Graph:
+    """The three parts of RandomLinkSplit: messages pass along the edges of the training's, and it trains on these."""
+    if any(_get(part, "edge_label_index") is None or _get(part, "edge_label") is None for part in (train, valid, test)):
+        raise DataError("three graphs of PyTorch Geometric are those of RandomLinkSplit, expected edge_label_index and edge_label in each")
+    edges, of_loss = _pyg_edges(train)[0], array_of(train.edge_label_index)[:, array_of(train.edge_label) != 0]
+    ends = train.num_nodes * edges.astype(np.int64) + edges[::-1]  # a number of each pair, forward and backward
+    if not np.isin(train.num_nodes * of_loss[0].astype(np.int64) + of_loss[1], ends).all():
+        raise DataError("the training data have edges of the loss that pass no messages, expected RandomLinkSplit with disjoint_train_ratio=0: "
+                        "a job trains on the edges that pass messages")
+    graph = pyg_graph(train)
+    graph.held_out = _link_edges(valid, "valid") | _link_edges(test, "test")
+    return graph
+
+
 def pyg_graph(data: Any) -> Graph:
-    """A Graph of torch_geometric.data.Data or HeteroData."""
+    """A Graph of torch_geometric.data.Data or HeteroData, or of the three Data of RandomLinkSplit."""
+    if isinstance(data, (tuple, list)):
+        if len(data) != 3:
+            raise DataError(f"data are {len(data)} graphs, expected one, or the three of RandomLinkSplit")
+        return _link_graph(*data)
     if _get(data, "node_types") is not None:
         stores = {t: data[t] for t in data.node_types}
         splits: dict[str, dict[str, Array]] = {name: {} for name in SPLITS}
@@ -189,7 +217,7 @@ def dgl_graph(graph: Any) -> Graph:
 
 def from_pyg(data: Any, folder: Folder, **options: Unpack[Options]) -> Path:
     """torch_geometric.data.Data: x (also sparse), edge_index, edge_weight and edge_attr, or adj_t; edge_type, y, train_mask, val_mask or
-    valid_mask, test_mask (with several splits a column for each); or HeteroData."""
+    valid_mask, test_mask (with several splits a column for each); or HeteroData; or the three Data of RandomLinkSplit."""
     return write_graph(pyg_graph(data), folder, **options)
 
 
@@ -264,48 +292,68 @@ def _list_edges(edges: Any, names: Array | None) -> tuple[Array, Array | None]:
     return ends, None
 
 
+def _held(name: str, nodes: Any, names: Array | None) -> Array:
+    """An array of `HeldOut` by numbers."""
+    if "tails" not in name:
+        return _list_edges(nodes, names)[0]
+    return array_of(nodes) if names is None else numbers_of(array_of(nodes), names, name)
+
+
+class ArrayOptions(Options, HeldOut, total=False):
+    """The options of every conversion, and edges that are held out."""
+
+
 def arrays_graph(*, edges: Any, labels: Any = None, features: Any = None, train: Any = None, valid: Any = None, test: Any = None,
                  ids: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None, node_type: Any = None,
-                 nodes: int | None = None) -> Graph:
+                 nodes: int | None = None, **held_out: Unpack[HeldOut]) -> Graph:
     """A Graph of the arrays that `from_arrays` takes."""
     names = None if ids is None else names_of(ids, "ids")
     ends, weights = _list_edges(edges, names)
     splits = {name: array_of(values) for name, values in (("train", train), ("valid", valid), ("test", test)) if values is not None}
+    held: dict[str, Any] = {**held_out}
+    held = {name: _held(name, values, names) for name, values in held.items() if values is not None}
     if names is not None:
         splits = {name: values if values.dtype == bool else numbers_of(values, names, name) for name, values in splits.items()}
         nodes = len(names) if nodes is None else nodes
     weights = weights if edge_weight is None else array_of(edge_weight)
     return Graph(ends, labels_of(labels), None if features is None else features_of(features), weights, _given(edge_attr),
-                 _given(edge_type), _given(node_type), splits=splits, nodes=nodes, node_names=names)
+                 _given(edge_type), _given(node_type), splits=splits, nodes=nodes, node_names=names, held_out=held)
 
 
 def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any = None, train: Any = None, valid: Any = None,
                 test: Any = None, ids: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None,
-                node_type: Any = None, nodes: int | None = None, **options: Unpack[Options]) -> Path:
+                node_type: Any = None, nodes: int | None = None, **options: Unpack[ArrayOptions]) -> Path:
     """Arrays or tensors: edges [2, E] or [E, 2], or a sparse matrix [N, N]; labels [N], also texts, or [N, C]; features [N, F] (also
     sparse), edge_attr [E, D] or [E]: features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
 
     ids: the names of the nodes, whole numbers or texts, in the order of their rows. Edges, train, valid and test
     then use names.
+
+    For links (task.kind = "link") edges that are held out, and what they are ranked among: valid_edges, test_edges and the others of
+    `trainerd.graph.HeldOut`. Labels and training nodes may then be missing.
     """
+    held: Any = {name: value for name, value in options.items() if name in HeldOut.__annotations__}
+    others: Any = {name: value for name, value in options.items() if name not in HeldOut.__annotations__}
     graph = arrays_graph(edges=edges, labels=labels, features=features, train=train, valid=valid, test=test, ids=ids, edge_weight=edge_weight,
-                         edge_attr=edge_attr, edge_type=edge_type, node_type=node_type, nodes=nodes)
-    return write_graph(graph, folder, **options)
+                         edge_attr=edge_attr, edge_type=edge_type, node_type=node_type, nodes=nodes, **held)
+    return write_graph(graph, folder, **others)
 
 
 def graph_of(data: Any) -> Graph:
-    """A Graph of an object of PyTorch Geometric or DGL, or of a dict of the arrays that `from_arrays` takes."""
+    """A Graph of an object of PyTorch Geometric (also the three Data of RandomLinkSplit) or DGL, or of a dict of the arrays that
+    `from_arrays` takes."""
     if isinstance(data, Graph):
         return data
     if isinstance(data, Mapping) and "edges" in data:
-        known = inspect.signature(arrays_graph).parameters
-        unknown = sorted(data.keys() - known.keys())
+        known = [*list(inspect.signature(arrays_graph).parameters)[:-1], *HeldOut.__annotations__]
+        unknown = sorted(data.keys() - set(known))
         if unknown:
             raise UsageError(f"data: {unknown[0]!r} is not an array of a graph, expected one of {', '.join(known)}")
         return arrays_graph(**data)
     if hasattr(data, "canonical_etypes"):
         return dgl_graph(data)
-    if hasattr(data, "edge_index") or hasattr(data, "adj_t") or hasattr(data, "edge_types"):
+    first = data[0] if isinstance(data, (tuple, list)) and data else data
+    if hasattr(first, "edge_index") or hasattr(first, "adj_t") or hasattr(first, "edge_types"):
         return pyg_graph(data)
     raise UsageError(f"data is a {type(data).__name__}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: arrays, "
                      "or [dataset]")

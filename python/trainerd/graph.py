@@ -26,7 +26,8 @@ PIECE = 1 << 20  # values that are converted or checked at a time
 
 # What conversions write: a folder that has nothing else may be replaced.
 _OURS = re.compile(r"(edges|labels|(feat_(t\d+_)?(indptr|indices|data))|feat_t\d+|features|edge_weight|edge_attr|edge_type|node_type"
-                   r"|(train|valid|test)_idx|(train|val|test)_mask|node_names)\.npy|(meta|class_names|relation_names|type_names)\.json")
+                   r"|(train|valid|test)_idx|(train|val|test)_mask|(valid|test)_(edges(_negative)?|tails_negative)|node_names)\.npy"
+                   r"|(meta|class_names|relation_names|type_names)\.json")
 
 
 @dataclass
@@ -35,7 +36,7 @@ class Graph:
 
     edges [2, E] · labels [N] or [N, C], None: none; texts are classes · features [N, F] · edge_attr [E, D] or [E]: features of
     edges · type_features {type: rows of its nodes} · splits {"train": node numbers, or a mask [N] or [N, splits]} ·
-    nodes: N, if neither labels nor features have it
+    nodes: N, if neither labels nor features have it · held_out {"valid_edges": [2, n], ...}: of HeldOut
     node_names, relation_names, type_names: of nodes, relations and node types in the order of their numbers
     """
 
@@ -53,6 +54,23 @@ class Graph:
     node_names: Array | None = None
     relation_names: list[str] | None = None
     type_names: list[str] | None = None
+    held_out: dict[str, Array] = field(default_factory=dict)
+
+
+class HeldOut(TypedDict, total=False):
+    """Edges held out of a graph for the prediction of links, and what they are ranked among, in files of these names.
+
+    valid_edges, test_edges                    pairs of nodes [2, n], heads and tails
+    valid_edges_negative, test_edges_negative  pairs without an edge [2, m], for all of a split's edges; default: drawn
+    valid_tails_negative, test_tails_negative  instead k tails for the head of each edge [n, k]
+    """
+
+    valid_edges: Any
+    test_edges: Any
+    valid_edges_negative: Any
+    test_edges_negative: Any
+    valid_tails_negative: Any
+    test_tails_negative: Any
 
 
 class Options(TypedDict, total=False):
@@ -65,7 +83,8 @@ class Options(TypedDict, total=False):
     draw          draw the splits: shares of the labelled nodes of each class, (0.6, 0.2, 0.2), for training,
                   validation and test
     seed          of the drawn splits; default: 1
-    predict_only  labels and training nodes may be missing: the graph is for predictions
+    predict_only  labels and training nodes may be missing: the graph is for predictions, or for links, as a graph with edges
+                  that are held out is
     overwrite     replace an existing folder, if it has only files of conversions
     """
 
@@ -252,12 +271,31 @@ def _floats(values: Array, what: str) -> Array:
     return numbers
 
 
-def _edges(edges: Array, n: int) -> As:
+def _edges(edges: Array, n: int, what: str = "edges") -> As:
     if edges.ndim != 2 or edges.shape[0] != 2:
-        raise DataError(f"edges have shape {list(edges.shape)}, expected [2, any]")
-    if edges.size and (_integers(edges, "edges").min() < 0 or edges.max() >= n):
-        raise DataError(f"edges name nodes {edges.min()} to {edges.max()}, expected 0 to {n - 1}")
-    return As(edges, np.dtype(np.int32 if n < 2**31 else np.int64))
+        raise DataError(f"{what} have shape {list(edges.shape)}, expected [2, any]")
+    return _nodes(edges, n, what)
+
+
+def _nodes(nodes: Array, n: int, what: str) -> As:
+    if nodes.size and (_integers(nodes, what).min() < 0 or nodes.max() >= n):
+        raise DataError(f"{what} name nodes {nodes.min()} to {nodes.max()}, expected 0 to {n - 1}")
+    return As(nodes, np.dtype(np.int32 if n < 2**31 else np.int64))
+
+
+def _held_arrays(graph: Graph, n: int) -> dict[str, As]:
+    arrays = {}
+    for name, nodes in graph.held_out.items():
+        edges = graph.held_out.get(f"{name.partition('_')[0]}_edges")
+        if edges is None:
+            raise DataError(f"{name} are given without {name.partition('_')[0]}_edges")
+        if "tails" not in name:
+            arrays[name] = _edges(nodes, n, name)
+        elif nodes.ndim != 2 or nodes.shape[0] != edges.shape[1]:
+            raise DataError(f"{name} have shape {list(nodes.shape)}, expected [{edges.shape[1]}, any]: a row for each of the edges")
+        else:
+            arrays[name] = _nodes(nodes, n, name)
+    return arrays
 
 
 _HINT = "numbers=True (--numbers) writes numbers to be predicted (train.loss = mse, mae, huber)"
@@ -325,12 +363,16 @@ def node_count(graph: Graph, default: int | None = None) -> int:
     return found
 
 
+def _may_lack_labels(graph: Graph, options: Options) -> bool:
+    return bool(options.get("predict_only")) or bool(graph.held_out)
+
+
 def _labels_of(graph: Graph, options: Options) -> tuple[Array | None, list[str] | None]:
     """Labels as they are written, and the classes' names, if the labels are texts or `classes` is given."""
     given = options.get("classes")
     if graph.labels is None:
-        if not options.get("predict_only"):
-            raise DataError("the graph has no labels; predict_only (--predict-only) writes a graph for predictions")
+        if not _may_lack_labels(graph, options):
+            raise DataError("the graph has no labels; predict_only (--predict-only) writes a graph for predictions, or for links")
         return None, None if given is None else list(given)
     labels, names = classes_of(graph.labels, given)
     written = _labels(labels, bool(options.get("numbers")))
@@ -385,10 +427,10 @@ def _split_arrays(graph: Graph, n: int, labels: Array | None, options: Options) 
     arrays: dict[str, Array] = {}
     for name, values in splits.items():
         arrays |= _split(values, n, name)
-    if not options.get("predict_only") and not any(arrays[file].any() if file == "train_mask" else arrays[file].size
+    if not _may_lack_labels(graph, options) and not any(arrays[file].any() if file == "train_mask" else arrays[file].size
                                                    for file in ("train_idx", "train_mask") if file in arrays):
         raise DataError("the graph has no training nodes, expected a train mask or split; draw=(0.6, 0.2, 0.2) (--draw 0.6,0.2,0.2) draws "
-                        "one; predict_only (--predict-only) writes a graph for predictions")
+                        "one; predict_only (--predict-only) writes a graph for predictions, or for links")
     return arrays
 
 
@@ -423,6 +465,7 @@ def _files_of(graph: Graph, options: Options, name: str) -> tuple[dict[str, Arra
         if sparse:
             meta["features"] = sparse
     arrays |= _split_arrays(graph, n, labels, options)
+    arrays |= _held_arrays(graph, n)
     if graph.node_names is not None:
         arrays[NODE_NAMES] = graph.node_names
     names = {CLASS_NAMES: class_names, RELATION_NAMES: graph.relation_names, TYPE_NAMES: graph.type_names}

@@ -12,7 +12,7 @@ from .program import Program
 from .programs import Keys
 
 FIRST = ("model", "train")  # sections whose keys have short names also if another section has a key of that name
-SECTION_AS_KEY = {"model": "kind", "workers": "count"}  # model="gcn", workers=2
+SECTION_AS_KEY = {"model": "kind", "task": "kind", "workers": "count"}  # model="gcn", task="link", workers=2
 
 
 def _section_of(name: str, keys: Keys) -> str:

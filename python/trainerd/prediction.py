@@ -5,54 +5,109 @@ import os
 import tempfile
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from .client import Client
-from .errors import MissingInput
+from .errors import MissingInput, UsageError
 from .programs import Child, find_program
 from .results import Result
 from .sources import Source
 from .toml_text import job_text, settings_of
 
+if TYPE_CHECKING:
+    from .arrays import Array
+
 DONE = "results in "  # the end of a job's last line
 
 
-def predict(run: str | os.PathLike[str] | Result, data: Any, *, client: Client | None = None, name: str | None = None,
-            embeddings: str | None = None, output: str | os.PathLike[str] | None = None, set: Mapping[str, Any] | Sequence[str] | None = None,
-            program: str | os.PathLike[str] | None = None, timeout: float | None = None) -> Result:
+class Options(TypedDict, total=False):
+    """Options of every prediction: see `predict`."""
+
+    client: Client | None
+    name: str | None
+    embeddings: str | None
+    output: str | os.PathLike[str] | None
+    set: Mapping[str, Any] | Sequence[str] | None
+    program: str | os.PathLike[str] | None
+    timeout: float | None
+
+
+@overload
+def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any, **options: Unpack[Options]) -> Array: ...
+@overload
+def predict(run: str | os.PathLike[str] | Result, data: Any, *, nodes: Any, best: int = 10, known: bool = False,
+            **options: Unpack[Options]) -> tuple[Array, Array]: ...
+@overload
+def predict(run: str | os.PathLike[str] | Result, data: Any, **options: Unpack[Options]) -> Result: ...
+
+
+def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any = None, nodes: Any = None, best: int = 10, known: bool = False,
+            client: Client | None = None, name: str | None = None, embeddings: str | None = None,
+            output: str | os.PathLike[str] | None = None, set: Mapping[str, Any] | Sequence[str] | None = None,
+            program: str | os.PathLike[str] | None = None, timeout: float | None = None) -> Any:
     """Predict, wait, and return the result: `.predictions()`, `.logits()`, `.embeddings()`, `.json["metrics"]`.
+
+    With a model of links: the scores of pairs, float32 [n], or the best partners of nodes and their scores, int64 and float32
+    [m, best]. Where a node has fewer partners, they are -1 and NaN.
+
+        scores = trainerd.predict(result, data, pairs=[[0, 5], [7, 12]])
+        partners, scores = trainerd.predict(result, data, nodes=[0, 5], best=3)
 
     run         a training's result or its folder, whose best weights are used, or a file of weights in it
     data        a data folder's path, a graph of PyTorch Geometric or DGL, a dict of arrays, or a dict: the [dataset] section of a job file
+    pairs       node numbers [2, n], heads and tails
+    nodes       node numbers [m]
+    best        number of partners of each of the nodes
+    known       nodes that an edge of the graph joins with the node may be partners
     client      the daemon that runs it; default: `trainerd --predict` on this machine
     name        of the job; default: the training's
     embeddings  a layer, by the name of its weights ("convs.0"), or its activation ("acts.0"): also write its output for each node
-    output      the folder to write; default: runs/<name>-predict-<time> or, under a daemon, -<job>
+    output      the folder to write; default: runs/<name>-predict-<time> or, under a daemon, -<job>; of pairs and nodes no folder stays
     set         further settings of the job: {"workers.count": 2, "partition.parts": 4}
     program     of the program trainerd; default: that in $TRAINERD_BIN, in this package, or on PATH
     timeout     seconds, after which the prediction is stopped and TimeoutError raised
     """
+    if pairs is not None and nodes is not None:
+        raise UsageError("pairs and nodes are both given, expected one of them: each call returns the answer to one")
     model = os.path.abspath(run.folder if isinstance(run, Result) else os.path.expanduser(run))
     if not os.path.exists(model):
         raise MissingInput(f"'{model}': No such file or directory, expected the folder of a training's results, or a file of weights in it")
     folder = Path(model if os.path.isdir(model) else os.path.dirname(model))
     job: dict[str, Any] = {"name": name or Result(folder).json.get("name", "model")}
-    if output is not None or embeddings is not None:
+    with tempfile.TemporaryDirectory(prefix="trainerd-predict-") as temporary:
+        here = Path(temporary)
+        if pairs is not None or nodes is not None:
+            job["predict"] = _asked(here, pairs, nodes, best, known)
+            output = here / "out" if output is None else output
         given = (("dir", None if output is None else os.path.expanduser(output)), ("embeddings", embeddings))
         job["output"] = {key: value for key, value in given if value is not None}
-    if client is None:
-        with Source(data, predict_only=True) as source:
+        with Source(data, None if client is None else here / "data", predict_only=True) as source:
             job["dataset"] = source.section
-            return predict_here(model, job, settings_of(set), program, timeout)
-    with tempfile.TemporaryDirectory(prefix="trainerd-predict-") as temporary, Source(data, Path(temporary, "data"), predict_only=True) as source:
-        job["dataset"] = source.section
-        submitted = client.submit(job, predict=model, set=set)
-        try:
-            return submitted.wait(timeout)
-        except (TimeoutError, KeyboardInterrupt):
-            submitted.cancel()  # it must not run on without its data
-            submitted.wait(check=False)
-            raise
+            result = (predict_here(model, job, settings_of(set), program, timeout) if client is None
+                      else predict_there(client, model, job, set, timeout))
+        if pairs is not None:
+            return result.array("scores.npy")
+        return result if nodes is None else (result.array("partners.npy"), result.array("partner_scores.npy"))
+
+
+def _asked(folder: Path, pairs: Any, nodes: Any, best: int, known: bool) -> dict[str, Any]:
+    """The section [predict] of what a model of links is asked."""
+    from .arrays import np
+    from .tensors import array_of
+    name, values = ("pairs", pairs) if nodes is None else ("nodes", nodes)
+    array, path = array_of(values), folder / f"{name}.npy"
+    np.save(path, np.ascontiguousarray(array if array.size else array.astype(np.int64)))
+    return {name: path} if nodes is None else {name: path, "best": best, "known": known}
+
+
+def predict_there(client: Client, model: str, job: dict[str, Any], set: Mapping[str, Any] | Sequence[str] | None, timeout: float | None) -> Result:
+    submitted = client.submit(job, predict=model, set=set)
+    try:
+        return submitted.wait(timeout)
+    except (TimeoutError, KeyboardInterrupt):
+        submitted.cancel()  # it must not run on without its data
+        submitted.wait(check=False)
+        raise
 
 
 def predict_here(model: str, job: dict[str, Any], settings: list[str], program: str | os.PathLike[str] | None, timeout: float | None) -> Result:

@@ -93,6 +93,9 @@ def logits_difference(run: Folder | Result, data: Folder) -> tuple[int, float]:
     """The number of the model's tensors, and the largest difference of its logits from the job's, relative to the
     largest logit."""
     result = run if isinstance(run, Result) else Result(run)
+    held = sum(result.json.get("dataset", {}).get(f"{split}_edges", 0) for split in ("valid", "test"))
+    if held:
+        raise DataError(f"'{result.folder}' held {held} edges out of the graph, which its logits are without: expected a training that holds none out")
     expected = torch.from_numpy(result.logits())
     model = pyg_model(result)
     with torch.no_grad():

@@ -135,7 +135,7 @@ class Result:
         from .nodes import probabilities_of
         dataset = self.json.get("dataset", {})
         if "outputs" in dataset:
-            raise DataError(f"'{self.folder}' is of regression: numbers have no probabilities, expected a job with classes")
+            raise DataError(f"'{self.folder}' is of regression or of links: numbers have no probabilities, expected a job with classes")
         if (self.folder / "probabilities.npy").is_file():
             return self.array("probabilities.npy")
         return probabilities_of(self.logits(), bool(dataset.get("multi_label"))).astype("float32")

@@ -92,7 +92,8 @@ class Mlflow(Tracker):
         self._mlflow.log_params({key: str(value)[:PARAMETER_MOST] for key, value in keys.items()})
 
     def log(self, epoch: Epoch) -> None:
-        self._mlflow.log_metrics(_numbers(epoch), step=epoch["epoch"])
+        # MLflow's names have no "@".
+        self._mlflow.log_metrics({name.replace("@", "_at_"): value for name, value in _numbers(epoch).items()}, step=epoch["epoch"])
 
     def end(self, result: Result | None) -> None:
         if result is not None:

@@ -39,9 +39,10 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
         result = trainerd.train(data, model="gcn", hidden=64, epochs=200, workers=2)
 
     data      a data folder's path, a graph of PyTorch Geometric or DGL, a dict of the arrays that `from_arrays` takes (edges,
-              features, labels, train, ...), or a dict: the [dataset] section of a job file
+              features, labels, train, ...), the (train, valid, test) of RandomLinkSplit, or a dict: the [dataset] section of a
+              job file
     keys      of a job file: of [model] and [train] by their names, others too where a name is unique; sections as dicts,
-              train={"lr": 0.01}; model is also model.kind or a `Program`, workers is workers.count
+              train={"lr": 0.01}; model is also model.kind or a `Program`, task is task.kind, workers is workers.count
     set       the same by whole names: {"train.lr": 0.01}
     output    the folder for the results; default: runs/<name>-<time>
     draw      shares of training, validation and test nodes, of a graph in memory: (0.6, 0.2, 0.2)
@@ -63,7 +64,8 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
     folder = _new_folder(output, name)
     job["output"] = {**job.get("output", {}), "dir": folder}
     try:
-        with Source(data, folder / DATA if daemon else None, name=name, draw=draw, numbers=loss in OF_NUMBERS) as source:
+        with Source(data, folder / DATA if daemon else None, name=name, draw=draw, numbers=loss in OF_NUMBERS,
+                    predict_only=_of_links(job, data)) as source:
             asked = job.get("dataset", {})
             job["dataset"] = {**asked, **source.section}
             told = job if source.is_named else {**job, "dataset": asked}
@@ -97,11 +99,20 @@ def resume(folder: Folder, data: Any = None, *, set: Mapping[str, Any] | None = 
         job[section] = {**job.get(section, {}), **value} if isinstance(value, dict) else value
     job["output"]["dir"] = home
     data = home / DATA if data is None and (home / DATA).is_dir() else data
-    with Source(job["dataset"] if data is None else data, name=job["name"]) as source:
+    data = job["dataset"] if data is None else data
+    with Source(data, name=job["name"], predict_only=_of_links(job, data)) as source:
         job["dataset"] = {**job["dataset"], **source.section}
         run = _Run(found, job, source, Progress(progress, job["name"], _epochs_of(job, known), tracker))
         result = tracked(tracker, job, lambda: run.run(["--resume"]))
     return Result(result.folder, result.json, data)
+
+
+def _of_links(job: dict[str, Any], data: Any) -> bool:
+    """Does it predict links, and need no labels?"""
+    of_links: bool = job.get("task", {}).get("kind") == "link"
+    if of_links and getattr(data, "edge_label_index", None) is not None:
+        raise UsageError("data is one of the three graphs of RandomLinkSplit, expected all: (train, valid, test)")
+    return of_links
 
 
 def _put_program(model: dict[str, Any]) -> None:

@@ -426,6 +426,7 @@ static void release(struct coordinator *c, enum status status)
     part_sizes_release(c->parts.sizes, c->partition.n_part);
     partition_release(&c->partition);
     dataset_release(&c->dataset);
+    links_asked_release(&c->asked);
     checkpoint_release(&c->checkpoint);
     free(c->parts.rank_of_part);
     free(c->workers.machine_of_rank);

@@ -8,6 +8,25 @@
 #include <string.h>
 #include <unistd.h>
 
+/* What the job wants that its model cannot give. */
+static enum status check_model(const struct coordinator *c)
+{
+    bool of_links = job_predicts_links(&c->job);
+    if (c->job.output.probabilities && (job_regresses(&c->job) || of_links)) {
+        return status_fail(STATUS_CONFIG,
+                           "output.probabilities does not go with '%s': its model gives numbers, and those have no "
+                           "classes",
+                           c->source.weights);
+    }
+    if (job_asks_links(&c->job) && !of_links) {
+        return status_fail(STATUS_CONFIG,
+                           "predict.%s does not go with '%s', a model of nodes: expected one that was trained with "
+                           "task.kind = \"link\"",
+                           c->job.predict.pairs[0] != '\0' ? "pairs" : "nodes", c->source.weights);
+    }
+    return STATUS_OK;
+}
+
 /* The model that the job predicts with, and the job that comes of both. */
 static enum status read_model(struct coordinator *c)
 {
@@ -20,12 +39,9 @@ static enum status read_model(struct coordinator *c)
     enum status status = model_source_open(c->job.predict.model, &c->job, &c->source);
     if (status == STATUS_OK) {
         model_source_apply(&c->source, &c->job);
-        if (c->job.output.probabilities && job_regresses(&c->job)) {
-            return status_fail(STATUS_CONFIG,
-                               "output.probabilities does not go with '%s': its model gives numbers, and those have "
-                               "no classes",
-                               c->source.weights);
-        }
+        status = check_model(c);
+    }
+    if (status == STATUS_OK) {
         progress_print(&c->progress, "%s: predicting with '%s', %s of %lld layers%s", c->job.job.name,
                        c->source.weights, job_choice_text("model", "kind", c->job.model.kind),
                        (long long)c->job.model.layers, c->source.foreign ? " as in the job's [model]" : "");

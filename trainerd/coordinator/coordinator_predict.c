@@ -98,7 +98,7 @@ enum status coordinator_write_predictions(struct coordinator *c)
 {
     int kept = c->program.kept;
     enum status status = coordinator_write_logits(c);
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && !c->facts.of_links) {
         status = predictions_write(c);
     }
     if (status != STATUS_OK || kept < 0) {

@@ -1,4 +1,5 @@
 /* What a job needs no workers for: its graph, parts and plan. */
+#include "partition/files/mapped.h"
 #include "partition/methods/cover_cache.h"
 #include "protocol/base/fault.h"
 #include "protocol/base/log.h"
@@ -199,6 +200,11 @@ static enum status fit_model(struct coordinator *c)
         }
     }
     return dataset_fit_model(&c->dataset, &c->source.model);
+}
+
+static enum status read_asked(struct coordinator *c)
+{
+    return mapped_check(links_asked_read(&c->job, &c->dataset, &c->asked));
 }
 
 /* Before any worker is started. */
@@ -507,10 +513,10 @@ static enum status make_plan(struct coordinator *c)
 enum status coordinator_prepare(struct coordinator *c)
 {
     static coordinator_step *const steps[] = {
-        coordinator_settle, load_dataset,   count_graph, fit_model,   find_contents,
-        keep_facts,         choose_parts,   rules_check, keep_splits, coordinator_program,
-        check_foreign,      check_planning, cut,         measure,     coordinator_count,
-        report_parts,       count_floats,   make_plan,   NULL};
+        coordinator_settle,  load_dataset,  count_graph,    fit_model,   read_asked,
+        find_contents,       keep_facts,    choose_parts,   rules_check, keep_splits,
+        coordinator_program, check_foreign, check_planning, cut,         measure,
+        coordinator_count,   report_parts,  count_floats,   make_plan,   NULL};
     enum status status = coordinator_open_job(c);
     return status != STATUS_OK || c->run.is_done ? status : coordinator_steps(c, steps);
 }

@@ -100,7 +100,9 @@ enum status coordinator_write_logits(struct coordinator *c)
 {
     int64_t width = c->facts.n_class;
     enum status status = write_rows(c, "logits.npy", WORKER_STATE_LOGITS, width,
-                                    coordinator_counts_classes(c) ? count_confusion : NULL);
+                                    c->facts.of_links               ? coordinator_write_asked
+                                    : coordinator_counts_classes(c) ? count_confusion
+                                                                    : NULL);
     if (status != STATUS_OK || !c->job.output.probabilities) {
         return status;
     }
@@ -202,11 +204,26 @@ enum status coordinator_write_results(struct coordinator *c)
     return result_save(&c->result, &c->output.dir);
 }
 
-static void print_prediction(struct coordinator *c)
+static void print_links(struct coordinator *c)
+{
+    const struct links_asked *asked = &c->asked;
+    progress_print(&c->progress, "%lld nodes have a row of %d numbers each in logits.npy", (long long)c->facts.n_node,
+                   (int)c->facts.n_class);
+    if (asked->pairs.end != NULL) {
+        progress_print(&c->progress, "%lld pair%s scored, in scores.npy", (long long)asked->pairs.n,
+                       asked->pairs.n == 1 ? "" : "s");
+    }
+    if (asked->node != NULL) {
+        progress_print(&c->progress, "%lld partner%s each of %lld node%s, in partners.npy and partner_scores.npy",
+                       (long long)c->job.predict.best, c->job.predict.best == 1 ? "" : "s", (long long)asked->n,
+                       asked->n == 1 ? "" : "s");
+    }
+}
+
+static void print_metrics(struct coordinator *c)
 {
     const struct job_choices *metrics = &c->training.metrics;
-    char all[PROGRESS_TEXT_BYTES], test[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
-    progress_duration(c->result.total_s, took);
+    char all[PROGRESS_TEXT_BYTES], test[PROGRESS_TEXT_BYTES];
     for (int i = 0; i < metrics->n; i++) {
         const double *scores = c->result.scores.of[i];
         const char *metric = score_name(metrics->of[i]);
@@ -220,6 +237,13 @@ static void print_prediction(struct coordinator *c)
                            (long long)c->facts.n_node, metric, all, test);
         }
     }
+}
+
+static void print_prediction(struct coordinator *c)
+{
+    char took[PROGRESS_TEXT_BYTES];
+    progress_duration(c->result.total_s, took);
+    (c->facts.of_links ? print_links : print_metrics)(c);
     progress_print(&c->progress, "done in %s, results in %s", took, run_folder_results(&c->run));
 }
 

@@ -4,6 +4,7 @@
 #define TRAINERD_COORDINATOR_STATE_H
 
 #include "partition/graph/dataset.h"
+#include "partition/graph/links_asked.h"
 #include "partition/part/partition.h"
 #include "trainerd/coordinator/coordinator.h"
 #include "trainerd/coordinator/epochs/training.h"
@@ -41,7 +42,10 @@ struct coordinator {
     const struct coordinator_options *options;
     struct events *events; /* NULL: no supervisor */
     struct job job;
-    struct model_source source; /* of a job that predicts */
+    struct { /* of a job that predicts */
+        struct model_source source;
+        struct links_asked asked; /* a model of links */
+    };
     struct run_folder run;
     struct checkpoint checkpoint; /* to resume from */
     struct dataset dataset;
@@ -100,6 +104,10 @@ enum status coordinator_spare_model(struct coordinator *c);
 
 /* Predictions, logits and embeddings. In coordinator_predict.c. errors  those of the fleet and of files */
 enum status coordinator_write_predictions(struct coordinator *c);
+
+/* What a prediction of links is asked, from the nodes' rows, n_node × n_class: scores of pairs, partners of nodes. In
+ * coordinator_links.c. errors  STATUS_NOMEM, those of files */
+enum status coordinator_write_asked(struct coordinator *c, float *rows);
 
 /* The rows of the last evaluation as the file `name` of the output folder. */
 enum status coordinator_write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width);

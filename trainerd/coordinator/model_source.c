@@ -141,11 +141,11 @@ static enum status graph_take(const char *path, const json_t *dataset, struct mo
     if (!number_take(dataset, "features", 1, INT64_MAX, &out->model.n_feature)) {
         return missing(path, "number dataset.features of at least 1");
     }
-    bool regresses = job_regresses(&out->job);
-    if (!number_take(dataset, regresses ? "outputs" : "classes", 1, CLASS_MOST, &n_class) ||
+    bool regresses = job_regresses(&out->job), has_classes = !regresses && !job_predicts_links(&out->job);
+    if (!number_take(dataset, has_classes ? "classes" : "outputs", 1, CLASS_MOST, &n_class) ||
         !json_is_boolean(multi)) {
-        return missing(path, regresses ? "number dataset.outputs, or no dataset.multi_label"
-                                       : "number dataset.classes, or no dataset.multi_label");
+        return missing(path, has_classes ? "number dataset.classes, or no dataset.multi_label"
+                                         : "number dataset.outputs, or no dataset.multi_label");
     }
     if (!number_may_take(dataset, "relations", INT32_MAX, &n_relation) ||
         !number_may_take(dataset, "embedded_nodes", INT64_MAX, &out->model.n_embedded) ||
@@ -159,6 +159,7 @@ static enum status graph_take(const char *path, const json_t *dataset, struct mo
     out->model.n_relation = (int32_t)n_relation;
     out->model.multi_label = json_is_true(multi);
     out->model.regression = regresses;
+    out->model.of_links = job_predicts_links(&out->job);
     out->weighted = json_is_true(json_object_get(dataset, "edge_weights"));
     snprintf(out->graph, sizeof out->graph, "%s", json_is_string(graph) ? json_string_value(graph) : "");
     class_names_take(dataset, n_class, out);
@@ -223,7 +224,8 @@ enum status model_source_fit(struct model_source *source, const struct dataset *
     source->model.n_relation = dataset->n_relation;
     source->model.n_class = (int32_t)n_class;
     source->model.regression = job_regresses(&source->job);
-    source->model.multi_label = !source->model.regression &&
+    source->model.of_links = job_predicts_links(&source->job);
+    source->model.multi_label = !source->model.regression && !source->model.of_links &&
                                 (has_labels ? dataset->multi_label : source->job.train.loss == JOB_LOSS_BCE);
     source->model.label_input = source->job.model.label_input;
     source->model.n_embedded = dataset->embedded.n_run > 0 ? embedded_count(&dataset->embedded) : 0;
@@ -282,6 +284,7 @@ void model_source_apply(const struct model_source *source, struct job *job)
     job->model = source->job.model;
     job->model.kernel = kernel;
     job->program = source->job.program;
+    job->task = source->job.task;
     memset(job->model.init, 0, sizeof job->model.init);
     job->train = source->job.train;
     job->train.epochs = 0;

@@ -41,6 +41,14 @@ class Mlflow(FolderCase):
         self.assertEqual((run.data.metrics["best_valid"], run.data.metrics["best_test"]), (result.best["valid_metric"], result.test_metric))
         self.assertIsNone(mlflow.active_run())
 
+    def test_has_metrics_of_links_by_names_that_mlflow_takes(self) -> None:
+        data = random_data()
+        data.y = None
+        result = trainerd.train(data, task="link", metrics=["hits@10", "mrr"], tracker=trainerd.trackers.Mlflow(), **KEYS)
+        found, epoch = self.only_run().data.metrics, dict(result.epochs()[-1])
+        self.assertEqual((found["valid_hits_at_10"], found["test_mrr"]), (epoch["valid_hits@10"], epoch["test_mrr"]))
+        self.assertNotIn("train_metric", found)
+
     def test_within_a_run_has_a_child_of_it(self) -> None:
         program = trainerd.Program.from_text("def layer(v, out):\n" + "    # why\n" * 100 + "    return linear('lin', v.x, out)\n")
         with mlflow.start_run() as parent:

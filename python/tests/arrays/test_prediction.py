@@ -26,7 +26,9 @@ class APrediction(FolderCase):
         self.trained = self.train(self.path)
 
     def predict(self, data: Any, **options: Any) -> trainerd.Result:
-        return trainerd.predict(self.trained.folder, data, **{"program": PROGRAMS / "trainerd", "set": {"partition.parts": 2}, **options})
+        result: trainerd.Result = trainerd.predict(self.trained.folder, data, **{"program": PROGRAMS / "trainerd", "set": {"partition.parts": 2},
+                                                                                 **options})
+        return result
 
     def expect_trained(self, result: trainerd.Result) -> None:
         np.testing.assert_array_equal(result.logits(), self.trained.logits())

@@ -47,6 +47,7 @@ class PagesCase(DaemonCase):
     base: str
     done: trainerd.Job
     failed: trainerd.Job
+    linked: trainerd.Job
     running: trainerd.Job
 
     @classmethod
@@ -58,7 +59,10 @@ class PagesCase(DaemonCase):
         cls.failed = client.submit({**SHORT, "name": "failing", "dataset": {"path": "nowhere"}})
         sweep = [{"train.lr": lr, "model.hidden": hidden, "train.seed": seed} for lr in (0.01, 0.003) for hidden in (8, 16) for seed in (1, 2)]
         jobs = client.submit_group({**SHORT, "dataset": {"generator": "sbm", "nodes": 500, "noise": 3.0}}, sweep, group="sweep", set={"train.epochs": 40})
-        for job in (cls.done, cls.failed, *jobs):
+        links = client.submit_group({**SHORT, "dataset": {"generator": "sbm", "nodes": 500}, "task": {"kind": "link"},
+                                     "train": {"epochs": 6, "metrics": ["hits@10", "mrr"]}}, [{"train.lr": 0.01}, {"train.lr": 0.003}], group="links")
+        cls.linked = links[0]
+        for job in (cls.done, cls.failed, *jobs, *links):
             job.wait(PATIENCE_S, check=False)
         cls.running = client.submit({**LONG, "name": "running", "dataset": {"generator": "sbm", "nodes": 20000}})
         for event in cls.running.watch(timeout=PATIENCE_S):
@@ -211,6 +215,19 @@ class Pages(PagesCase):
         self.assertIn("best.safetensors", self.text("files"))
         self.assertFalse(self.one("cancel").is_enabled())
         self.screenshot("job")
+
+    def test_links_have_curves_of_held_out_edges_alone(self) -> None:
+        self.open(f"job?job={self.linked.id}")
+        self.until_text("panels", "Memory of")
+        headings = self.until("curves", lambda: self.script("return [...document.querySelectorAll('#curves h2')].map(h => h.textContent)"))
+        self.assertEqual(headings, ["loss", "hits@10", "mrr", "seconds of an epoch"])
+        sets = "return Object.values(Chart.instances)[1].data.datasets.map(set => [set.label, set.data.length])"
+        self.assertEqual(self.script(sets)[:2], [["valid", 6], ["test", 6]])
+        self.until_text("best", "best: epoch ")
+        self.assertIn("logits.npy", self.text("files"))
+        self.assertNotIn("Confusion", self.text("panels"))
+        self.open("compare?group=links")
+        self.until_text("summary", "2 settings, 2 runs, by hits@10")
 
     def test_a_failed_job_says_why(self) -> None:
         self.open(f"job?job={self.failed.id}")

@@ -79,7 +79,9 @@ enum status training_score(struct training *training, const struct fleet_report 
     size_t n = (size_t)training->partition->n_node * (size_t)training->n_class;
     float *logits;
     sums_score(training, report, out);
-    if (!score_any_takes_rows(&training->metrics)) {
+    bool takes_rows = job_predicts_links(training->job) ? !job_predicts(training->job) /* which holds no edge out */
+                                                        : score_any_takes_rows(&training->metrics);
+    if (!takes_rows) {
         return STATUS_OK;
     }
     enum status status = memory_acquire(MEMORY_OTHER, n, sizeof *logits, &logits);

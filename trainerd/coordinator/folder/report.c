@@ -156,6 +156,10 @@ void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTE
     const struct dataset_splits *splits = &dataset->splits;
     const int64_t *n = dataset->n_split;
     char origin[192] = "no split";
+    if (dataset->of_links && dataset->links.how[0] == '\0') {
+        snprintf(out, REPORT_SPLIT_BYTES, "no edge is held out of a prediction");
+        return;
+    }
     if (dataset->of_links) {
         snprintf(out, REPORT_SPLIT_BYTES,
                  "held out: %" PRId64 " edges for validation and %" PRId64 " for the test (%s)",

@@ -17,10 +17,11 @@ static const struct kind {
 } kinds[] = {
     {"metrics.jsonl", NULL, NULL},       {"model.safetensors", NULL, NULL},  {"best.safetensors", NULL, NULL},
     {"logits.npy", NULL, NULL},          {"logits_last.npy", NULL, NULL},    {"predictions.npy", NULL, NULL},
-    {"probabilities.npy", NULL, NULL},   {"embeddings.npy", NULL, NULL},     {"drawn_train_idx.npy", NULL, NULL},
+    {"probabilities.npy", NULL, NULL},   {"embeddings.npy", NULL, NULL},     {"scores.npy", NULL, NULL},
+    {"partners.npy", NULL, NULL},        {"partner_scores.npy", NULL, NULL}, {"drawn_train_idx.npy", NULL, NULL},
     {"drawn_valid_idx.npy", NULL, NULL}, {"drawn_test_idx.npy", NULL, NULL}, {"trace.json", NULL, NULL},
     {"tb", "events.out.tfevents.", ""},  {"checkpoint", "epoch-", ".ckpt"},  {"result.json", NULL, NULL}};
-enum { N_KIND = sizeof kinds / sizeof *kinds, KIND_TB = 12 };
+enum { N_KIND = sizeof kinds / sizeof *kinds, KIND_TB = 15 };
 
 static bool is_named(const struct kind *kind, const char *name)
 {

@@ -143,6 +143,9 @@ Test(dataset_model, embeddings_of_nodes_ask_for_the_same_graph)
     refused("dataset 'small' is another graph than the model in 'runs/m' was trained on, and the model has "
             "embeddings of 2 nodes "
             "of that graph: expected the same graph");
+    model.of_links = true;
+    refused(
+        "dataset 'small' has 0 nodes with embeddings, expected the 2 that the model in 'runs/m' was trained with");
 }
 
 Test(dataset_model, a_model_that_takes_labels_wants_training_nodes_with_labels)

@@ -408,6 +408,7 @@ Test(job_rules, links_are_refused_with_keys_about_labels_and_with_what_they_cann
     REFUSED(LINKS "[train]\nclass_weights = \"balanced\"\n", "job.toml:6:17: train.class_weights does not go with");
     REFUSED(LINKS "[train]\nlabel_smoothing = 0.1\n", "job.toml:6:19: train.label_smoothing does not go with");
     REFUSED(LINKS "[model]\nlabel_input = true\n", "job.toml:6:15: model.label_input does not go with");
+    REFUSED(LINKS "[output]\nprobabilities = true\n", "job.toml:6:17: output.probabilities does not go with");
     REFUSED(LINKS "[memory]\nspill = \"x\"\n", "job.toml:6:9: memory.spill does not go with", "yet");
     REFUSED(LINKS "[train]\nprune = \"always\"\n", "job.toml:6:9: train.prune = \"always\" does not go with", "yet");
     REFUSED("[dataset]\npath = \"x\"\nsplit = 1\n[task]\nkind = \"link\"\n",
@@ -427,6 +428,22 @@ Test(job_rules, links_go_with_approximate_exchanges_and_no_edges_held_out)
     cr_expect_eq(job_case_load(GRAPH "[task]\nvalid_share = 0.6\ntest_share = 0.6\n", &job), STATUS_OK,
                  "shares mean nothing for nodes: %s", status_reason());
     cr_expect_not_null(strstr(job_remarks(), "task.valid_share is not used"), "%s", job_remarks());
+}
+
+Test(job_rules, only_a_trained_model_is_asked_about_pairs_and_nodes)
+{
+    struct job job;
+    REFUSED(GRAPH "[predict]\npairs = \"p.npy\"\n", "job.toml:4:9: predict.pairs asks a trained model", "--predict");
+    REFUSED(LINKS "[predict]\nnodes = \"n.npy\"\n", "job.toml:6:9: predict.nodes asks a trained model", "--predict");
+    REFUSED(GRAPH "[predict]\nmodel = \"m\"\nnodes = \"n.npy\"\nbest = 0\n", "predict.best", "1 to 1000000");
+    cr_expect_eq(job_case_load(GRAPH "[predict]\nmodel = \"m\"\npairs = \"p\"\nbest = 3\nknown = true\n", &job),
+                 STATUS_OK, "the model may be one of links: %s", status_reason());
+    cr_expect_str_eq(job_remarks(), "job.toml:6:8: predict.best is not used: predict.nodes is empty\n"
+                                    "job.toml:7:9: predict.known is not used: predict.nodes is empty\n");
+    cr_expect_eq(job_case_load("[dataset]\npath = \"x\"\nsplit = 1\n[task]\nkind = \"link\"\n[memory]\n"
+                               "spill = \"s\"\n[predict]\nmodel = \"m\"\n",
+                               &job),
+                 STATUS_OK, "what only trainings of links cannot do: %s", status_reason());
 }
 
 Test(job_rules, metrics_of_links_and_of_nodes_are_not_mixed_up)

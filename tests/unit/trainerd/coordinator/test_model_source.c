@@ -161,3 +161,19 @@ Test(model_source, a_prediction_is_exact_and_has_covers_where_the_training_had_s
     cr_assert(!job.exchange.cover, "sums of a library have none");
     cr_assert_eq(job.model.kernel, JOB_KERNEL_OWN, "what makes sums is the prediction's own choice");
 }
+
+Test(model_source, a_model_of_links_has_outputs_and_its_task_holds)
+{
+    static struct job job;
+    leave_model("{\"features\": 7, \"outputs\": 6, \"multi_label\": false}",
+                "[task]\\nkind = \\\"link\\\"\\nchannels = 6\\nseed = 3");
+    cr_assert_eq(model_source_open(".", &own, &source), STATUS_OK, "%s", status_reason());
+    cr_assert(source.model.of_links && source.model.n_class == 6 && !source.model.regression &&
+              !source.model.multi_label);
+    job_of("[dataset]\npath = \"d\"\n[predict]\nmodel = \".\"\npairs = \"p\"", &job);
+    model_source_apply(&source, &job);
+    cr_assert(job_predicts_links(&job) && job.task.channels == 6 && job.task.seed == 3);
+    cr_assert_str_eq(job.predict.pairs, "p");
+    leave_model(DATASET, "[task]\\nkind = \\\"link\\\"");
+    refused(".", STATUS_DATA, "has no number dataset.outputs, or no dataset.multi_label");
+}

@@ -1,0 +1,137 @@
+/* PARTNERS_LANES asked nodes at a time: each row of the graph is read once for all of them, and a heap for each keeps
+ * its best nodes, the worst of them at the root. */
+#include "trainerd/coordinator/score/partners.h"
+
+#include "protocol/base/memory.h"
+
+#include <math.h>
+#include <stdlib.h>
+
+struct heap {
+    int64_t n, most;
+    int64_t *node; /* most */
+    float *score;
+};
+
+/* Is entry a a worse partner than entry b? */
+static bool is_worse(const struct heap *heap, int64_t a, int64_t b)
+{
+    return heap->score[a] < heap->score[b] || (heap->score[a] == heap->score[b] && heap->node[a] > heap->node[b]);
+}
+
+static void swap(struct heap *heap, int64_t a, int64_t b)
+{
+    int64_t node = heap->node[a];
+    float score = heap->score[a];
+    heap->node[a] = heap->node[b];
+    heap->score[a] = heap->score[b];
+    heap->node[b] = node;
+    heap->score[b] = score;
+}
+
+static void sink(struct heap *heap, int64_t n)
+{
+    for (int64_t at = 0, child = 1; child < n; child = 2 * at + 1) {
+        child += child + 1 < n && is_worse(heap, child + 1, child);
+        if (!is_worse(heap, child, at)) {
+            break;
+        }
+        swap(heap, at, child);
+        at = child;
+    }
+}
+
+static void rise(struct heap *heap)
+{
+    for (int64_t at = heap->n - 1; at > 0 && is_worse(heap, at, (at - 1) / 2); at = (at - 1) / 2) {
+        swap(heap, at, (at - 1) / 2);
+    }
+}
+
+/* Nodes come in ascending order: of equal scores the earlier one stays. */
+static bool has_place(const struct heap *heap, float score)
+{
+    return heap->n < heap->most ? !isnan(score) : score > heap->score[0];
+}
+
+static void put(struct heap *heap, int64_t node, float score)
+{
+    int64_t at = heap->n < heap->most ? heap->n++ : 0;
+    heap->node[at] = node;
+    heap->score[at] = score;
+    if (at > 0) {
+        rise(heap);
+    } else {
+        sink(heap, heap->n);
+    }
+}
+
+/* The best first: the worst of what is left goes behind it. */
+static void finish(struct heap *heap)
+{
+    for (int64_t n = heap->n - 1; n > 0; n--) {
+        swap(heap, 0, n);
+        sink(heap, n);
+    }
+    for (int64_t at = heap->n; at < heap->most; at++) {
+        heap->node[at] = -1;
+        heap->score[at] = NAN;
+    }
+}
+
+/* out[lane] = Σ_c row[c] · asked[c][lane], added in double in the order of the columns. */
+static void lanes_score(const float *row, int64_t width, const double *asked, float out[PARTNERS_LANES])
+{
+    double sum[PARTNERS_LANES] = {0};
+    for (int64_t c = 0; c < width; c++) {
+        for (int lane = 0; lane < PARTNERS_LANES; lane++) {
+            sum[lane] += row[c] * asked[c * PARTNERS_LANES + lane];
+        }
+    }
+    for (int lane = 0; lane < PARTNERS_LANES; lane++) {
+        out[lane] = (float)sum[lane];
+    }
+}
+
+/* Nodes first to first + n - 1 of those asked for. */
+static void lanes_find(const float *rows, int64_t n_node, int64_t width, const struct links_asked *asked,
+                       int64_t first, int n, double *columns, struct heap heap[PARTNERS_LANES])
+{
+    float score[PARTNERS_LANES];
+    for (int64_t i = 0; i < width * PARTNERS_LANES; i++) {
+        int64_t lane = i % PARTNERS_LANES;
+        columns[i] = lane < n ? (double)rows[asked->node[first + lane] * width + i / PARTNERS_LANES] : 0.0;
+    }
+    for (int64_t v = 0; v < n_node; v++) {
+        lanes_score(rows + v * width, width, columns, score);
+        for (int lane = 0; lane < n; lane++) {
+            if (has_place(&heap[lane], score[lane]) && v != asked->node[first + lane] &&
+                !links_asked_joins(asked, first + lane, (uint32_t)v)) {
+                put(&heap[lane], v, score[lane]);
+            }
+        }
+    }
+    for (int lane = 0; lane < n; lane++) {
+        finish(&heap[lane]);
+    }
+}
+
+void partners_find(const float *rows, int64_t n_node, int64_t width, const struct links_asked *asked, int64_t k,
+                   int64_t *node_out, float *score_out)
+{
+#pragma omp parallel
+    {
+        double *columns = memory_alloc((size_t)width * PARTNERS_LANES, sizeof *columns);
+#pragma omp for schedule(dynamic)
+        for (int64_t first = 0; first < asked->n; first += PARTNERS_LANES) {
+            struct heap heap[PARTNERS_LANES];
+            int n = (int)(asked->n - first < PARTNERS_LANES ? asked->n - first : PARTNERS_LANES);
+            for (int lane = 0; lane < n; lane++) {
+                heap[lane] = (struct heap){
+                    .most = k, .node = node_out + (first + lane) * k, .score = score_out + (first + lane) * k};
+            }
+            lanes_find(rows, n_node, width, asked, first, n, columns, heap);
+        }
+        free(columns);
+    }
+}
