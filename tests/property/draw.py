@@ -88,7 +88,11 @@ FAMILIES = (chain, tree, dag, bipartite, star_out, star_in, ring, components, hu
 
 class Case:
     """n · edges [2, E] · edge_type [E] · edge_weight, edge_features · features [n, f] or None · labels · splits · part [n] ·
-    keys by section: dataset, partition, model, train, exchange"""
+    keys by section: dataset, task, partition, model, train, exchange · order: of links, the nodes part after part, and where each
+    part begins, as trainerd cut the graph"""
+
+    task: dict = {}
+    order = None
 
     def copy(self):
         return copy.deepcopy(self)
@@ -100,6 +104,8 @@ class Case:
     def trains(self):
         """Does trainerd take it: training nodes with labels, relations with edges?"""
         train = self.splits["train"]
+        if self.task and not (self.edges[0] != self.edges[1]).any():
+            return False
         labelled = len(train) > 0 and not (self.labels.dtype == np.float32 and np.isnan(self.labels[train]).all(1).any())
         return labelled and (self.model["kind"] != "rgcn" or self.edges.shape[1] > 0)
 
@@ -128,7 +134,7 @@ class Case:
             partition["file"] = os.path.join(folder, "parts.txt")
         model = {k: v for k, v in self.model.items() if not exact or k not in RANDOM}
         exchange = {k: v for k, v in self.exchange.items() if not exact or k not in LOSSY}
-        sections = {"dataset": dataset, "partition": partition, "model": model, "train": {**self.train, **(train or {})},
+        sections = {"dataset": dataset, "task": self.task, "partition": partition, "model": model, "train": {**self.train, **(train or {})},
                     "exchange": {**exchange, "schedule": way["schedule"], "prefetch": way["prefetch"]},
                     "workers": {"count": way["workers"], "threads": way["threads"], "device": way["device"]},
                     "memory": {"recompute": way["recompute"], **({"spill": folder} if way["spill"] else {})}}
@@ -322,7 +328,18 @@ def draw_case(seed, number):
     draw_parts(rng, case)
     draw_dataset(rng, case)
     draw_exchange(rng, case)
-    return case, rng
+    return draw_task(rng, case), rng
+
+
+def draw_task(rng, case):
+    """Links instead of labels, of all edges."""
+    other = case.copy()
+    other.task = {"kind": "link", "channels": int(pick(rng, 1, 3, 8, 17)), "negatives": int(pick(rng, 1, 1, 3)), "valid_share": 0.0,
+                  "test_share": 0.0}
+    other.train = {k: v for k, v in case.train.items() if k not in ("label_smoothing", "class_weights", "prune", "loss")}
+    if case.model.get("blocks"):
+        other.task["channels"] *= 2
+    return other if rng.random() < 0.2 and other.trains() else case
 
 
 def draw_way(rng, case, n_worker, devices):
@@ -332,5 +349,6 @@ def draw_way(rng, case, n_worker, devices):
     ranks = (ranks - ranks[0]) % n_worker  # rank 0 has part 0
     return {"workers": n_worker, "threads": int(pick(rng, 1, 1, 2)), "prefetch": int(pick(rng, 0, 1, 1, 3)), "device": device,
             "memory": memory, "schedule": pick(rng, "sequential", "halo"), "recompute": pick(rng, "auto", "auto", "always", "never"),
-            "spill": bool(memory == "job" and device == "cpu" and not case.exchange.get("stale") and rng.random() < 0.1),
+            "spill": bool(memory == "job" and device == "cpu" and not case.exchange.get("stale") and rng.random() < 0.1
+                          and not case.task),
             "ranks": ranks.tolist()}

@@ -244,8 +244,26 @@ class Model:
         n_linear = o.get("linear_layers", 0)
         return self.stack(p, x, [kind] * (o["layers"] - n_linear) + ["lins"] * n_linear, training)
 
+    def links_loss(self, logits):
+        """torch_geometric.nn.GAE.recon_loss; the mean over pairs without an edge is over as many as there are in the mean."""
+        case, (order, begin) = self.case, self.case.order
+        there = self.graph.there & ~torch.eye(case.n, dtype=torch.bool)
+        typed = case.model["kind"] == "rgcn" or self.graph.features is not None
+        symmetric = not typed and bool((there == there.mT).all()) and bool((self.graph.weight == self.graph.weight.mT).all())
+        _, to, source = there.nonzero(as_tuple=True)
+        n_link, total = len(to) // 2 if symmetric else len(to), case.n * (case.n - 1) / 2
+        joined = (there | there.mT).any(0).numpy()
+        n = math.ceil(n_link * case.task["negatives"] / (1 - min(n_link / total, 0.75)))
+        end = order[drawn_pairs(n, begin, case.train["seed"], 0, joined[np.ix_(order, order)])]
+        score = lambda u, v: (logits[torch.as_tensor(u)] * logits[torch.as_tensor(v)]).sum(1)
+        n_kept = n * (1 - joined.sum() / 2 / total)
+        negative = F.softplus(score(end[:, 0], end[:, 1])).sum() / n_kept if n_kept > 0 else 0.0
+        return F.softplus(-score(to, source)).mean() + negative
+
     def loss(self, logits, rows):
         case, train = self.case, self.case.train
+        if case.task:
+            return self.links_loss(logits)
         z = logits[torch.tensor(rows)]
         labels, name = case.labels[rows], train.get("loss", "auto")
         n_class = z.shape[1]
@@ -262,6 +280,37 @@ class Model:
         if name in ("auto", "bce"):
             return F.binary_cross_entropy_with_logits(z, target)
         return {"mse": F.mse_loss, "mae": F.l1_loss, "huber": F.huber_loss}[name](z, target)
+
+
+def philox(counter, key):
+    """Philox4x32-10 of Salmon et al., 2011."""
+    c, k = list(counter), list(key)
+    for _ in range(10):
+        p, q = 0xD2511F53 * c[0], 0xCD9E8D57 * c[2]
+        c = [(q >> 32) ^ c[1] ^ k[0], q & 0xFFFFFFFF, (p >> 32) ^ c[3] ^ k[1], p & 0xFFFFFFFF]
+        k = [(k[0] + 0x9E3779B9) & 0xFFFFFFFF, (k[1] + 0xBB67AE85) & 0xFFFFFFFF]
+    return c
+
+
+def drawn_pairs(n, begin, seed, epoch, joined):
+    """Of n pairs those without an edge, as docs/decisions/085 defines them, by places in the order of all parts: part by part
+    numbers in proportion to the pairs of nodes."""
+    key, k = (seed & 0xFFFFFFFF, seed >> 32), len(begin) - 1
+    stream = lambda op: op | 8 << 24
+    u = (philox((0, 0, epoch, stream(1)), key)[0] >> 8) / 2 ** 24
+    size = np.diff(begin)
+    total, before, pairs = int(begin[-1]) * (int(begin[-1]) - 1) // 2, 0, []
+    for a in range(k):
+        for b in range(a, k):
+            first = math.floor(before / total * n + u)
+            before += int(size[a]) * (int(size[a]) - 1) // 2 if a == b else int(size[a]) * int(size[b])
+            for t in range(math.floor(before / total * n + u) - first):
+                drawn = philox((t, a * k + b, epoch, stream(0)), key)
+                i, j = drawn[0] * int(size[a]) >> 32, drawn[1] * (int(size[b]) - (a == b)) >> 32
+                i, j = int(begin[a]) + i, int(begin[b]) + j + (a == b and j >= i)
+                if not joined[i, j]:
+                    pairs.append((i, j))
+    return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
 def parameters(weights, dtype, seed):

@@ -73,6 +73,9 @@ class Runner:
         initial, embedded, last, embedded_last, rows = np.split(floats, np.cumsum(sizes))
         result["initial"], result["last"] = (tensors(case, result["param"], *of) for of in ((initial, embedded), (last, embedded_last)))
         result["rows"] = rows
+        if case.task:
+            order = np.fromfile(out + ".order", np.int64)
+            case.order = order[:case.n], order[case.n:]
         result["bits"] = floats.tobytes() + json.dumps([result["loss"], result["score"]]).encode()
         return result
 
@@ -219,9 +222,9 @@ def smaller(case):
             there = np.ones(n_edge, bool)
             there[begin:begin + size] = False
             yield keep_edges(case.copy(), there)
-    for section in ("model", "train", "exchange", "dataset"):
+    for section in ("model", "train", "exchange", "dataset", "task"):
         for key in getattr(case, section):
-            if key not in ("kind", "epochs", "loss"):
+            if key not in ("kind", "epochs", "loss", "valid_share", "test_share"):
                 other = case.copy()
                 del getattr(other, section)[key]
                 yield other
@@ -254,7 +257,7 @@ def report(number, case, ways, way, failed, kept):
     for i, one in enumerate([*ways, way]):
         with open(os.path.join(kept, f"job-{i}.toml"), "w") as file:
             file.write(case.job(kept, one, SGD if one is way else None))
-    keys = {name: getattr(case, name) for name in ("dataset", "partition", "model", "train", "exchange")}
+    keys = {name: getattr(case, name) for name in ("dataset", "task", "partition", "model", "train", "exchange")}
     print(f"FAIL draw {number}: {failed}\n  {case.n} nodes, edges {case.edges.T.tolist()}, parts {case.part.tolist()}, train "
           f"{case.splits['train'].tolist()}\n  {json.dumps(keys)}\n  kept in {kept}", flush=True)
 

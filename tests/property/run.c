@@ -5,19 +5,24 @@
  *     JOB OUT DEVICE RANKS     →     {"exit": 0, "loss": […], "unplanned": 0, "allocations": 0, "param": […], …}
  *
  *   JOB     a job file; workers.count, threads and device are its own
- *   OUT     a file that gets the floats: weights and embeddings before and after training, then logits
+ *   OUT     a file that gets the floats: weights and embeddings before and after training, then logits; for a job of links also
+ *           OUT.order: the nodes, part after part, in their order, and where each part begins (int64)
  *   DEVICE  job: the job's. narrow: the cpu device with short windows of rows. strict: on memory that the host cannot touch
  *   RANKS   the rank of each part, "0,1,0"
  */
 #include "tests/support/cluster/cluster.h"
 #include "tests/support/device/strict.h"
 
+#include "partition/part/partition.h"
 #include "protocol/base/log.h"
+#include "protocol/job/job.h"
 
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
+#include <unistd.h>
 
 enum { MOST_PARTS = 64, MOST_TEXT = 1 << 16 };
 
@@ -62,6 +67,37 @@ static bool floats_write(const char *path, const struct cluster_result *result)
         written = n == 0 || fwrite(arrays[i].floats, sizeof(float), n, file) == n;
     }
     return file != NULL && fclose(file) == 0 && written;
+}
+
+/* In a process of its own: the next jobs are forked from one without threads. */
+static void order_write(const char *text, const char *out)
+{
+    struct job job;
+    struct dataset dataset;
+    struct partition partition;
+    char path[4096];
+    snprintf(path, sizeof path, "%s.order", out);
+    FILE *file = fopen(path, "wb");
+    if (file == NULL || job_load_text(text, strlen(text), "job", NULL, 0, &job) != STATUS_OK || dataset_load(&job, &dataset) != STATUS_OK ||
+        partition_build(&dataset, &job, &partition) != STATUS_OK) {
+        _exit(EXIT_FAILURE);
+    }
+    for (int64_t i = 0; i < partition.n_node; i++) {
+        const int64_t node = partition.order[i];
+        fwrite(&node, sizeof node, 1, file);
+    }
+    fwrite(partition.part_begin, sizeof *partition.part_begin, (size_t)partition.n_part + 1, file);
+    _exit(fclose(file) == 0 ? EXIT_SUCCESS : EXIT_FAILURE);
+}
+
+static bool order_make(const char *text, const char *out)
+{
+    int status;
+    pid_t child = fork();
+    if (child == 0) {
+        order_write(text, out);
+    }
+    return child > 0 && waitpid(child, &status, 0) == child && status == 0;
 }
 
 static void param_print(const struct parameter *param)
@@ -115,7 +151,8 @@ int main(void)
         cluster_device = device_of(device);
         struct cluster_result result;
         cluster_run(text, &result);
-        if (result.exit_code == 0 && !floats_write(out, &result)) {
+        bool of_links = strstr(text, "kind = \"link\"") != NULL;
+        if (result.exit_code == 0 && (!floats_write(out, &result) || (of_links && !order_make(text, out)))) {
             perror(out);
             return EXIT_FAILURE;
         }
