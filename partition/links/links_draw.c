@@ -131,7 +131,7 @@ enum status links_draw_negatives(const struct job *job, const struct links_rows 
         }
         const struct random_key key = key_of(job, s);
         bool all = true;
-#pragma omp parallel for schedule(dynamic, 1024) reduction(&& : all)
+#pragma omp parallel for schedule(dynamic, 1024) reduction(&& : all) if (of->negative.n > ROWS_PARALLEL_LEAST)
         for (int64_t i = 0; i < of->negative.n; i++) {
             all = all && negative_draw(out, held, &key, i, of->negative.end + 2 * i);
         }

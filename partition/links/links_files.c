@@ -5,6 +5,7 @@
 #include "partition/graph/dataset_build.h"
 #include "partition/graph/dataset_edges.h"
 #include "partition/links/links_build.h"
+#include "partition/rows/row_pairs.h"
 #include "protocol/base/log.h"
 
 #include <inttypes.h>
@@ -192,7 +193,7 @@ static int64_t false_count(const struct links_held *of, const struct links_rows 
                            int64_t *n_out)
 {
     int64_t n_false = 0, n = of->tail != NULL ? of->positive.n * of->n_tail : of->negative.n;
-#pragma omp parallel for schedule(static) reduction(+ : n_false)
+#pragma omp parallel for schedule(static) reduction(+ : n_false) if (n > ROWS_PARALLEL_LEAST)
     for (int64_t i = 0; i < n; i++) {
         uint32_t head = of->tail != NULL ? of->positive.end[2 * (i / of->n_tail)] : of->negative.end[2 * i];
         uint32_t tail = of->tail != NULL ? of->tail[i] : of->negative.end[2 * i + 1];

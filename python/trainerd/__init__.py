@@ -27,18 +27,20 @@ if TYPE_CHECKING:
     from .modules import predict_pyg
     from .pyg import load_into_pyg, pyg_inputs, pyg_model
     from .parquet import from_parquet
+    from .smoothing import correct_and_smooth, label_propagation
     from .tables import from_csv, from_pandas
 
 # Imported when they are first used.
-_LATER = {"from_arrays": "data", "from_csv": "tables", "from_dgl": "data", "from_networkx": "data", "from_ogb": "data",
-          "from_pandas": "tables", "from_parquet": "parquet", "from_pyg": "data", "from_yandex": "data", "load_into_pyg": "pyg",
-          "predict_pyg": "modules", "pyg_inputs": "pyg", "pyg_model": "pyg"}
+_LATER = {"correct_and_smooth": "smoothing", "from_arrays": "data", "from_csv": "tables", "from_dgl": "data", "from_networkx": "data",
+          "from_ogb": "data", "from_pandas": "tables", "from_parquet": "parquet", "from_pyg": "data", "from_yandex": "data",
+          "label_propagation": "smoothing", "load_into_pyg": "pyg", "predict_pyg": "modules", "pyg_inputs": "pyg", "pyg_model": "pyg"}
 
 __all__ = [
     "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "Lost",
     "MissingInput", "OutOfMemory", "Program", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__",
-    "from_arrays", "from_csv", "from_dgl", "from_networkx", "from_ogb", "from_pandas", "from_parquet", "from_pyg", "from_yandex", "job_text",
-    "load_into_pyg", "predict", "predict_pyg", "program", "pyg_inputs", "pyg_model", "resume", "trackers", "train",
+    "correct_and_smooth", "from_arrays", "from_csv", "from_dgl", "from_networkx", "from_ogb", "from_pandas", "from_parquet", "from_pyg",
+    "from_yandex", "job_text", "label_propagation", "load_into_pyg", "predict", "predict_pyg", "program", "pyg_inputs",
+    "pyg_model", "resume", "trackers", "train",
 ]
 
 

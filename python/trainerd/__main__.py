@@ -1,4 +1,4 @@
-"""python3 -m trainerd COMMAND: conversions of data sets, tables of predictions, comparisons with PyTorch Geometric, a web page.
+"""python3 -m trainerd COMMAND: conversions of data sets, tables of predictions, Correct & Smooth, comparisons with PyTorch Geometric, a web page.
 
     python3 -m trainerd convert pyg Planetoid:Cora data/cora     torch_geometric.datasets.<class>(root, name)
     python3 -m trainerd convert dgl RedditDataset data/reddit    dgl.data.<class>(raw_dir)
@@ -11,6 +11,7 @@
                                                                  files of nodes, and of edges: those have both ends
 
     python3 -m trainerd table runs/cora                          each node's id, class and probabilities as CSV
+    python3 -m trainerd smooth runs/cora --out smoothed.npy      a training's probabilities by Correct & Smooth
     python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
     python3 -m trainerd web                                      the daemon's jobs in a browser of this machine
 
@@ -37,6 +38,10 @@ from .version import VERSION
 
 WHY_MOST = 300  # letters of another library's error
 DIFFERENCE_MOST = 1e-5  # of float32 sums in another order
+SMOOTHING = {"correct_layers": "steps of the correction (50); 0: no correction", "correct_alpha": "share of the neighbours in each of them (1)",
+             "smooth_layers": "steps of the smoothing (50); 0: no smoothing", "smooth_alpha": "share of the neighbours in each of them (0.8)",
+             "scale": "multiply all nodes' errors by this; default: each node's are scaled to the training nodes' mean",
+             "workers": "worker processes (1)"}
 
 
 def _package(name: str, hint: str) -> ModuleType:
@@ -127,6 +132,19 @@ def table(asked: argparse.Namespace) -> None:
     rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
 
 
+def smooth(asked: argparse.Namespace) -> None:
+    from .arrays import save_array
+    from .smoothing import accuracies, correct_and_smooth
+
+    result = Result(asked.run_folder)
+    options = {name: value for name in SMOOTHING if (value := getattr(asked, name)) is not None}
+    rows = correct_and_smooth(result, asked.data, autoscale=asked.scale is None, **options)
+    save_array(asked.out, rows)
+    for when, of in (("before", result.probabilities()), ("after", rows)):
+        shares = accuracies(of, result, asked.data)
+        print(f"{when:<6}", *(f" {split} accuracy {shares[split]:.4f}" for split in ("valid", "test") if split in shares))
+
+
 def load(asked: argparse.Namespace) -> None:
     from .pyg import logits_difference
 
@@ -173,6 +191,14 @@ def parser_make() -> argparse.ArgumentParser:
     table_of.add_argument("run_folder", metavar="run", help="a job's output folder")
     table_of.add_argument("--data", help="the data folder, if it has moved since the job ran")
     table_of.set_defaults(run=table)
+    smoothed = commands.add_parser("smooth", help="write a training's probabilities after Correct & Smooth, and print the accuracies")
+    smoothed.add_argument("run_folder", metavar="run", help="a job's output folder")
+    smoothed.add_argument("--data", help="the data folder, if it has moved since the job ran")
+    smoothed.add_argument("--out", required=True, metavar="FILE", help=".npy file to write: float32 [nodes, classes]")
+    for key, help in SMOOTHING.items():
+        of_whole = key.endswith("layers") or key == "workers"
+        smoothed.add_argument(f"--{key.replace('_', '-')}", type=int if of_whole else float, metavar="N" if of_whole else "X", help=help)
+    smoothed.set_defaults(run=smooth)
     two = commands.add_parser("load-into-pyg", help="load a job's weights into PyTorch Geometric's modules, and compare logits")
     two.add_argument("run_folder", metavar="run", help="a job's output folder")
     two.add_argument("data", help="its npy folder, with edges.npy")

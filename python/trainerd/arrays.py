@@ -4,9 +4,10 @@ from __future__ import annotations
 import json
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
-from .errors import DataError, MissingInput
+from .errors import CannotCreate, DataError, MissingInput
 
 try:
     import numpy as np
@@ -20,7 +21,7 @@ Array = npt.NDArray[Any]
 _ELEMENTS = {"F64": "<f8", "F32": "<f4", "F16": "<f2", "I64": "<i8", "I32": "<i4", "I16": "<i2", "I8": "|i1", "U8": "|u1", "BOOL": "|b1"}
 _HEADER_MOST = 100 << 20
 
-__all__ = ["Array", "load_array", "load_safetensors", "np", "save_safetensors"]
+__all__ = ["Array", "load_array", "load_safetensors", "np", "save_array", "save_safetensors"]
 
 
 def load_array(path: str | os.PathLike[str]) -> Array:
@@ -32,6 +33,19 @@ def load_array(path: str | os.PathLike[str]) -> Array:
     except OSError as error:
         raise MissingInput(f"'{os.fspath(path)}': {error.strerror}") from error
     return array
+
+
+def save_array(path: str | os.PathLike[str], values: Array) -> None:
+    """Write an array as a .npy file, all of it or nothing."""
+    target = Path(path).expanduser()
+    aside = target.with_name(f".{target.name}.new")
+    try:
+        with open(aside, "wb") as file:
+            np.save(file, values)
+        aside.replace(target)
+    except OSError as error:
+        aside.unlink(missing_ok=True)
+        raise CannotCreate(f"cannot create '{target}': {error.strerror or error}") from error
 
 
 def _tensor_of(path: str, values: Array, name: str, entry: Any) -> Array:

@@ -270,6 +270,13 @@ def _given(value: Any) -> Array | None:
     return None if value is None else array_of(value)
 
 
+def labels_of(labels: Any) -> Array | None:
+    """Labels of nodes, also a list of texts."""
+    if isinstance(labels, (list, tuple)) and any(isinstance(label, str) for label in labels):
+        return objects_of(labels)  # NumPy would make texts of None and NaN
+    return _given(labels)
+
+
 def _list_edges(edges: Any, names: Array | None) -> tuple[Array, Array | None]:
     """Edges [2, E] by numbers, and their weights or None: of [2, E], of [E, 2], or of a sparse matrix whose row u has the nodes that u
     points to."""
@@ -308,10 +315,8 @@ def arrays_graph(*, edges: Any, labels: Any = None, features: Any = None, train:
     if names is not None:
         splits = {name: values if values.dtype == bool else numbers_of(values, names, name) for name, values in splits.items()}
         nodes = len(names) if nodes is None else nodes
-    if isinstance(labels, (list, tuple)) and any(isinstance(label, str) for label in labels):
-        labels = objects_of(labels)  # NumPy would make texts of None and NaN
     weights = weights if edge_weight is None else array_of(edge_weight)
-    return Graph(ends, _given(labels), None if features is None else features_of(features), weights, _given(edge_attr),
+    return Graph(ends, labels_of(labels), None if features is None else features_of(features), weights, _given(edge_attr),
                  _given(edge_type), _given(node_type), splits=splits, nodes=nodes, node_names=names, held_out=held)
 
 
@@ -334,9 +339,11 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
     return write_graph(graph, folder, **others)
 
 
-def graph_of(data: Any) -> Graph | None:
+def graph_of(data: Any) -> Graph:
     """A Graph of an object of PyTorch Geometric (also the three Data of RandomLinkSplit) or DGL, or of a dict of the arrays that
-    `from_arrays` takes; None: of another kind."""
+    `from_arrays` takes."""
+    if isinstance(data, Graph):
+        return data
     if isinstance(data, Mapping) and "edges" in data:
         known = [*list(inspect.signature(arrays_graph).parameters)[:-1], *HeldOut.__annotations__]
         unknown = sorted(data.keys() - set(known))
@@ -348,7 +355,8 @@ def graph_of(data: Any) -> Graph | None:
     first = data[0] if isinstance(data, (tuple, list)) and data else data
     if hasattr(first, "edge_index") or hasattr(first, "adj_t") or hasattr(first, "edge_types"):
         return pyg_graph(data)
-    return None
+    raise UsageError(f"data is a {type(data).__name__}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: arrays, "
+                     "or [dataset]")
 
 
 def _rows_of(values: list[Any], nodes: list[Any], what: str) -> Array:

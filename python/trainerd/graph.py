@@ -12,13 +12,14 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypedDict, Unpack
 
-from .arrays import Array, np
-from .errors import CannotCreate, DataError, UsageError
+from .arrays import Array, load_array, np
+from .errors import CannotCreate, DataError, MissingInput, UsageError
 from .names import CLASS_NAMES, NODE_NAMES, RELATION_NAMES, TYPE_NAMES, classes_of
 from .tensors import Rows
 
 # The splits by trainerd's names, and PyG's and DGL's masks of them.
 SPLITS = {"train": "train_mask", "valid": "val_mask", "test": "test_mask"}
+SPLIT_FILES = {"train": ("train_idx", "train_mask"), "valid": ("valid_idx", "val_mask", "valid_mask"), "test": ("test_idx", "test_mask")}
 TYPES_MOST = 65535
 CLASSES_MOST = 2**31 - 2
 PIECE = 1 << 20  # values that are converted or checked at a time
@@ -160,6 +161,33 @@ def hold_graph(graph: Graph, folder: str | os.PathLike[str], open_files: ExitSta
             file.write(_json(content))
         file.flush()
         os.symlink(f"/proc/{os.getpid()}/fd/{file.fileno()}", Path(folder, name))
+
+
+def read_graph(folder: str | os.PathLike[str]) -> Graph:
+    """Edges, their weights, labels and splits of an npy folder; nothing else of it is read. A file of several splits has them all."""
+    home = Path(os.path.expanduser(folder))
+
+    def array(*names: str) -> Array | None:
+        found = next((home / f"{name}.npy" for name in names if (home / f"{name}.npy").is_file()), None)
+        values = None if found is None else load_array(found)
+        return values.astype(bool) if values is not None and found is not None and found.stem.endswith("_mask") else values
+    edges, indptr, indices = array("edges"), array("indptr"), array("indices")
+    if edges is None and indptr is not None and indices is not None:
+        edges = np.stack([indices, np.repeat(np.arange(len(indptr) - 1), np.diff(indptr))])
+    if edges is None:
+        raise MissingInput(f"'{home}' has neither edges.npy nor indptr.npy and indices.npy, expected an npy folder, as conversions write")
+    splits = {name: values for name, files in SPLIT_FILES.items() if (values := array(*files)) is not None}
+    return Graph(edges, array("labels"), edge_weight=array("edge_weight"), splits=splits)
+
+
+def split_nodes(values: Array, n: int, name: str, split: int = 0) -> Array:
+    """Node numbers of numbers or a mask; of several splits (a row of numbers for each, or a column of a mask) of this one."""
+    if values.ndim == 2 and values.shape[1] > 1:
+        of_mask = values.dtype == bool
+        if not 0 <= split < values.shape[of_mask]:
+            raise DataError(f"there are {values.shape[of_mask]} splits, counted from 0, and dataset.split is {split}")
+        values = values[:, split] if of_mask else values[split][values[split] >= 0]
+    return _split(values, n, name)[f"{name}_idx"]
 
 
 def memory_free() -> int:
@@ -324,13 +352,15 @@ def _split(values: Array, n: int, name: str) -> dict[str, Array]:
     return {f"{name}_idx": values.astype(np.int64)}
 
 
-def _node_count(graph: Graph) -> int:
+def node_count(graph: Graph, default: int | None = None) -> int:
+    """default: of a graph that does not say it."""
     for rows in (graph.labels, graph.features, graph.node_type):
         if rows is not None:
             return int(rows.shape[0])
-    if graph.nodes is None:
+    found = default if graph.nodes is None else graph.nodes
+    if found is None:
         raise DataError("the graph has neither labels nor features nor a number of nodes")
-    return graph.nodes
+    return found
 
 
 def _may_lack_labels(graph: Graph, options: Options) -> bool:
@@ -409,7 +439,7 @@ def _files_of(graph: Graph, options: Options, name: str) -> tuple[dict[str, Arra
     unknown = sorted(options.keys() - Options.__annotations__.keys())
     if unknown:
         raise UsageError(f"'{unknown[0]}' is not an option, expected one of {', '.join(Options.__annotations__)}")
-    n = _node_count(graph)
+    n = node_count(graph)
     if graph.nodes is not None and graph.nodes != n:
         raise DataError(f"the graph has {graph.nodes} nodes, but labels or features of {n}")
     arrays: dict[str, Array | As] = {"edges": _edges(graph.edges, n)}

@@ -95,6 +95,11 @@ class Result:
         return self.best.get("test_metric") if self.best else of_prediction.get("test")
 
     @property
+    def data(self) -> Any:
+        """The graph that the job had: that in memory which `train` was given, or else the job's [dataset] section."""
+        return self.json["job"]["dataset"] if self._data is None else self._data
+
+    @property
     def job_text(self) -> str:
         """A job file for the same job."""
         return str(self.json.get("job_text", ""))
@@ -173,8 +178,7 @@ class Result:
         if layer is None:
             return self.array("embeddings.npy")
         from .prediction import predict
-        if data is None:
-            data = self.json["job"]["dataset"] if self._data is None else self._data
+        data = self.data if data is None else data
         with tempfile.TemporaryDirectory(prefix="trainerd-embeddings-") as temporary:
             return predict(self, data, embeddings=layer, output=os.path.join(temporary, "out")).embeddings()
 

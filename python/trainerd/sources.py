@@ -9,8 +9,6 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from .errors import UsageError
-
 if TYPE_CHECKING:
     from .graph import Options
 
@@ -46,9 +44,6 @@ class Source:
         from .data import graph_of
         from .graph import hold_graph, write_graph
         graph = graph_of(data)
-        if graph is None:
-            raise UsageError(f"data is a {type(data).__name__}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: arrays, "
-                             "or [dataset]")
         if folder is not None:
             return write_graph(graph, folder, **options)
         self.held = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="trainerd-data-")), "data")

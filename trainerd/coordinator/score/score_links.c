@@ -9,6 +9,9 @@
 
 #define CHUNK ((int64_t)1 << 16) /* scores whose losses are added up at once, whatever the number of threads */
 
+/* Products from which on threads save more than it takes to wake them: on busy cores that is milliseconds. */
+#define PARALLEL_LEAST ((int64_t)1 << 22)
+
 static float pair_score(const float *rows, int64_t width, uint32_t head, uint32_t tail)
 {
     const float *a = rows + head * width, *b = rows + tail * width;
@@ -21,7 +24,7 @@ static float pair_score(const float *rows, int64_t width, uint32_t head, uint32_
 
 void links_score(const float *rows, int64_t width, const struct links_pairs *pairs, float *score)
 {
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (pairs->n * width > PARALLEL_LEAST)
     for (int64_t k = 0; k < pairs->n; k++) {
         score[k] = pair_score(rows, width, pairs->end[2 * k], pairs->end[2 * k + 1]);
     }
@@ -90,7 +93,7 @@ enum status score_links_open(const struct links_held *held, const float *rows, i
     if (n_tail == 0) {
         links_score(rows, width, &held->negative, out->negative);
     }
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n * n_tail * width > PARALLEL_LEAST)
     for (int64_t k = 0; k < n * n_tail; k++) {
         out->negative[k] = pair_score(rows, width, held->positive.end[2 * (k / n_tail)], held->tail[k]);
     }
@@ -230,7 +233,7 @@ static double loss_mean(const float *score, int64_t n, double sign)
 {
     int64_t n_chunk = (n + CHUNK - 1) / CHUNK;
     double *part = memory_alloc((size_t)n_chunk + 1, sizeof *part), sum = 0.0;
-#pragma omp parallel for schedule(static)
+#pragma omp parallel for schedule(static) if (n_chunk > 1)
     for (int64_t chunk = 0; chunk < n_chunk; chunk++) {
         int64_t end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
         for (int64_t k = chunk * CHUNK; k < end; k++) {
