@@ -215,7 +215,7 @@ class Probabilities(SmoothingCase):
         numbers = trainerd.train({**arrays, "labels": np.linspace(0, 1, N)}, loss="mse", epochs=0, output=self.folder / "numbers", progress=False)
         several = trainerd.train({**arrays, "labels": np.ones((N, C))}, epochs=0, output=self.folder / "several", progress=False)
         for kind, words, given, of, options in (
-                (trainerd.DataError, "is of regression: numbers have no probabilities", numbers, data, {}),
+                (trainerd.DataError, "is of regression or of links: numbers have no probabilities", numbers, data, {}),
                 (trainerd.DataError, "is of several labels per node, expected a training of classes", several, data, {}),
                 (trainerd.DataError, "the probabilities have 299 rows, and the graph has 300 nodes", soft()[1:], data, {}),
                 (trainerd.DataError, "has the class 3, and the probabilities have 3 columns", soft()[:, :3], data, {}),

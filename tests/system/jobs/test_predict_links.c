@@ -108,7 +108,7 @@ Test(predict_links, scores_and_partners_are_those_of_the_rows_with_the_same_bits
     questions_write();
     job_run(LINK "--set output.dir=o");
     for (int n_worker = 1; n_worker <= 4; n_worker *= 2) {
-        char dir[8];
+        char dir[16];
         snprintf(dir, sizeof dir, "p%d", n_worker);
         job_run("--set predict.model=o " ASK "--set predict.known=true --set workers.count=%d --set output.dir=%s",
                 n_worker, dir);
