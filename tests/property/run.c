@@ -78,8 +78,8 @@ static void order_write(const char *text, const char *out)
     char path[4096];
     snprintf(path, sizeof path, "%s.order", out);
     FILE *file = fopen(path, "wb");
-    if (file == NULL || job_load_text(text, strlen(text), "job", NULL, 0, &job) != STATUS_OK || dataset_load(&job, &dataset) != STATUS_OK ||
-        partition_build(&dataset, &job, &partition) != STATUS_OK) {
+    if (file == NULL || job_load_text(text, strlen(text), "job", NULL, 0, &job) != STATUS_OK ||
+        dataset_load(&job, &dataset) != STATUS_OK || partition_build(&dataset, &job, &partition) != STATUS_OK) {
         _exit(EXIT_FAILURE);
     }
     for (int64_t i = 0; i < partition.n_node; i++) {
