@@ -1,19 +1,6 @@
 /* The loss of links: rows in chunks whose sums are combined in order. */
 #include "models/cpu/cpu.h"
-
-/* The first of a row's places from `least` on. */
-static int64_t place_find(const uint32_t *places, int64_t begin, int64_t end, uint32_t least)
-{
-    while (begin < end) {
-        int64_t middle = begin + (end - begin) / 2;
-        if (places[middle] < least) {
-            begin = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return begin;
-}
+#include "protocol/base/ascending.h"
 
 static double rows_run(const struct cpu_kernels *kernels, const struct device_links *how, int64_t first, int64_t end)
 {
@@ -22,8 +9,8 @@ static double rows_run(const struct cpu_kernels *kernels, const struct device_li
     for (int64_t r = first; r <= end; r++) {
         int64_t begin = 0, last = 0;
         if (r < end) {
-            begin = place_find(how->places, how->indptr[r], how->indptr[r + 1], how->first);
-            last = place_find(how->places, begin, how->indptr[r + 1], how->end);
+            begin = ascending_find(how->places, how->indptr[r], how->indptr[r + 1], how->first);
+            last = ascending_find(how->places, begin, how->indptr[r + 1], how->end);
         }
         row.next_begin = begin;
         row.next_end = last;
@@ -38,7 +25,7 @@ void cpu_link_loss(struct device *device, const struct device_links *how, double
     const struct cpu_kernels *kernels = cpu_device(device)->kernels;
     int64_t n = how->n_row, rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = how->scratch;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic)
+#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n_chunk > 1)
     for (int64_t i = 0; i < n_chunk; i++) {
         partial[i] = rows_run(kernels, how, i * rows, (i + 1) * rows < n ? (i + 1) * rows : n);
     }

@@ -286,7 +286,7 @@ int32_t program_n_hop(const struct program *program);
 /* An epoch's layers are the aggregates that are not static, in the order of the ops: how many; which one an op is,
  * -1: none. */
 int program_n_layer(const struct program *program);
-/* The op of the last one; 0 where there is none. */
+/* The op of the last one; 0: no layer travels. */
 int program_last_layer(const struct program *program);
 int program_layer(const struct program *program, int op);
 

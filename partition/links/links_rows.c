@@ -5,22 +5,9 @@
 #include "partition/links/links_build.h"
 #include "partition/rows/row_build.h"
 #include "partition/rows/row_pairs.h"
+#include "protocol/base/ascending.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
-
-/* The first place in [begin, end) of an ascending row whose source is not below `from`. */
-static int64_t place_of(const uint32_t *source, int64_t begin, int64_t end, uint32_t from)
-{
-    while (begin < end) {
-        int64_t middle = begin + (end - begin) / 2;
-        if (source[middle] < from) {
-            begin = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return begin;
-}
 
 /* The end of the entries whose type is that of entry `begin`. */
 static int64_t run_end(const uint16_t *type, int64_t begin, int64_t end)
@@ -42,7 +29,7 @@ int64_t links_edge_find(const struct dataset *dataset, uint32_t to, uint32_t fro
     int64_t begin = dataset->indptr[to], row_end = dataset->indptr[to + (int64_t)1];
     while (begin < row_end) {
         int64_t end = dataset->edge_type != NULL ? run_end(dataset->edge_type, begin, row_end) : row_end;
-        int64_t at = place_of(dataset->indices, begin, end, from);
+        int64_t at = ascending_find(dataset->indices, begin, end, from);
         if (at < end && dataset->indices[at] == from) {
             return at;
         }
@@ -53,7 +40,7 @@ int64_t links_edge_find(const struct dataset *dataset, uint32_t to, uint32_t fro
 
 bool links_rows_has(const struct links_rows *rows, uint32_t to, uint32_t from)
 {
-    int64_t end = rows->indptr[to + (int64_t)1], at = place_of(rows->source, rows->indptr[to], end, from);
+    int64_t end = rows->indptr[to + (int64_t)1], at = ascending_find(rows->source, rows->indptr[to], end, from);
     return at < end && rows->source[at] == from;
 }
 

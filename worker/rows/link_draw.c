@@ -1,5 +1,6 @@
 #include "worker/rows/link_draw.h"
 
+#include "protocol/base/ascending.h"
 #include "protocol/base/memory.h"
 #include "worker/rows/amounts.h"
 
@@ -119,16 +120,8 @@ struct drawing {
 /* Does the own part's list have the pair of its row and this place? */
 static bool is_edge(const struct part *own, int64_t row, uint32_t place)
 {
-    int64_t begin = own->link_indptr[row], end = own->link_indptr[row + 1];
-    while (begin < end) {
-        int64_t middle = begin + (end - begin) / 2;
-        if (own->link_places[middle] < place) {
-            begin = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return begin < own->link_indptr[row + 1] && own->link_places[begin] == place;
+    int64_t end = own->link_indptr[row + 1], at = ascending_find(own->link_places, own->link_indptr[row], end, place);
+    return at < end && own->link_places[at] == place;
 }
 
 static uint32_t scaled(uint32_t draw, int64_t n)

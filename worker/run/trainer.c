@@ -260,10 +260,10 @@ static void part_score(struct trainer *t, const struct step *step, int32_t i, en
 
 static enum status loss_run(struct trainer *t, const struct step *step)
 {
-    const struct step_operand *drawn = step_operand(step, OP_ROLE_STATISTICS);
     if (job_predicts_links(t->setup.job)) {
         return links_run(t, step);
     }
+    const struct step_operand *drawn = step_operand(step, OP_ROLE_STATISTICS);
     struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
     while (pin_next(&pin)) {
         if (drawn != NULL && pin.n_begun == 1) {

@@ -152,8 +152,7 @@ struct cpu_drop {
     float scale;        /* of what is kept */
 };
 
-/* The pairs of one row: entries begin … end-1 of its places, and those of the row that comes next, to be prefetched.
- * */
+/* The pairs of one row, entries begin … end-1 of its places; those of the next row are prefetched. */
 struct cpu_link_row {
     int64_t row, begin, end, next_begin, next_end;
 };

@@ -13,8 +13,8 @@ INLINE void link_rows_open(const struct device_links *how, const struct cpu_link
     }
 }
 
-/* With t the score of a pair without an edge, or minus that of one with: weight = ± scale · σ(t), and the sum of
- * log(1 + e^t) = max(t, 0) + log(1 + e^−|t|): the logarithms of a run as that of one product. */
+/* With t the score of a pair without an edge, or minus that of one with: score becomes ± weight · σ(t). Returns the
+ * sum of log(1 + e^t) = max(t, 0) + log(1 + e^−|t|): the logarithms of a run as that of one product. */
 INLINE double link_weights(const struct device_links *how, int64_t n, float *score)
 {
     const float sign = how->joined ? -1.0f : 1.0f, scale = sign * (float)how->weight;

@@ -1,10 +1,12 @@
 """Small graphs, and what is in the folders made of them."""
 import json
+import os
 import pathlib
 import shutil
 import subprocess
 import tempfile
 import unittest
+import unittest.mock
 from typing import Any
 
 import numpy as np
@@ -46,6 +48,14 @@ class FolderCase(unittest.TestCase):
     def setUp(self) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainerd-python-"))
         self.addCleanup(shutil.rmtree, self.folder)
+
+    def go_inside(self) -> None:
+        """Jobs run in the folder, by the programs of this build, until the test ends."""
+        self.addCleanup(os.chdir, os.getcwd())
+        os.chdir(self.folder)
+        patched = unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": str(PROGRAMS)})
+        patched.start()
+        self.addCleanup(patched.stop)
 
     def run_program(self, *arguments: object) -> subprocess.CompletedProcess[str]:
         return subprocess.run([PROGRAMS / "trainerd", *map(str, arguments)], cwd=self.folder, capture_output=True, text=True, check=False)

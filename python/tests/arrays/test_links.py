@@ -1,7 +1,6 @@
 """The prediction of links: training with graphs in memory, results, scores of pairs and partners of nodes."""
 import os
 import pathlib
-import unittest.mock
 import warnings
 from typing import Any
 
@@ -14,7 +13,7 @@ from torch_geometric.nn import GCN
 from torch_geometric.transforms import RandomLinkSplit
 
 import trainerd
-from daemon import PROGRAMS, Daemon
+from daemon import Daemon
 from folders import F, N, FolderCase, arrays_in, random_data
 from trainerd.arrays import save_safetensors
 from trainerd.pyg import logits_difference
@@ -25,11 +24,7 @@ KEYS: dict[str, Any] = {"task": "link", "channels": 6, "hidden": 8, "epochs": 4,
 class Links(FolderCase):
     def setUp(self) -> None:
         super().setUp()
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(self.folder)
-        patched = unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": str(PROGRAMS)})
-        patched.start()
-        self.addCleanup(patched.stop)
+        self.go_inside()
         self.data = random_data()
         self.data.y = None
         self.arrays: dict[str, Any] = {"edges": self.data.edge_index.numpy(), "features": self.data.x.numpy()}

@@ -1,13 +1,10 @@
 """Trainings in MLflow, in a local folder."""
-import os
-import unittest.mock
 from typing import Any
 
 import mlflow
 import numpy as np
 
 import trainerd
-from daemon import PROGRAMS
 from folders import FolderCase, random_data
 from trainerd.fields import Epoch
 
@@ -17,11 +14,7 @@ KEYS: dict[str, Any] = {"hidden": 8, "epochs": 4, "parts": 2, "progress": False}
 class Mlflow(FolderCase):
     def setUp(self) -> None:
         super().setUp()
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(self.folder)
-        patched = unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": str(PROGRAMS)})
-        patched.start()
-        self.addCleanup(patched.stop)
+        self.go_inside()
         mlflow.set_tracking_uri(str(self.folder / "mlruns"))
         mlflow.set_experiment(experiment_id=mlflow.create_experiment("trainings"))
 

@@ -1,11 +1,8 @@
 """A search by Optuna, whose pruner stops trainings."""
-import os
-import unittest.mock
 
 import optuna
 
 import trainerd
-from daemon import PROGRAMS
 from folders import FolderCase
 from trainerd.fields import Epoch
 
@@ -16,11 +13,7 @@ COMPLETE, PRUNED = optuna.trial.TrialState.COMPLETE, optuna.trial.TrialState.PRU
 class Optuna(FolderCase):
     def setUp(self) -> None:
         super().setUp()
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(self.folder)
-        patched = unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": str(PROGRAMS)})
-        patched.start()
-        self.addCleanup(patched.stop)
+        self.go_inside()
         optuna.logging.set_verbosity(optuna.logging.WARNING)
 
     def test_prunes_a_training_that_falls_behind(self) -> None:

@@ -14,7 +14,7 @@ import numpy as np
 import torch
 
 import trainerd
-from daemon import PROGRAMS, Daemon
+from daemon import Daemon
 from folders import C, N, FolderCase, arrays_in, random_data
 from trainerd.data import pyg_graph
 from trainerd.fields import Epoch
@@ -35,11 +35,7 @@ print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 class ATraining(FolderCase):
     def setUp(self) -> None:
         super().setUp()
-        self.addCleanup(os.chdir, os.getcwd())
-        os.chdir(self.folder)
-        patched = unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": str(PROGRAMS)})
-        patched.start()
-        self.addCleanup(patched.stop)
+        self.go_inside()
         self.data = random_data()
 
     def expect_same(self, one: trainerd.Result, other: trainerd.Result) -> None:

@@ -221,6 +221,20 @@ Test(part_open, rows_out_of_range_are_refused_by_section_and_entry)
     broken_u32(PART_SECTION_FEATURE_DATA, 0, 0x7f800000, "section 'feature data', entry 0: expected a finite number");
 }
 
+Test(part_open, links_that_cannot_be_are_refused_by_section_and_entry)
+{
+    free(bytes);
+    encode(&(struct tiny_graph){.n_node = 30, .n_draw = 100, .of_links = true, .seed = 5});
+    broken_i64(HEADER(n_link), -1, "pairs of links that fit the bytes");
+    broken_i64(HEADER(n_link_here), INT64_MAX, "pairs of links that fit the bytes");
+    broken_i64(HEADER(n_joined), INT64_MAX, "pairs of links that fit the bytes");
+    broken_u32(PART_SECTION_LINK_ROWS, 0, 29, "section 'link rows', entry 1: expected own rows of all parts");
+    broken_i64(entry(PART_SECTION_LINK_INDPTR, 0), 1, "section 'link indptr', entry 0: expected 0 first");
+    broken_i64(entry(PART_SECTION_LINK_INDPTR, -1), 1, "section 'link indptr', entry 0: expected 0 first");
+    broken_i64(entry(PART_SECTION_LINK_INDPTR, 2), INT64_MAX, "entry 2: expected ends of rows that do not fall");
+    broken_u32(PART_SECTION_LINK_PLACES, 1, 30, "section 'link places', entry 1: expected places below n_node");
+}
+
 Test(part_open, weights_of_classes_that_cannot_be_are_refused_by_entry)
 {
     encode_weighted();
