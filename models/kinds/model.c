@@ -105,6 +105,9 @@ enum status program_build(const struct job *job, const struct program_input *inp
     if (status == STATUS_OK) {
         status = check_kept(&model);
     }
+    if (status == STATUS_OK) {
+        status = model_decoder(&model);
+    }
     if (status != STATUS_OK) {
         program_release(&program);
         return status;

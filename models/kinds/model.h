@@ -38,6 +38,9 @@ struct model {
 #define MODEL_BUILDER_ROW(list, name, text, builder, ...) enum status builder##_model(struct model *model);
 JOB_KIND_LIST(MODEL_BUILDER_ROW, KIND)
 
+/* Append the parameters of task.decoder, after those of the model. errors  STATUS_DATA distmult without relations */
+enum status model_decoder(struct model *model);
+
 /* Layers one after another, named "convs.<i>.…" and "lins.<i>.…": n_conv layers of the kind, then n_linear plain
  * ones. */
 struct stack {

@@ -25,6 +25,7 @@ void program_init(const struct program_input *input, struct program *out)
     int32_t n_run = input->embedded.n_run;
     const uint32_t exact = 1U << DEVICE_CODEC_FP32;
     *out = (struct program){.labels = -1,
+                            .decoder = -1,
                             .kept = -1,
                             .n_relation = input->n_relation,
                             .n_edge_feature = input->n_edge_feature,

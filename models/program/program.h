@@ -125,6 +125,7 @@ struct program {
     struct tile *tile;   /* owned: programs of ROWS and EDGES */
     int labels;          /* the op of kind LABELS; -1: the loss is over all training rows */
     int logits;          /* the output value, n_class wide */
+    int decoder;         /* links: the first parameter of what makes a pair's score, the last ones; -1: none */
     int kept;            /* a layer's output that is read after an evaluation (output.embeddings); -1: none */
     bool forward_only;   /* it predicts (job_predicts): no step trains it */
     int64_t n_weight;    /* floats in the parameter arena; each tensor starts on a multiple of 16 */
@@ -149,6 +150,7 @@ struct program_input {
     bool is_sparse;           /* features are CSR */
     bool is_typed;            /* features are those of several node types side by side, or one column per node */
     int32_t n_relation;       /* of typed edges; 0: untyped */
+    int32_t n_relation_given; /* of these, those that are not inverse ones */
     int64_t n_edge_feature;   /* columns of edges' features, which attention reads; 0: edges without features */
     bool is_weighted;         /* edges have weights */
     struct embedded embedded; /* columns of sparse features that are one node's own */

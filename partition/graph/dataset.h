@@ -83,8 +83,9 @@ struct dataset {
     bool of_links;    /* job_predicts_links: edges are what is trained on; labels and splits are not read */
     /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
     bool symmetric;
-    int32_t n_relation; /* typed edges: relations, inverse ones included; 0: untyped */
-    bool weighted;      /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
+    int32_t n_relation;       /* typed edges: relations, inverse ones included; 0: untyped */
+    int32_t n_relation_given; /* those of the data, which come first: without inverse ones */
+    bool weighted; /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
     /* columns of the edges' features; 0: none. Loops that a definition adds are then stored */
     int64_t n_edge_feature;
     enum dataset_loops loops;

@@ -445,7 +445,8 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     out->edge_weight = build.weights;
     out->weighted = build.weighted;
     out->edge_row = build.edge_row;
-    out->n_relation = typed ? (int32_t)(relations.n * (build.undirected ? 2 : 1)) : 0;
+    out->n_relation_given = typed ? (int32_t)relations.n : 0;
+    out->n_relation = out->n_relation_given * (build.undirected ? 2 : 1);
     out->n_edge = build.indptr[out->n_node];
     out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
     weights_mirror_remark(&build.mirror, source);

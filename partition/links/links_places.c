@@ -4,6 +4,13 @@
 
 #include <stdlib.h>
 
+/* Is this entry of row v a pair? Loops are none, nor inverse relations. */
+static bool is_pair(const struct dataset *dataset, int64_t v, int64_t e)
+{
+    bool is_inverse = dataset->links.n_relation > 0 && dataset->edge_type[e] >= dataset->links.n_relation;
+    return dataset->indices[e] != v && !is_inverse;
+}
+
 static bool is_trained(const struct dataset *dataset)
 {
     return dataset->of_links && !dataset->predicts;
@@ -17,7 +24,7 @@ int64_t links_places_count(const struct dataset *dataset, const int32_t *owner, 
     }
     for (int64_t v = 0; is_trained(dataset) && v < dataset->n_node; v++) {
         for (int64_t e = dataset->indptr[v]; e < dataset->indptr[v + 1]; e++) {
-            if (dataset->indices[e] != v) {
+            if (is_pair(dataset, v, e)) {
                 out[owner[v]]++;
                 out[owner[dataset->indices[e]]] += !dataset->symmetric;
                 n += dataset->symmetric ? 1 : 2;
@@ -28,12 +35,16 @@ int64_t links_places_count(const struct dataset *dataset, const int32_t *owner, 
 }
 
 /* The pair stands in the row of one end. Rows are counted first, then filled. */
-static void end_add(struct links_places *links, uint32_t at, uint32_t other)
+static void end_add(struct links_places *links, uint32_t at, uint32_t other, uint16_t type)
 {
     if (links->places == NULL) {
         links->indptr[at + (int64_t)1]++;
-    } else {
-        links->places[links->indptr[at]++] = other;
+        return;
+    }
+    int64_t i = links->indptr[at]++;
+    links->places[i] = other;
+    if (links->types != NULL) {
+        links->types[i] = type;
     }
 }
 
@@ -45,11 +56,13 @@ static void walk(const struct dataset *dataset, const uint32_t *order, const uin
         uint32_t v = order[p];
         for (int64_t e = dataset->indptr[v]; e < dataset->indptr[v + (int64_t)1]; e++) {
             uint32_t u = dataset->indices[e];
-            if (u != v) {
-                end_add(links, place[u], (uint32_t)p);
+            uint16_t type = dataset->edge_type != NULL ? dataset->edge_type[e] : 0;
+            bool counts = is_pair(dataset, v, e);
+            if (counts) {
+                end_add(links, place[u], (uint32_t)p, type);
             }
-            if (u != v && !dataset->symmetric) {
-                end_add(links, (uint32_t)p, place[u]);
+            if (counts && !dataset->symmetric) {
+                end_add(links, (uint32_t)p, place[u], type);
             }
         }
     }
@@ -57,8 +70,36 @@ static void walk(const struct dataset *dataset, const uint32_t *order, const uin
 
 static int compare(const void *left, const void *right)
 {
-    const uint32_t a = *(const uint32_t *)left, b = *(const uint32_t *)right;
+    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
     return a < b ? -1 : a > b;
+}
+
+/* Rows in order of place, then of type. */
+static enum status rows_sort(struct links_places *links)
+{
+    size_t most = 0;
+    for (size_t r = 0; r < links->n_node; r++) {
+        size_t n = (size_t)(links->indptr[r + 1] - links->indptr[r]);
+        most = n > most ? n : most;
+    }
+    uint64_t *key;
+    enum status status = memory_acquire(MEMORY_OTHER, most, sizeof *key, &key);
+    for (size_t r = 0; r < links->n_node && status == STATUS_OK; r++) {
+        int64_t first = links->indptr[r], n = links->indptr[r + 1] - first;
+        for (int64_t i = 0; i < n; i++) {
+            uint64_t type = links->types != NULL ? links->types[first + i] : 0;
+            key[i] = (uint64_t)links->places[first + i] << 16 | type;
+        }
+        qsort(key, (size_t)n, sizeof *key, compare);
+        for (int64_t i = 0; i < n; i++) {
+            links->places[first + i] = (uint32_t)(key[i] >> 16);
+            if (links->types != NULL) {
+                links->types[first + i] = (uint16_t)key[i];
+            }
+        }
+    }
+    memory_release(MEMORY_OTHER, key, most, sizeof *key);
+    return status;
 }
 
 /* Places of all rows, each once. */
@@ -90,6 +131,9 @@ enum status links_places_open(const struct dataset *dataset, const uint32_t *ord
     }
     out->n_place = (size_t)out->indptr[out->n_node];
     status = memory_acquire(MEMORY_OTHER, out->n_place, sizeof *out->places, &out->places);
+    if (status == STATUS_OK && dataset->links.n_relation > 0) {
+        status = memory_acquire(MEMORY_OTHER, out->n_place, sizeof *out->types, &out->types);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -98,18 +142,16 @@ enum status links_places_open(const struct dataset *dataset, const uint32_t *ord
         out->indptr[r] = out->indptr[r - 1];
     }
     out->indptr[0] = 0;
-    for (size_t r = 0; r < out->n_node && !dataset->symmetric; r++) {
-        qsort(out->places + out->indptr[r], (size_t)(out->indptr[r + 1] - out->indptr[r]), sizeof *out->places,
-              compare);
-    }
     out->n_pair = (int64_t)out->n_place / 2;
+    status = dataset->symmetric ? STATUS_OK : rows_sort(out);
     out->n_joined = different(out) / 2;
-    return STATUS_OK;
+    return status;
 }
 
 void links_places_close(struct links_places *links)
 {
     memory_release(MEMORY_OTHER, links->indptr, links->n_node + 1, sizeof *links->indptr);
+    memory_release(MEMORY_OTHER, links->types, links->n_place, sizeof *links->types);
     memory_release(MEMORY_OTHER, links->places, links->n_place, sizeof *links->places);
     *links = (struct links_places){0};
 }

@@ -1,8 +1,8 @@
 /* Pairs of nodes with an edge, which a job of links (task.kind = "link") trains on: of a part those of its own rows.
  *
  * A pair stands at both of its ends, as each makes its own gradient. Where the graph is symmetric an edge and its
- * reverse are one pair; else each edge is one. Loops are left out. A node is known by its place in the partition's
- * order.
+ * reverse are one pair; else each edge is one, but inverse relations are none where relations count. Loops are left
+ * out. A node is known by its place in the partition's order.
  */
 #ifndef PARTITION_LINKS_PLACES_H
 #define PARTITION_LINKS_PLACES_H
@@ -22,13 +22,14 @@ int64_t links_places_count(const struct dataset *dataset, const int32_t *owner, 
  *   shapes  order n_node: the node at each place · place n_node: that of each node
  *   owns    the caller owns *out: links_places_close, also after a failure
  *   errors  STATUS_NOMEM
- *   cost    8 bytes for each pair and each node
+ *   cost    8 bytes for each pair and each node, 12 for pairs with relations
  */
 struct links_places {
     int64_t n_pair;   /* each once; 0: nothing is trained on links, and the rest is NULL */
     int64_t n_joined; /* different ones */
     int64_t *indptr;  /* n_node + 1 */
     uint32_t *places; /* ascending in a row */
+    uint16_t *types;  /* relations, ascending where places are equal; NULL: they do not count */
     size_t n_node, n_place;
 };
 

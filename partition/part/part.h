@@ -78,7 +78,8 @@ struct part {
     int32_t n_class;
     bool multi_label;
     bool symmetric;
-    int32_t n_relation; /* 0: untyped */
+    int32_t n_relation;       /* 0: untyped */
+    int32_t n_relation_given; /* of these, those that are not inverse ones */
     bool weighted;
     int64_t n_edge_feature; /* columns of the edges' features; 0: none */
     int64_t n_edge_row;     /* rows of them: one for all edges of the part, in either direction, that share it */
@@ -115,6 +116,7 @@ struct part {
     const uint32_t *link_rows;   /* n_part: own rows of every part */
     const int64_t *link_indptr;  /* n_own + 1 */
     const uint32_t *link_places; /* other ends, ascending in a row: places in the order of all parts' rows */
+    const uint16_t *link_types;  /* relations of pairs, ascending where places are equal; NULL: they have none */
 
     const float *edge_features; /* n_edge_row × n_edge_feature; NULL: no features of edges */
 

@@ -159,6 +159,10 @@ static void write_links(const struct part_encoder *encoder, const struct encodin
     }
     memcpy(section(e, bytes, PART_SECTION_LINK_PLACES), links->places + links->indptr[first],
            (size_t)e->header.n_link_here * sizeof *links->places);
+    if (links->types != NULL) {
+        memcpy(section(e, bytes, PART_SECTION_LINK_TYPES), links->types + links->indptr[first],
+               (size_t)e->header.n_link_here * sizeof *links->types);
+    }
 }
 
 static void header_write(struct encoding *e, void *bytes)

@@ -60,6 +60,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
     n_out[PART_SECTION_LINK_ROWS] = header->n_link > 0 ? (uint64_t)header->n_part : 0;
     n_out[PART_SECTION_LINK_INDPTR] = header->n_link > 0 ? n_own + 1 : 0;
     n_out[PART_SECTION_LINK_PLACES] = (uint64_t)header->n_link_here;
+    n_out[PART_SECTION_LINK_TYPES] = header->link_typed ? (uint64_t)header->n_link_here : 0;
     for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
         const struct part_counts *total = &header->total[d];
         bool there = d == PART_DIRECTION_IN || !header->symmetric;
@@ -121,6 +122,8 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->n_embedded_run = dataset->embedded.n_run;
     memcpy(header->n_split, dataset->n_split, sizeof header->n_split);
     header->n_relation = dataset->n_relation;
+    header->n_relation_given = dataset->n_relation_given;
+    header->link_typed = dataset->links.n_relation > 0;
     header->n_class = dataset->n_class;
     header->multi_label = dataset->multi_label;
     header->class_weighted = dataset->class_weight != NULL;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 15u
+#define PART_VERSION 16u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -37,6 +37,7 @@
     X(LINK_ROWS,       "link rows",        uint32_t)           \
     X(LINK_INDPTR,     "link indptr",      int64_t)            \
     X(LINK_PLACES,     "link places",      uint32_t)           \
+    X(LINK_TYPES,      "link types",       uint16_t)           \
     X(IN_BLOCKS,       "in blocks",        struct part_listed) \
     X(IN_ROWS,         "in rows",          uint32_t)           \
     X(IN_INDPTR,       "in indptr",        int64_t)            \
@@ -121,8 +122,9 @@ struct part_header {
     int64_t n_embedded;      /* own rows with a column of their own */
     int64_t n_embedded_run;
     int64_t n_split[DATASET_SPLIT_N];
-    int64_t n_relation; /* 0: untyped */
-    int64_t n_hop;      /* 0: own rows are not ordered by hop */
+    int64_t n_relation;       /* 0: untyped */
+    int64_t n_relation_given; /* of these, those that are not inverse ones */
+    int64_t n_hop;            /* 0: own rows are not ordered by hop */
     /* rows behind own ones in "node" and the features: where it stores them, all payload rows of in-edges */
     int64_t n_halo;
     int64_t n_halo_value;
@@ -143,7 +145,8 @@ struct part_header {
     uint8_t covered;  /* as the partition is */
     uint8_t stores;   /* likewise */
     uint8_t class_weighted;
-    uint8_t unused[3];                 /* 0 */
+    uint8_t link_typed;                /* pairs of links have relations */
+    uint8_t unused[2];                 /* 0 */
     int32_t n_block[PART_DIRECTION_N]; /* listed; OUT: 0 when symmetric */
     struct part_counts total[PART_DIRECTION_N];
     struct part_section_row section[PART_SECTION_N];

@@ -327,6 +327,9 @@ static enum status check_links(const struct reader *in)
                 (i > p->link_indptr[r] && p->link_places[i] < p->link_places[i - 1])) {
                 return fail_at(PART_SECTION_LINK_PLACES, i, "places below n_node that do not fall in a row");
             }
+            if (p->link_types != NULL && p->link_types[i] >= p->n_relation_given) {
+                return fail_at(PART_SECTION_LINK_TYPES, i, "a relation of the pairs");
+            }
         }
     }
     return STATUS_OK;
@@ -368,6 +371,7 @@ static void point_rows(const struct reader *in)
     p->multi_label = h->multi_label;
     p->symmetric = h->symmetric;
     p->n_relation = (int32_t)h->n_relation;
+    p->n_relation_given = (int32_t)h->n_relation_given;
     p->n_hop = (int32_t)h->n_hop;
     p->weighted = h->weighted;
     p->covered = h->covered;
@@ -394,6 +398,7 @@ static void point_rows(const struct reader *in)
     p->link_rows = h->n_link > 0 ? section(in, PART_SECTION_LINK_ROWS) : NULL;
     p->link_indptr = h->n_link > 0 ? section(in, PART_SECTION_LINK_INDPTR) : NULL;
     p->link_places = h->n_link > 0 ? section(in, PART_SECTION_LINK_PLACES) : NULL;
+    p->link_types = h->n_link > 0 && h->link_typed ? section(in, PART_SECTION_LINK_TYPES) : NULL;
     p->edge_features = h->n_edge_feature > 0 ? section(in, PART_SECTION_EDGE_FEATURES) : NULL;
 }
 

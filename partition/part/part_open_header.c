@@ -43,6 +43,11 @@ static enum status check_scalars(const struct part_header *h)
     if (h->n_relation < 0 || h->n_relation > UINT16_MAX + 1 || (h->n_relation > 0 && h->symmetric)) {
         return fail("header: expected at most 65536 relations, and none where the graph is symmetric");
     }
+    if (h->n_relation_given < 0 || h->n_relation_given > h->n_relation ||
+        (h->link_typed == 1 && h->n_relation_given == 0)) {
+        return fail(
+            "header: expected at most all relations that are not inverse ones, and some where pairs have them");
+    }
     if (h->n_hop < 0 || h->n_hop > PART_N_HOP_MOST) {
         return fail("header: expected at most 16 hops");
     }
@@ -84,7 +89,7 @@ static enum status check_scalars(const struct part_header *h)
         return fail("header: expected weights of classes or none, and zeros behind");
     }
     if (h->n_link < 0 || h->n_link_here < 0 || h->n_link_here > h->n_bytes ||
-        h->n_link_here - h->n_link > h->n_link || h->n_joined < 0 || h->n_joined > h->n_link) {
+        h->n_link_here - h->n_link > h->n_link || h->n_joined < 0 || h->n_joined > h->n_link || h->link_typed > 1) {
         return fail("header: expected pairs of links that fit the bytes, at most all of the graph");
     }
     if (!(h->loss_weight >= 0.0 && h->loss_weight <= DBL_MAX)) {

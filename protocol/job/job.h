@@ -158,6 +158,9 @@ bool job_regresses(const struct job *job);
 /* Does it train on edges, to tell pairs of nodes that have one from others? */
 bool job_predicts_links(const struct job *job);
 
+/* Are its pairs without an edge those of the ends of edges (task.sampling)? */
+bool job_samples_ends(const struct job *job);
+
 /* Is it a metric of ranked pairs of nodes alone: MRR, Hits@K? */
 bool job_metric_is_of_links(enum job_metric metric);
 

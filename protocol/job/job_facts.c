@@ -45,6 +45,13 @@ bool job_predicts_links(const struct job *job)
     return job->task.kind == JOB_TASK_LINK;
 }
 
+bool job_samples_ends(const struct job *job)
+{
+    bool needs = job->task.decoder == JOB_DECODER_DISTMULT || job->train.loss == JOB_LOSS_MARGIN ||
+                 job->train.loss == JOB_LOSS_CROSS_ENTROPY;
+    return job->task.sampling == JOB_SAMPLING_AUTO ? needs : job->task.sampling == JOB_SAMPLING_ENDS;
+}
+
 bool job_metric_is_of_links(enum job_metric metric)
 {
     return metric >= JOB_METRIC_MRR;

@@ -69,6 +69,9 @@ enum status job_check_metrics(const struct job *job, const struct job_places *pl
 void job_check_links(const struct job *job, const struct check *check)
 {
     const struct job_train *train = &job->train;
+    if (!job_predicts_links(job) && train->loss == JOB_LOSS_MARGIN) {
+        rule_broken(check, JOB_KEY_train_loss, "train.loss = \"margin\" is of links: expected task.kind = \"link\"");
+    }
     const bool trains = !job_predicts(job); /* a prediction's data, splits and memory are as of nodes */
     const struct {
         enum job_key_id key;
@@ -81,8 +84,21 @@ void job_check_links(const struct job *job, const struct check *check)
         {JOB_KEY_dataset_split, trains && job->dataset.split > 0,
          "dataset.split does not go with task.kind = \"link\": it is of splits of nodes, and edges are held out by "
          "task.seed or by files"},
-        {JOB_KEY_train_loss, train->loss != JOB_LOSS_AUTO && train->loss != JOB_LOSS_BCE,
-         "train.loss does not go with task.kind = \"link\": a pair has an edge or not, expected \"auto\" or \"bce\""},
+        {JOB_KEY_train_loss, job_regresses(job),
+         "train.loss does not go with task.kind = \"link\": a pair has an edge or not, expected \"auto\", \"bce\", "
+         "\"margin\" or \"cross_entropy\""},
+        {JOB_KEY_task_sampling,
+         job->task.sampling == JOB_SAMPLING_UNIFORM && job->task.decoder == JOB_DECODER_DISTMULT,
+         "task.sampling = \"uniform\" does not go with task.decoder = \"distmult\": any two nodes have no relation, "
+         "expected \"ends\" or \"auto\""},
+        {JOB_KEY_task_sampling,
+         job->task.sampling == JOB_SAMPLING_UNIFORM &&
+             (train->loss == JOB_LOSS_MARGIN || train->loss == JOB_LOSS_CROSS_ENTROPY),
+         "task.sampling = \"uniform\" does not go with this train.loss, which compares an edge with pairs of its "
+         "own: "
+         "expected \"ends\" or \"auto\""},
+        {JOB_KEY_task_margin, job->task.margin != 1.0 && train->loss != JOB_LOSS_MARGIN,
+         "task.margin is of train.loss = \"margin\" alone: expected that beside it"},
         {JOB_KEY_train_class_weights, strcmp(train->class_weights, "none") != 0,
          "train.class_weights does not go with task.kind = \"link\": pairs of nodes have no classes"},
         {JOB_KEY_train_label_smoothing, train->label_smoothing > 0.0,

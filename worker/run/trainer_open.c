@@ -27,6 +27,7 @@ static enum status program_open(struct trainer *t)
                                   .is_typed = part->features_typed,
                                   .is_weighted = part->weighted,
                                   .n_relation = part->n_relation,
+                                  .n_relation_given = part->n_relation_given,
                                   .n_edge_feature = part->n_edge_feature,
                                   .embedded = part->embedded,
                                   .stores = part->stores,
