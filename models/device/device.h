@@ -327,6 +327,19 @@ struct device_ops {
     /* Pairs' losses, at one of their ends: half of them, times the weight, is added to `sum` (device), and the
      * gradient of the own rows to grad. */
     void (*link_loss)(struct device *device, const struct device_links *how, double *sum);
+    /* score[numbers[i]] = the score of pair i */
+    void (*pair_scores)(struct device *device, const struct device_pairs *pairs, float *score);
+    /* grad[row] += slope · scale · x, and with grad_scale, shaped as scale, grad_scale[type] += slope · own · x: pair
+     * after pair */
+    void (*pair_gradients)(struct device *device, const struct device_pairs *pairs, const float *slope, float *grad,
+                           float *grad_scale);
+    /* out n × f = own · x of each pair, column by column; and from such rows' gradients, grad[row] += grad_out · x,
+     * pair after pair. Of pairs without scale and numbers. */
+    void (*pair_products)(struct device *device, const struct device_pairs *pairs, float *out);
+    void (*pair_products_backward)(struct device *device, const struct device_pairs *pairs, const float *grad_out,
+                                   float *grad);
+    /* The groups' losses, each times weight and share, are added to `sum` (device). */
+    void (*pair_losses)(struct device *device, const struct device_pair_losses *how, double *sum);
     /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other
      * rows */
     void (*labels_append)(struct device *device, const struct device_labels *how, int64_t f, const float *x,

@@ -341,6 +341,37 @@ struct device_links {
     void *scratch;          /* DEVICE_BYTES_LOSS: n_row */
 };
 
+/* Pairs of own rows and rows of a part, ascending by own row. A pair's score is Σ_c own[c] · scale[c] · x[c]. */
+struct device_pairs {
+    int64_t n, f;
+    int64_t n_type;          /* rows of scale */
+    const uint32_t *rows;    /* n: of own */
+    const uint32_t *places;  /* n: of x */
+    const uint16_t *types;   /* n: rows of scale; NULL where that is */
+    const uint32_t *numbers; /* n: where a pair's score and slope stand; NULL: in the order of pairs */
+    const float *own, *x;    /* rows of f columns */
+    const float *scale;      /* NULL: 1 */
+};
+
+enum device_pair_loss { DEVICE_PAIR_LOSS_BCE, DEVICE_PAIR_LOSS_MARGIN, DEVICE_PAIR_LOSS_CROSS_ENTROPY };
+
+/* Groups of scores, of an edge and of n_negative pairs without one behind it, or of the latter alone. A pair that is
+ * left out has the score -INFINITY; m are the group's others.
+ *
+ *     BCE             log(1 + exp(-s0)) + (1 / m) Σ_k log(1 + exp(s_k))
+ *     MARGIN          (1 / m) Σ_k max(0, margin - s0 + s_k)
+ *     CROSS_ENTROPY   -s0 + log(exp(s0) + Σ_k exp(s_k)) */
+struct device_pair_losses {
+    enum device_pair_loss loss;
+    int64_t n_group, n_negative;
+    bool has_edge; /* BCE alone: else a group has no edge */
+    double weight; /* of each group's loss */
+    double share;  /* of that, what counts here: the groups' other ends may count the rest */
+    float margin;
+    float *score;  /* n_group × (has_edge + n_negative): becomes weight · d loss / d score */
+    void *scratch; /* DEVICE_BYTES_LOSS: n_group */
+};
+
 /* Known labels of rows as input: columns of rows of `split` that are not drawn. One of labels (n) and label_rows (n ×
  * c; NaN is 0) is NULL. */
 struct device_labels {

@@ -1,7 +1,9 @@
-/* The loss of links. */
+/* The loss of links; scores of pairs of rows, their gradients, and losses of groups of them. */
 #include "models/reference/reference.h"
+#include "protocol/base/memory.h"
 
 #include <math.h>
+#include <stdlib.h>
 
 static double score_of(int64_t f, const float *x, const float *y)
 {
@@ -32,4 +34,133 @@ void reference_link_loss(struct device *device, const struct device_links *how, 
             }
         }
     }
+}
+
+static int64_t number_of(const struct device_pairs *pairs, int64_t e)
+{
+    return pairs->numbers != NULL ? (int64_t)pairs->numbers[e] : e;
+}
+
+/* The rows of a pair, and its weight of column c. */
+static const float *own_of(const struct device_pairs *pairs, int64_t e)
+{
+    return pairs->own + (int64_t)pairs->rows[e] * pairs->f;
+}
+
+static const float *x_of(const struct device_pairs *pairs, int64_t e)
+{
+    return pairs->x + (int64_t)pairs->places[e] * pairs->f;
+}
+
+static double scale_of(const struct device_pairs *pairs, int64_t e, int64_t c)
+{
+    return pairs->scale != NULL ? (double)pairs->scale[(int64_t)pairs->types[e] * pairs->f + c] : 1.0;
+}
+
+void reference_pair_scores(struct device *device, const struct device_pairs *pairs, float *score)
+{
+    (void)device;
+    for (int64_t e = 0; e < pairs->n; e++) {
+        double sum = 0.0;
+        for (int64_t c = 0; c < pairs->f; c++) {
+            sum += own_of(pairs, e)[c] * scale_of(pairs, e, c) * x_of(pairs, e)[c];
+        }
+        score[number_of(pairs, e)] = (float)sum;
+    }
+}
+
+void reference_pair_gradients(struct device *device, const struct device_pairs *pairs, const float *slope,
+                              float *grad, float *grad_scale)
+{
+    (void)device;
+    for (int64_t e = 0; e < pairs->n; e++) {
+        double by = slope[number_of(pairs, e)];
+        float *to = grad + (int64_t)pairs->rows[e] * pairs->f;
+        for (int64_t c = 0; c < pairs->f; c++) {
+            to[c] = (float)(to[c] + by * scale_of(pairs, e, c) * x_of(pairs, e)[c]);
+        }
+        for (int64_t c = 0; c < pairs->f && grad_scale != NULL; c++) {
+            float *of_type = grad_scale + (int64_t)pairs->types[e] * pairs->f + c;
+            *of_type = (float)(*of_type + by * own_of(pairs, e)[c] * x_of(pairs, e)[c]);
+        }
+    }
+}
+
+void reference_pair_products(struct device *device, const struct device_pairs *pairs, float *out)
+{
+    (void)device;
+    for (int64_t i = 0; i < pairs->n * pairs->f; i++) {
+        out[i] = own_of(pairs, i / pairs->f)[i % pairs->f] * x_of(pairs, i / pairs->f)[i % pairs->f];
+    }
+}
+
+void reference_pair_products_backward(struct device *device, const struct device_pairs *pairs, const float *grad_out,
+                                      float *grad)
+{
+    (void)device;
+    for (int64_t i = 0; i < pairs->n * pairs->f; i++) {
+        int64_t e = i / pairs->f, c = i % pairs->f;
+        float *to = grad + (int64_t)pairs->rows[e] * pairs->f + c;
+        *to = (float)(*to + (double)grad_out[i] * x_of(pairs, e)[c]);
+    }
+}
+
+/* log(1 + e^t), and its derivative. */
+static double softplus(double t, double *slope_out)
+{
+    *slope_out = 1.0 / (1.0 + exp(-t));
+    return fmax(t, 0.0) + log1p(exp(-fabs(t)));
+}
+
+/* The loss of a group of n scores, the first one of an edge, by `slope` its derivatives. */
+static double group_loss(const struct device_pair_losses *how, int64_t n, const float *score, double *slope)
+{
+    int64_t first = how->has_edge, n_there = 0;
+    double loss = 0.0, all = 0.0;
+    for (int64_t k = first; k < n; k++) {
+        n_there += score[k] != -INFINITY;
+    }
+    double share = n_there > 0 ? 1.0 / (double)n_there : 0.0;
+    for (int64_t k = 0; k < n; k++) {
+        all += exp((double)score[k] - score[0]);
+        slope[k] = 0.0;
+    }
+    for (int64_t k = 0; k < n; k++) {
+        double s = score[k], by;
+        if (s == -INFINITY) {
+            continue;
+        }
+        switch (how->loss) {
+        case DEVICE_PAIR_LOSS_BCE:
+            loss += (k < first ? 1.0 : share) * softplus(k < first ? -s : s, &by);
+            slope[k] = k < first ? -by : share * by;
+            break;
+        case DEVICE_PAIR_LOSS_MARGIN:
+            if (k > 0 && how->margin - score[0] + s > 0.0) {
+                loss += share * (how->margin - score[0] + s);
+                slope[k] = share;
+                slope[0] -= share;
+            }
+            break;
+        default:
+            loss += k == 0 ? log(all) : 0.0;
+            slope[k] = exp(s - score[0]) / all - (k == 0);
+        }
+    }
+    return loss;
+}
+
+void reference_pair_losses(struct device *device, const struct device_pair_losses *how, double *sum)
+{
+    (void)device;
+    int64_t n = how->has_edge + how->n_negative;
+    double *slope = memory_alloc((size_t)n, sizeof *slope);
+    for (int64_t g = 0; g < how->n_group; g++) {
+        float *score = how->score + g * n;
+        *sum += how->weight * how->share * group_loss(how, n, score, slope);
+        for (int64_t k = 0; k < n; k++) {
+            score[k] = (float)(how->weight * slope[k]);
+        }
+    }
+    free(slope);
 }

@@ -114,6 +114,7 @@ struct part {
     int64_t n_link;              /* of the whole graph; 0: another task, and the rest is NULL */
     int64_t n_joined;            /* different ones of these: a pair may have two edges */
     const uint32_t *link_rows;   /* n_part: own rows of every part */
+    const int64_t *link_ends;    /* n_part: ends of pairs in own rows of every part */
     const int64_t *link_indptr;  /* n_own + 1 */
     const uint32_t *link_places; /* other ends, ascending in a row: places in the order of all parts' rows */
     const uint16_t *link_types;  /* relations of pairs, ascending where places are equal; NULL: they have none */

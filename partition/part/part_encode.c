@@ -150,8 +150,10 @@ static void write_links(const struct part_encoder *encoder, const struct encodin
     const int64_t *begin = encoder->tables.partition->part_begin;
     uint32_t *rows = section(e, bytes, PART_SECTION_LINK_ROWS);
     int64_t *indptr = section(e, bytes, PART_SECTION_LINK_INDPTR);
+    int64_t *ends = section(e, bytes, PART_SECTION_LINK_ENDS);
     for (int32_t p = 0; p < e->header.n_part; p++) {
         rows[p] = (uint32_t)(begin[p + 1] - begin[p]);
+        ends[p] = links->indptr[begin[p + 1]] - links->indptr[begin[p]];
     }
     int64_t first = begin[e->header.part];
     for (int64_t r = 0; r <= e->n_own; r++) {

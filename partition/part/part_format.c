@@ -58,6 +58,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
     n_out[PART_SECTION_EMBEDDED_COLUMNS] = (uint64_t)header->n_embedded;
     n_out[PART_SECTION_EDGE_FEATURES] = edge_feature_values;
     n_out[PART_SECTION_LINK_ROWS] = header->n_link > 0 ? (uint64_t)header->n_part : 0;
+    n_out[PART_SECTION_LINK_ENDS] = n_out[PART_SECTION_LINK_ROWS];
     n_out[PART_SECTION_LINK_INDPTR] = header->n_link > 0 ? n_own + 1 : 0;
     n_out[PART_SECTION_LINK_PLACES] = (uint64_t)header->n_link_here;
     n_out[PART_SECTION_LINK_TYPES] = header->link_typed ? (uint64_t)header->n_link_here : 0;

@@ -35,6 +35,7 @@
     X(EMBEDDED_COLUMNS, "embedded columns", uint32_t)          \
     X(EDGE_FEATURES,   "edge features",    float)              \
     X(LINK_ROWS,       "link rows",        uint32_t)           \
+    X(LINK_ENDS,       "link ends",        int64_t)            \
     X(LINK_INDPTR,     "link indptr",      int64_t)            \
     X(LINK_PLACES,     "link places",      uint32_t)           \
     X(LINK_TYPES,      "link types",       uint16_t)           \

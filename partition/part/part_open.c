@@ -308,9 +308,17 @@ static enum status check_degrees(const struct part *p)
 static enum status check_links(const struct reader *in)
 {
     const struct part *p = in->part;
-    int64_t n_row = 0;
+    int64_t n_row = 0, n_left = 2 * p->n_link;
     for (int32_t q = 0; p->n_link > 0 && q < p->n_part; q++) {
         n_row += p->link_rows[q];
+        if (p->link_ends[q] < 0 || p->link_ends[q] > n_left) {
+            return fail_at(PART_SECTION_LINK_ENDS, q, "ends of pairs, two for each pair of the graph");
+        }
+        n_left -= p->link_ends[q];
+    }
+    if (p->n_link > 0 && (n_left != 0 || p->link_ends[p->part] != in->header->n_link_here)) {
+        return fail_at(PART_SECTION_LINK_ENDS, p->part,
+                       "ends of own rows' pairs, and with all parts' two for each pair");
     }
     if (p->n_link > 0 && (n_row != p->n_node || p->link_rows[p->part] != p->n_own)) {
         return fail_at(PART_SECTION_LINK_ROWS, p->part, "own rows of all parts, which add up to n_node");
@@ -396,6 +404,7 @@ static void point_rows(const struct reader *in)
     p->n_link = h->n_link;
     p->n_joined = h->n_joined;
     p->link_rows = h->n_link > 0 ? section(in, PART_SECTION_LINK_ROWS) : NULL;
+    p->link_ends = h->n_link > 0 ? section(in, PART_SECTION_LINK_ENDS) : NULL;
     p->link_indptr = h->n_link > 0 ? section(in, PART_SECTION_LINK_INDPTR) : NULL;
     p->link_places = h->n_link > 0 ? section(in, PART_SECTION_LINK_PLACES) : NULL;
     p->link_types = h->n_link > 0 && h->link_typed ? section(in, PART_SECTION_LINK_TYPES) : NULL;

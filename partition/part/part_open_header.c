@@ -88,7 +88,7 @@ static enum status check_scalars(const struct part_header *h)
     if (h->class_weighted > 1 || memcmp(h->unused, (const uint8_t[sizeof h->unused]){0}, sizeof h->unused) != 0) {
         return fail("header: expected weights of classes or none, and zeros behind");
     }
-    if (h->n_link < 0 || h->n_link_here < 0 || h->n_link_here > h->n_bytes ||
+    if (h->n_link < 0 || h->n_link > INT64_MAX / 2 || h->n_link_here < 0 || h->n_link_here > h->n_bytes ||
         h->n_link_here - h->n_link > h->n_link || h->n_joined < 0 || h->n_joined > h->n_link || h->link_typed > 1) {
         return fail("header: expected pairs of links that fit the bytes, at most all of the graph");
     }

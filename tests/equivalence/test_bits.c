@@ -125,6 +125,11 @@ static const char *const typed[] = {
     "kind = 'rgcn'\nhidden = 16\nlayers = 3\ndropout = 0.3\ninput_dropout = 0.4\nbases = 2",
     NULL,
 };
+static const char *const of_relations[] = {
+    "kind = 'rgcn'\nhidden = 16\ndropout = 0.3",
+    "kind = 'rgcn'\nhidden = 9\nlayers = 3\nresidual = true\nbases = 2",
+    NULL,
+};
 static const char *const rows_of_nodes_own[] = {
     "kind = 'rgcn'\nembedding = false\nhidden = 16\ndropout = 0.3\ninput_dropout = 0.4\nnorm = 'batch'",
     "kind = 'rgcn'\nembedding = false\nbases = 3\nhidden = 9\nlayers = 3\nresidual = true",
@@ -362,6 +367,17 @@ SAME(links, each, GRAPHS, LIST("", "codec = 'int8'", "sampling = 0.4", "stale = 
 SAME(links_of_norms_and_embeddings, batch_norm, CLUB, NULL, LIST("weight_decay = 0.01" LINKS))
 SAME(links_of_typed_edges, typed, TYPED, LIST("", "codec = 'int4'\nguard_every = 2"), LIST("lr = 0.02" LINKS))
 SAME(links_in_bf16, some, GRAPHS, NULL, LIST("precision = 'bf16'" LINKS))
+SAME(links_of_ends, some, GRAPHS, LIST("", "codec = 'int8'"),
+     LIST("loss = 'margin'" LINKS "\nnegatives = 2\nmargin = 0.7", "loss = 'cross_entropy'" LINKS "\nnegatives = 3",
+          "loss = 'bce'" LINKS "\nsampling = 'ends'"))
+SAME(links_of_layers, some, GRAPHS, NULL,
+     LIST("lr = 0.01" LINKS "\ndecoder = 'mlp'\ndecoder_hidden = 5",
+          "loss = 'margin'" LINKS "\ndecoder = 'mlp'\ndecoder_layers = 3"))
+SAME(links_of_relations, of_relations, TYPED, NULL,
+     LIST("lr = 0.02" LINKS "\ndecoder = 'distmult'\nnegatives = 2",
+          "loss = 'cross_entropy'" LINKS "\ndecoder = 'distmult'\nnegatives = 3"))
+SAME_PARTS(links_of_ends_of_parts_of_a_worker, some, GRAPHS, ELEVEN, NULL,
+           LIST("loss = 'cross_entropy'" LINKS "\nnegatives = 2"))
 SAME_PARTS(links_of_parts_of_a_worker, some, GRAPHS, ELEVEN, NULL, LIST("clip_norm = 0.1" LINKS "\nnegatives = 2"))
 
 Test(bits, the_reference_device)

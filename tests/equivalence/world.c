@@ -14,7 +14,10 @@ void world_open(const char *text, struct world *w)
     cr_assert_eq(dataset_load(&w->job, &w->dataset), STATUS_OK);
     cr_assert_eq(partition_build(&w->dataset, &w->job, &w->partition), STATUS_OK);
     const struct dataset *d = &w->dataset;
-    struct program_input input = {.n_feature = d->n_feature, .n_class = d->n_class, .n_relation = d->n_relation};
+    struct program_input input = {.n_feature = d->n_feature,
+                                  .n_class = d->n_class,
+                                  .n_relation = d->n_relation,
+                                  .n_relation_given = d->n_relation_given};
     cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
     input.stores = memory_plan_stores(&w->job, &w->program, false, d->n_node, w->partition.n_part > 1,
                                       (uint32_t)w->job.workers.count); /* as in the cluster */

@@ -40,6 +40,26 @@ static void check_links(const char *what, int kind, const struct tiny_graph *gra
     program_release(&program);
 }
 
+/* Decoders, losses over an edge and its pairs, pairs of edges' ends. */
+static void check_decoder(const char *what, const struct tiny_graph *graph, struct objective objective)
+{
+    static struct job job;
+    struct program program;
+    const struct program_input input = {
+        .n_feature = 5, .n_class = N_CLASS, .n_relation = graph->n_relation, .n_relation_given = graph->n_relation};
+    job_defaults(&job);
+    job.task.kind = JOB_TASK_LINK;
+    job.task.decoder = objective.decoder;
+    job.task.decoder_layers = 3;
+    job.task.decoder_hidden = 7;
+    job.model.kind = graph->n_relation > 0 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
+    job.model.hidden = 6;
+    cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
+    gradient_check(
+        &(struct gradient_case){.what = what, .program = &program, .graph = graph, .objective = &objective});
+    program_release(&program);
+}
+
 TestSuite(losses, .init = labels_draw);
 
 static void check(const char *what, const struct objective *objective)
@@ -88,4 +108,43 @@ Test(losses, gradients_of_links_with_an_edge_and_drawn_ones)
     check_links("sage, directed", JOB_KIND_SAGE, &(struct tiny_graph){.n_node = N_NODE, .n_draw = 25, .seed = 9});
     check_links("gat", JOB_KIND_GAT,
                 &(struct tiny_graph){.n_node = 11, .n_draw = 15, .symmetric = true, .no_loops = true, .seed = 10});
+}
+
+static const struct tiny_graph undirected = {.n_node = N_NODE,
+                                             .n_draw = 20,
+                                             .symmetric = true,
+                                             .no_loops = true,
+                                             .seed = 18},
+                               directed = {.n_node = N_NODE, .n_draw = 25, .loops = true, .seed = 19},
+                               typed = {.n_node = N_NODE, .n_draw = 45, .n_relation = 3, .seed = 20},
+                               typed_alike = {.n_node = 12, .n_draw = 30, .n_relation = 2, .seed = 21};
+
+Test(losses, gradients_of_layers_over_products_of_rows)
+{
+    check_decoder("mlp", &undirected, (struct objective){.negatives = 2, .decoder = JOB_DECODER_MLP});
+    check_decoder("mlp, directed", &directed, (struct objective){.negatives = 1, .decoder = JOB_DECODER_MLP});
+    check_decoder("mlp, ends", &directed,
+                  (struct objective){.negatives = 2, .decoder = JOB_DECODER_MLP, .ends = true});
+}
+
+Test(losses, gradients_of_pairs_of_edges_ends)
+{
+    check_decoder("bce", &undirected, (struct objective){.negatives = 3, .ends = true});
+    check_decoder("bce, directed", &directed, (struct objective){.negatives = 1, .ends = true});
+    check_decoder("margin", &directed,
+                  (struct objective){.negatives = 4, .ends = true, .link_loss = JOB_LOSS_MARGIN, .margin = 0.6});
+    check_decoder("cross entropy", &undirected,
+                  (struct objective){.negatives = 4, .ends = true, .link_loss = JOB_LOSS_CROSS_ENTROPY});
+}
+
+Test(losses, gradients_of_weights_of_relations)
+{
+    check_decoder("distmult", &typed_alike,
+                  (struct objective){.negatives = 2, .ends = true, .decoder = JOB_DECODER_DISTMULT});
+    check_decoder("distmult, three relations", &typed,
+                  (struct objective){.negatives = 2, .ends = true, .decoder = JOB_DECODER_DISTMULT});
+    check_decoder(
+        "distmult, cross entropy", &typed_alike,
+        (struct objective){
+            .negatives = 3, .ends = true, .decoder = JOB_DECODER_DISTMULT, .link_loss = JOB_LOSS_CROSS_ENTROPY});
 }

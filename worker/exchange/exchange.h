@@ -31,7 +31,8 @@ enum exchange_phase {
     EXCHANGE_PHASE_ASK,        /* rows that a payload of BACKWARD or BACKWARD_2 is made of, before it is */
     EXCHANGE_PHASE_REDUCE,     /* up the tree; op 0 gradients and loss, op 1 scores, from op 2 on global ops' sums */
     EXCHANGE_PHASE_BROADCAST,  /* down the ranks */
-    EXCHANGE_PHASE_LINKS,      /* rows that score pairs of nodes */
+    EXCHANGE_PHASE_LINKS,      /* rows that score pairs of nodes, … */
+    EXCHANGE_PHASE_LINKS_2,    /* … and once more, with slopes of the scores */
     EXCHANGE_PHASE_STALE_ROWS, /* for the next epoch (exchange.stale); these two are asked for at any time */
     EXCHANGE_PHASE_STALE_GRADIENTS
 };

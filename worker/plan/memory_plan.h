@@ -198,10 +198,21 @@ struct memory_wire {
     int64_t n_evaluate; /* and per evaluation */
 };
 
+#define MEMORY_LINKS_COME 2
+
 /* Pairs of nodes (worker/run/links.h); 0 for other programs. */
 struct memory_links {
-    int64_t n_block_bytes; /* pinned: pairs without an edge, of a part with another one */
-    int32_t n_slot;        /* rows on their way in */
+    /* pinned memory of a part's pairs with another one; each begins at: */
+    int64_t n_block_bytes;
+    int64_t drawn_at;              /* uniform pairs (link_draw_bytes) */
+    int64_t slopes_at;             /* task.sampling = "ends": scores, then slopes, of all own parts' groups */
+    int64_t items_at, n_item;      /* pairs as they are drawn, at most */
+    int64_t list_at;               /* a list of as many */
+    int64_t scores_at;             /* of its pairs */
+    int64_t sent_at;               /* pairs on their way out, … */
+    int64_t come_at, n_come_bytes; /* … and in: MEMORY_LINKS_COME of them */
+    int64_t n_layers_bytes;        /* of the decoder, behind other scratch */
+    int32_t n_slot;                /* rows on their way in */
     int64_t n_slot_bytes;
 };
 
@@ -289,6 +300,11 @@ void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memo
 /* Where the program trains on links: slots of the loss's workspace, what is drawn, and what is received. In
  * memory_plan_links.c. */
 void memory_plan_links(const struct memory_plan_input *input, struct memory_plan *plan);
+
+/* Ends of pairs of own part i's rows whose other ends are in part q; pairs that part p tells part q, of which so many
+ * are edges. */
+int64_t memory_plan_between(const struct memory_plan_input *input, int32_t i, int32_t q);
+int64_t memory_plan_told(const struct link_draw *draw, int64_t n_between, int32_t p, int32_t q);
 
 /* So many bytes more are received from a rank in each training epoch, for the layer that comes last. In
  * memory_plan_traffic.c. */

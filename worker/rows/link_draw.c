@@ -18,10 +18,13 @@ void link_draw_open(const struct link_draw_input *in, struct link_draw *out)
 {
     const int32_t n_part = in->n_part;
     *out = (struct link_draw){.n_part = n_part,
+                              .negatives = in->negatives,
                               .begin = memory_alloc((size_t)n_part + 1, sizeof *out->begin),
+                              .n_end = memory_alloc((size_t)n_part, sizeof *out->n_end),
                               .before = memory_alloc((size_t)n_part + 1, sizeof *out->before)};
     for (int32_t a = 0; a < n_part; a++) {
         out->begin[a + 1] = out->begin[a] + in->rows[a];
+        out->n_end[a] = in->ends[a];
     }
     for (int32_t a = 0; a < n_part; a++) {
         int64_t n_row = in->rows[a], n_later = out->begin[n_part] - out->begin[a + 1];
@@ -35,6 +38,7 @@ void link_draw_open(const struct link_draw_input *in, struct link_draw *out)
 void link_draw_close(struct link_draw *draw)
 {
     free(draw->begin);
+    free(draw->n_end);
     free(draw->before);
     *draw = (struct link_draw){0};
 }

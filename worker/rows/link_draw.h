@@ -20,6 +20,8 @@ struct link_draw {
     int64_t n;      /* pairs in all, of an epoch, with those that are left out */
     double n_kept;  /* of them without an edge, in the mean; 0: not known */
     int64_t *begin; /* n_part + 1: the first place of each part's rows */
+    int64_t *n_end; /* n_part: ends of pairs with an edge in each part's rows */
+    int64_t negatives;
     /* n_part + 1: pairs of nodes, of which the one in the earlier part is in a part before */
     int64_t *before;
 };
@@ -28,6 +30,7 @@ struct link_draw {
 struct link_draw_input {
     int32_t n_part;
     const uint32_t *rows; /* n_part: of each part */
+    const int64_t *ends;  /* n_part: likewise ends of pairs with an edge */
     int64_t n_link;       /* as the graph has them, some twice */
     int64_t n_joined;     /* different ones; -1: not known, and neither is n_kept */
     int64_t negatives;

@@ -12,10 +12,12 @@
 
 #include "worker/state/trainer_state.h"
 
-/* What the plan has to know; NULL: the job trains on labels, or not at all. Then, with the plan, slots. links_close
- * frees both. */
+/* What the plan has to know; NULL: the job trains on labels, or not at all. Then, with the plan and what it was made
+ * from, slots and numbers. links_close frees both.
+ * errors  STATUS_DATA parts whose pairs are not those of their edges; STATUS_CONFIG too many pairs in a part */
 const struct link_draw *links_open(const struct own_parts *own, const struct job *job, struct trainer_links *out);
-void links_begin(const struct own_parts *own, const struct memory_links *plan, struct trainer_links *links);
+enum status links_count(const struct own_parts *own, const struct memory_plan_input *in,
+                        const struct memory_links *plan, struct trainer_links *links);
 void links_close(struct trainer_links *links);
 
 /* The step of kind LOSS. errors  STATUS_PEER of the exchange; of the device */

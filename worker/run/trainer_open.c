@@ -123,7 +123,7 @@ static enum status routes_open(struct trainer *t)
                : status;
 }
 
-static void plan_build(struct trainer *t)
+static enum status plan_build(struct trainer *t)
 {
     struct memory_plan_part *own = memory_alloc((size_t)t->own.n, sizeof *own);
     for (int32_t i = 0; i < t->own.n; i++) {
@@ -157,7 +157,9 @@ static void plan_build(struct trainer *t)
                                       .dedup = dedup_counts(t->routes.dedup)};
     input.links = links_open(&t->own, t->setup.job, &t->links);
     memory_plan_build(&input, &t->plan);
+    enum status status = links_count(&t->own, &input, &t->plan.links, &t->links);
     free(own);
+    return status;
 }
 
 static enum status limit_check(const struct trainer *t)
@@ -304,8 +306,10 @@ static enum status class_weights_put(struct trainer *t)
 /* The plan's arrays, when it fits. */
 static enum status plan_open(struct trainer *t)
 {
-    plan_build(t);
-    enum status status = limit_check(t);
+    enum status status = plan_build(t);
+    if (status == STATUS_OK) {
+        status = limit_check(t);
+    }
     if (status == STATUS_OK && t->setup.spill != NULL) {
         spill_limit(t->setup.spill, t->plan.bytes[MEMORY_SPILL]);
     }
@@ -324,7 +328,6 @@ static enum status begin(struct trainer *t)
     weights_draw(t);
     trainer_keep_best(t);
     t->routes.halo = halo_open(t);
-    links_begin(&t->own, &t->plan.links, &t->links);
     enum status status = traffic_open(&t->program, t->setup.n_rank, &t->records.traffic);
     exchange_count(t->setup.exchange, t->records.traffic);
     return status;

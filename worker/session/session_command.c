@@ -3,6 +3,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
 #include "protocol/base/memory.h"
+#include "worker/plan/memory_plan.h"
 #include "worker/plan/stale_list.h"
 #include "worker/session/session_state.h"
 
@@ -53,6 +54,10 @@ static enum status exchange_start(struct session *session)
     if (how->stale != 0) {
         n_fetch += STALE_N_FLIGHT;
         n_request += (int64_t)STALE_N_FLIGHT * session->n_rank;
+    }
+    if (job_predicts_links(&session->job) && job_samples_ends(&session->job)) { /* pairs besides rows */
+        n_fetch += MEMORY_LINKS_COME;
+        n_request += (int64_t)MEMORY_LINKS_COME * session->n_rank;
     }
     /* One more each for the reduction, which overlaps with the last halo pass of a rank that lags. */
     enum status status = exchange_open((int)(n_request + session->n_rank + session->placed.n_part),

@@ -60,7 +60,10 @@ struct trainer_loss {
 struct trainer_links {
     struct link_draw draw;
     int n_given;            /* times that other ranks take own parts' rows */
-    void *block;            /* plan.links.n_block_bytes */
+    char *block;            /* plan.links.n_block_bytes */
+    int64_t *between;       /* n_own × n_part: own part's ends of pairs whose other ends are in part q */
+    int64_t *n_before;      /* n_own: scores of own parts before */
+    bool sending;           /* pairs leave */
     struct link_slot *slot; /* plan.links.n_slot */
 };
 

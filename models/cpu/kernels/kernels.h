@@ -196,6 +196,14 @@ struct cpu_kernels {
                          int64_t end, double *sum);
     /* One row of link_loss: adds to its gradient, and returns the sum of its pairs' losses. */
     double (*link_row)(const struct device_links *how, const struct cpu_link_row *row);
+    /* Pairs first … end-1 of an operation: gradients of whole rows, scales of columns `column` on. pair_losses: groups;
+     * returns the sum of their losses. */
+    void (*pair_scores)(const struct device_pairs *pairs, int64_t first, int64_t end, float *score);
+    void (*pair_gradients)(const struct device_pairs *pairs, int64_t first, int64_t end, const float *slope,
+                           float *grad);
+    void (*pair_scales)(const struct device_pairs *pairs, const float *slope, int64_t column, int64_t n_column,
+                        float *grad_scale);
+    double (*pair_losses)(const struct device_pair_losses *how, int64_t first, int64_t end);
     /* One row of rows_encode, whose residuals are that row's alone, and of rows_decode. */
     void (*encode_row)(const struct device_coding *how, const struct random_key *key, int64_t row, void *out);
     void (*decode_row)(enum device_codec codec, int64_t f, const void *from, float *out);

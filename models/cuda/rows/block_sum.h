@@ -30,4 +30,8 @@ static __device__ __forceinline__ double block_sum(double *kept, double x)
     return sum;
 }
 
+/* sum += factor · the chunks' sums, in order. */
+extern "C" void cuda_sums_combine(struct device *device, int64_t n_chunk, const double *partial, double factor,
+                                  double *sum);
+
 #endif

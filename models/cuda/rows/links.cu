@@ -86,6 +86,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
+extern "C" void cuda_sums_combine(struct device *device, int64_t n_chunk, const double *partial, double factor,
+                                  double *sum)
+{
+    LAUNCH(link_sums, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk, partial, factor, sum);
+}
+
 extern "C" void cuda_link_loss(struct device *device, const struct device_links *how, double *sum)
 {
     const int64_t n = how->n_row, rows = cuda_score_chunk_rows(n), n_chunk = (n + rows - 1) / rows;
@@ -93,5 +99,5 @@ extern "C" void cuda_link_loss(struct device *device, const struct device_links 
     const link_rows all = {n,        how->f,      rows,        how->indptr, how->places, how->first,
                            how->end, how->joined, how->weight, how->own,    how->x,      how->grad};
     LAUNCH(link_chunks, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), all, n_chunk, partial);
-    LAUNCH(link_sums, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk, partial, 0.5 * how->weight, sum);
+    cuda_sums_combine(device, n_chunk, partial, 0.5 * how->weight, sum);
 }

@@ -131,6 +131,7 @@ static void rank_prune(struct rank *r)
                                   .is_sparse = r->dataset.feature_indptr != NULL,
                                   .is_typed = r->dataset.features_typed,
                                   .n_relation = r->dataset.n_relation,
+                                  .n_relation_given = r->dataset.n_relation_given,
                                   .n_edge_feature = r->dataset.n_edge_feature,
                                   .embedded = r->dataset.embedded};
     struct program program;

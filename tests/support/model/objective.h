@@ -4,6 +4,7 @@
 
 #include "models/device/device.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct objective {
@@ -13,6 +14,10 @@ struct objective {
     double delta;            /* huber */
     const float *label_rows; /* n_node × n_class, NaN: unknown; NULL for cross entropy */
     int64_t negatives; /* drawn pairs for each edge, of links, whose loss is truth_links_loss; 0: labels as above */
+    int link_loss;     /* of these: enum job_loss, AUTO for bce */
+    int decoder;       /* enum job_decoder */
+    bool ends;         /* pairs of edges' ends; margin and cross entropy have these alone */
+    double margin;
 };
 
 /* The loss of one row of logits z, and the weight that it adds to the mean's: 0 for a row without labels. */

@@ -28,7 +28,10 @@ static void job_fill(const struct trained_setup *setup, int n_part, struct job *
     if (o != NULL) {
         job->task.kind = o->negatives > 0 ? JOB_TASK_LINK : JOB_TASK_NODE;
         job->task.negatives = o->negatives > 0 ? o->negatives : 1;
-        job->train.loss = losses[o->loss];
+        job->task.decoder = o->decoder;
+        job->task.margin = o->margin;
+        job->task.sampling = o->ends ? JOB_SAMPLING_ENDS : JOB_SAMPLING_UNIFORM;
+        job->train.loss = o->negatives > 0 ? o->link_loss : losses[o->loss];
         job->train.label_smoothing = o->smoothing;
         job->train.huber_delta = o->delta;
         snprintf(job->train.class_weights, sizeof job->train.class_weights, o->weights != NULL ? "balanced" : "none");

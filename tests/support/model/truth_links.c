@@ -1,19 +1,61 @@
 /* The loss of links by plain loops over nodes and pairs. */
 #include "tests/support/model/truth_state.h"
 
+#include "partition/rows/permutation.h"
 #include "protocol/base/random.h"
+#include "protocol/job/job.h"
 
+#include <criterion/criterion.h>
 #include <math.h>
+#include <stdlib.h>
+#include <string.h>
 
-static double product(const struct truth *t, int64_t u, int64_t v)
+/* A number of z_u ∘ z_v through linear layers with relu between them. */
+static double layers_score(const struct truth *t, const double *product, int64_t width)
+{
+    double x[64], y[64];
+    cr_assert_leq(width, 64);
+    memcpy(x, product, (size_t)width * sizeof *x);
+    for (int p = t->program->decoder; p < t->program->n_param; p += 2) {
+        const struct parameter *weight = &t->program->param[p], *bias = &t->program->param[p + 1];
+        for (int64_t r = 0; r < weight->shape[0]; r++) {
+            double sum = t->weights[bias->offset + r];
+            for (int64_t c = 0; c < width; c++) {
+                sum += t->weights[weight->offset + r * width + c] * x[c];
+            }
+            y[r] = p + 2 < t->program->n_param ? fmax(sum, 0.0) : sum;
+        }
+        width = weight->shape[0];
+        memcpy(x, y, (size_t)width * sizeof *x);
+    }
+    return x[0];
+}
+
+static double score_of(const struct truth *t, int64_t u, int64_t v, int64_t relation)
 {
     int64_t width = t->program->value[t->program->logits].width;
     const double *z = t->value[t->program->logits];
-    double sum = 0.0;
+    double sum = 0.0, product[64];
     for (int64_t c = 0; c < width; c++) {
-        sum += z[u * width + c] * z[v * width + c];
+        product[c] = z[u * width + c] * z[v * width + c];
+        sum += product[c];
+    }
+    if (t->objective->decoder == JOB_DECODER_DOT) {
+        return sum;
+    }
+    if (t->objective->decoder == JOB_DECODER_MLP) {
+        return layers_score(t, product, width);
+    }
+    sum = 0.0;
+    for (int64_t c = 0; c < width; c++) {
+        sum += product[c] * t->weights[t->program->param[t->program->decoder].offset + relation * width + c];
     }
     return sum;
+}
+
+static double product(const struct truth *t, int64_t u, int64_t v)
+{
+    return score_of(t, u, v, 0);
 }
 
 static bool has_edge(const struct dataset *d, int64_t to, int64_t from)
@@ -85,11 +127,131 @@ static double negatives_mean(const struct truth *t, int64_t n)
     return sum / ((double)n_drawn * (1.0 - joined / all));
 }
 
+/* --- pairs of edges' ends --- */
+
+/* An edge at one of its ends. */
+struct end {
+    int64_t node, other, relation, place; /* of other in the order of all parts */
+};
+
+static int64_t place_of(const struct truth *t, int64_t node)
+{
+    int64_t place = 0;
+    while (t->partition->order[place] != node) {
+        place++;
+    }
+    return place;
+}
+
+static int ends_compare(const void *left, const void *right)
+{
+    const struct end *a = left, *b = right;
+    return a->place != b->place ? (a->place < b->place ? -1 : 1)
+                                : (a->relation > b->relation) - (a->relation < b->relation);
+}
+
+/* All ends of edges at a node, in order. */
+static int64_t ends_of(const struct truth *t, int64_t node, struct end *out)
+{
+    const struct dataset *d = t->graph;
+    int64_t n = 0;
+    for (int64_t v = 0; v < d->n_node; v++) {
+        for (int64_t e = d->indptr[v]; e < d->indptr[v + 1]; e++) {
+            int64_t u = d->indices[e], relation = d->links.n_relation > 0 ? d->edge_type[e] : 0;
+            bool is_end = (v == node || (u == node && !d->symmetric)) && u != v;
+            if (is_end && (d->links.n_relation == 0 || relation < d->links.n_relation)) {
+                int64_t other = v == node ? u : v;
+                out[n++] = (struct end){
+                    .node = node, .other = other, .relation = relation, .place = place_of(t, other)};
+            }
+        }
+    }
+    qsort(out, (size_t)n, sizeof *out, ends_compare);
+    return n;
+}
+
+/* The scores of a group: the edge's, then those of its pairs, NaN where there is none. Pair k of the part's end number
+ * `entry` is number `at` in the part's order. */
+static void group_fill(const struct truth *t, int32_t part, const struct end *all, int64_t n_end, int64_t entry,
+                       double *score)
+{
+    const struct partition *p = t->partition;
+    const struct end *of = &all[entry];
+    const int64_t negatives = t->objective->negatives, n = n_end * negatives;
+    const struct random_key key = {
+        .seed = t->seed, .epoch = t->epoch, .op = (uint16_t)part, .stream = RANDOM_STREAM_END};
+    struct random_key order = key;
+    order.stream = RANDOM_STREAM_END_ORDER;
+    const struct permutation permutation = permutation_make(order, n);
+    const double u = (double)random_unit(&key, 0, 1);
+    score[0] = score_of(t, of->node, of->other, of->relation);
+    for (int64_t k = 0; k < negatives; k++) {
+        int64_t at = permutation_inverse(&permutation, entry * negatives + k);
+        int q = 0;
+        while (floor((double)n * ((double)p->part_begin[q + 1] / (double)p->n_node) + u) <= (double)at) {
+            q++;
+        }
+        int64_t n_row = p->part_begin[q + 1] - p->part_begin[q],
+                row = (int64_t)ldexp((double)random_u32(&key, (uint64_t)at, 0) * (double)n_row, -32),
+                drawn = p->order[p->part_begin[q] + row];
+        bool is_edge = drawn == of->node;
+        for (int64_t e = 0; e < n_end; e++) {
+            is_edge = is_edge ||
+                      (all[e].node == of->node && all[e].other == drawn && all[e].relation == of->relation);
+        }
+        score[1 + k] = is_edge ? (double)NAN : score_of(t, of->node, drawn, of->relation);
+    }
+}
+
+static double group_loss(const struct objective *o, const double *score)
+{
+    double sum = 0.0, exps = 1.0;
+    int64_t n = 0;
+    for (int64_t k = 1; k <= o->negatives; k++) {
+        if (!isnan(score[k])) {
+            n++;
+            exps += exp(score[k] - score[0]);
+            sum += o->link_loss == JOB_LOSS_MARGIN ? fmax(0.0, o->margin - score[0] + score[k])
+                                                   : log1p(exp(score[k]));
+        }
+    }
+    double mean = n > 0 ? sum / (double)n : 0.0;
+    return o->link_loss == JOB_LOSS_CROSS_ENTROPY ? log(exps)
+           : o->link_loss == JOB_LOSS_MARGIN      ? mean
+                                                  : log1p(exp(-score[0])) + mean;
+}
+
+static double ends_loss(const struct truth *t)
+{
+    const struct partition *p = t->partition;
+    struct end *ends = malloc((size_t)(2 * t->graph->n_edge + 1) * sizeof *ends);
+    double *score = malloc((size_t)(1 + t->objective->negatives) * sizeof *score), sum = 0.0;
+    int64_t n_all = 0;
+    cr_assert(ends != NULL && score != NULL);
+    for (int32_t part = 0; part < p->n_part; part++) {
+        int64_t n = 0;
+        for (int64_t place = p->part_begin[part]; place < p->part_begin[part + 1]; place++) {
+            n += ends_of(t, p->order[place], ends + n);
+        }
+        for (int64_t entry = 0; entry < n; entry++) {
+            group_fill(t, part, ends, n, entry, score);
+            sum += group_loss(t->objective, score);
+        }
+        n_all += n;
+    }
+    free(ends);
+    free(score);
+    return sum / (double)n_all;
+}
+
 double truth_links_loss(const struct truth *t)
 {
     const struct dataset *d = t->graph;
     double sum = 0.0;
     int64_t n = 0;
+    if (t->objective->ends) {
+        return ends_loss(t);
+    }
     for (int64_t v = 0; v < d->n_node; v++) {
         for (int64_t e = d->indptr[v]; e < d->indptr[v + 1]; e++) {
             if (d->indices[e] != v) {

@@ -148,7 +148,94 @@ static void links(struct operation_run *run, const int64_t *shape)
     free(places);
 }
 
+/* n, f, types (0: no scales), 1: by numbers */
+static void pairs(struct operation_run *run, const int64_t *shape)
+{
+    const int64_t n = shape[0], f = shape[1], n_type = shape[2], n_place = 41, n_row = n / 3 + 1;
+    uint32_t *rows = malloc((size_t)n * sizeof *rows), *places = malloc((size_t)n * sizeof *places),
+             *numbers = malloc((size_t)n * sizeof *numbers);
+    uint16_t *types = malloc((size_t)n * sizeof *types);
+    if (rows == NULL || places == NULL || numbers == NULL || types == NULL) {
+        operation_give_up("out of memory");
+    }
+    for (int64_t e = 0; e < n; e++) {
+        rows[e] = (uint32_t)(e / 3 * 7 / 9); /* of three to six pairs, but for a long one */
+        rows[e] = e > n / 4 && e < n / 2 ? rows[n / 4] : rows[e];
+        places[e] = (uint32_t)(e * 31 % n_place);
+        numbers[e] = (uint32_t)(n - 1 - e);
+        types[e] = (uint16_t)(n_type > 0 ? e / 2 % n_type : 0);
+    }
+    for (int64_t e = n / 2; e < n; e++) {
+        rows[e] = rows[e] < rows[e - 1] ? rows[e - 1] : rows[e];
+    }
+    struct device_pairs how = {.n = n,
+                               .f = f,
+                               .n_type = n_type,
+                               .rows = operation_copy(run, rows, (size_t)n * sizeof *rows),
+                               .places = operation_copy(run, places, (size_t)n * sizeof *places),
+                               .own = operation_random(run, n_row * f),
+                               .x = operation_random(run, n_place * f)};
+    const float *slope = operation_random(run, n), *products = operation_random(run, n * f);
+    float *score = operation_floats(run, n), *grad = operation_floats(run, n_row * f),
+          *out = operation_floats(run, n * f), *of_products = operation_floats(run, n_row * f),
+          *grad_scale = n_type > 0 ? operation_floats(run, n_type * f) : NULL;
+    run->ops->fill_zero(run->device, grad, (size_t)(n_row * f) * sizeof *grad);
+    run->ops->fill_zero(run->device, of_products, (size_t)(n_row * f) * sizeof *grad);
+    run->ops->pair_products(run->device, &how, out);
+    run->ops->pair_products_backward(run->device, &how, products, of_products);
+    if (n_type > 0) {
+        how.types = operation_copy(run, types, (size_t)n * sizeof *types);
+        how.scale = operation_random(run, n_type * f);
+        run->ops->fill_zero(run->device, grad_scale, (size_t)(n_type * f) * sizeof *grad_scale);
+    }
+    how.numbers = shape[3] != 0 ? operation_copy(run, numbers, (size_t)n * sizeof *numbers) : NULL;
+    run->ops->pair_scores(run->device, &how, score);
+    run->ops->pair_gradients(run->device, &how, slope, grad, grad_scale);
+    free(rows);
+    free(places);
+    free(numbers);
+    free(types);
+}
+
+/* loss, groups, pairs without an edge in each, 0: no edge */
+static void groups(struct operation_run *run, const int64_t *shape)
+{
+    const int64_t n_group = shape[1], n = shape[2] + shape[3];
+    const float *drawn_scores = operation_random(run, n_group * n);
+    float *score = operation_floats(run, n_group * n), *all = malloc((size_t)(n_group * n) * sizeof *all), value;
+    double *sum = operation_scratch(run, sizeof *sum), total;
+    if (all == NULL) {
+        operation_give_up("out of memory");
+    }
+    run->ops->copy(run->device, all, drawn_scores, (size_t)(n_group * n) * sizeof *all);
+    for (int64_t i = 0; i < n_group * n; i++) {
+        bool is_left_out = i % n >= shape[3] && (i * 7 % 5 == 0 || i / n % 11 == 3); /* some groups have none left */
+        all[i] = is_left_out ? -INFINITY : 4.0F * all[i];
+    }
+    run->ops->copy(run->device, score, all, (size_t)(n_group * n) * sizeof *all);
+    run->ops->fill_zero(run->device, sum, sizeof *sum);
+    run->ops->pair_losses(run->device,
+                          &(struct device_pair_losses){
+                              .loss = (enum device_pair_loss)shape[0],
+                              .n_group = n_group,
+                              .n_negative = shape[2],
+                              .has_edge = shape[3] != 0,
+                              .weight = 0.25,
+                              .share = 0.5,
+                              .margin = 1.5F,
+                              .score = score,
+                              .scratch = operation_scratch(run, DEVICE_BYTES(run->ops, LOSS, n_group)),
+                          },
+                          sum);
+    run->ops->copy(run->device, &total, sum, sizeof total);
+    value = (float)total;
+    run->ops->copy(run->device, operation_floats(run, 1), &value, sizeof value);
+    free(all);
+}
+
 #define SAME OPERATION_SAME_EMULATED, 1e-6, loss
+#define PAIRS OPERATION_SAME_EMULATED, 1e-5, pairs
+#define GROUPS OPERATION_SAME_EMULATED, 1e-5, groups
 #define LINKS OPERATION_SAME_EMULATED, 1e-5, links
 
 const struct operation_case operation_loss_cases[] = {
@@ -156,6 +243,16 @@ const struct operation_case operation_loss_cases[] = {
     {"pairs-without-an-edge-900x33", LINKS, {900, 33, 10, 0}},
     {"links-5000x128", LINKS, {5000, 128, 9, 1}},
     {"links-3x1", LINKS, {3, 1, 2, 0}},
+    {"pairs-5000x33", PAIRS, {5000, 33, 0, 0}},
+    {"pairs-of-types-3000x128", PAIRS, {3000, 128, 7, 1}},
+    {"pairs-of-types-200x1100", PAIRS, {200, 1100, 1, 0}},
+    {"pairs-2x1", PAIRS, {2, 1, 2, 1}},
+    {"groups-bce-3000x4", GROUPS, {DEVICE_PAIR_LOSS_BCE, 3000, 4, 1}},
+    {"groups-bce-edges-2000", GROUPS, {DEVICE_PAIR_LOSS_BCE, 2000, 0, 1}},
+    {"groups-bce-others-2000", GROUPS, {DEVICE_PAIR_LOSS_BCE, 2000, 1, 0}},
+    {"groups-margin-3000x4", GROUPS, {DEVICE_PAIR_LOSS_MARGIN, 3000, 4, 1}},
+    {"groups-cross-entropy-3000x4", GROUPS, {DEVICE_PAIR_LOSS_CROSS_ENTROPY, 3000, 4, 1}},
+    {"groups-cross-entropy-7x300", GROUPS, {DEVICE_PAIR_LOSS_CROSS_ENTROPY, 7, 300, 1}},
     {"cross-entropy-5000x7", SAME, {DEVICE_LOSS_CROSS_ENTROPY, 5000, 7, 0}},
     {"cross-entropy-900x40", SAME, {DEVICE_LOSS_CROSS_ENTROPY, 900, 40, 600}},
     {"binary-cross-entropy-3000x5", SAME, {DEVICE_LOSS_BCE, 3000, 5, 0}},

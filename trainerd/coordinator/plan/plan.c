@@ -75,18 +75,21 @@ static void figures_fill(const struct plan_input *in, const struct memory_plan_i
 static void links_open(const struct plan_input *in, struct link_draw *out)
 {
     uint32_t *rows = memory_alloc((size_t)in->n_part, sizeof *rows);
-    int64_t n_end = 0;
+    int64_t *ends = memory_alloc((size_t)in->n_part, sizeof *ends), n_end = 0;
     for (int32_t part = 0; part < in->n_part; part++) {
         rows[part] = (uint32_t)in->sizes[part].n_own;
-        n_end += in->sizes[part].n_link_here;
+        ends[part] = in->sizes[part].n_link_here;
+        n_end += ends[part];
     }
     link_draw_open(&(struct link_draw_input){.n_part = in->n_part,
                                              .rows = rows,
+                                             .ends = ends,
                                              .n_link = n_end / 2,
                                              .n_joined = -1,
                                              .negatives = in->job->task.negatives},
                    out);
     free(rows);
+    free(ends);
 }
 
 /* One worker's plan, from the sizes of its parts: what the worker will compute for itself from the parts. */

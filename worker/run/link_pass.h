@@ -1,0 +1,84 @@
+/* A pass over pairs of nodes at work: rows that come and leave, pairs that own parts and others tell each other, and
+ * what a block of pairs adds to loss and gradients.
+ *
+ * links.c walks; link_rows.c, link_told.c and link_blocks.c do one thing each and know nothing of the walk.
+ */
+#ifndef WORKER_LINK_PASS_H
+#define WORKER_LINK_PASS_H
+
+#include "worker/rows/link_list.h"
+#include "worker/rows/link_routes.h"
+#include "worker/run/links.h"
+
+/* Rows on their way in. */
+struct link_slot {
+    int handle; /* of the exchange */
+    int64_t begin;
+    void *rows;         /* on the device; where the transport writes them: staging_place */
+    device_mark free;   /* when the transport may write there again */
+    device_mark unread; /* when no operation reads them any more */
+};
+
+/* A place of the walk and an own part that comes to it. */
+struct link_place {
+    int32_t place; /* part q at q and at n_part + q */
+    int32_t i;
+};
+
+struct link_pass {
+    struct trainer *trainer;
+    const struct step *step;
+    struct link_ends ends;
+    struct exchange_key key;
+    struct random_key drawn; /* of pairs */
+    int32_t n_part, width;
+    int32_t next; /* the place up to which rows were asked for */
+    int32_t n_begun, n_used;
+    device_mark made;         /* when own rows are where they are sent from */
+    device_mark pairs_unread; /* when no operation reads pairs any more */
+    bool tells;               /* others tell of pairs, and are told */
+    struct link_place told;   /* the next to ask for */
+    int32_t n_told_begun, n_told_used;
+    int told_handle[MEMORY_LINKS_COME];
+};
+
+static inline float *link_rows_of(const struct link_pass *p, int32_t i)
+{
+    return trainer_operand(p->trainer, step_operand(p->step, OP_ROLE_IN_0), i);
+}
+
+static inline int32_t link_part_at(const struct link_pass *p, int32_t place)
+{
+    return place % p->n_part;
+}
+
+/* Are rows of another rank's part taken at this place? */
+bool link_is_taken(const struct link_pass *p, int32_t place);
+
+/* Does own part i come to this place? */
+bool link_comes_to(const struct link_pass *p, int32_t i, int32_t place);
+
+/* --- link_rows.c: begin to serve own rows, and pairs where the pass tells; rows of a place, taken in turn.
+ * errors  STATUS_PEER; of the device --- */
+enum status link_rows_begin(struct link_pass *p);
+enum status link_rows_take(struct link_pass *p, int32_t place, const float **out);
+enum status link_rows_end(struct link_pass *p);
+
+/* --- link_told.c: pairs of groups whose other ends are in another part, with slopes of their scores --- */
+/* Serve part `to` what own part i tells it. false: not now */
+bool link_told_pack(struct link_pass *p, int32_t i, int32_t to, struct exchange_piece *out);
+/* Ask ahead; what the part at this place tells own part i, in turn where it is another rank's. *n_out items.
+ * errors  STATUS_PEER also of rows that there are not */
+enum status link_told_ahead(struct link_pass *p);
+enum status link_told_take(struct link_pass *p, struct link_place at, struct link_item **out, int64_t *n_out);
+
+/* --- link_blocks.c: own part i's pairs with part q, whose rows are x. errors  of the device --- */
+/* Uniform pairs: all of their loss and gradient. */
+enum status link_block_uniform(struct link_pass *p, int32_t i, int32_t q, const float *x);
+/* Groups: scores; slopes of all own parts' groups, when all scores are there; gradients, of own groups and others'. */
+void link_groups_begin(struct link_pass *p);
+enum status link_block_scores(struct link_pass *p, int32_t i, int32_t q, const float *x);
+enum status link_groups_slopes(struct link_pass *p);
+enum status link_block_gradients(struct link_pass *p, struct link_place at, const float *x);
+
+#endif

@@ -1,0 +1,121 @@
+/* What parts tell each other of their groups' pairs: the other end's row, and the slope of the score. */
+#include "protocol/base/clock.h"
+#include "worker/rows/link_ends.h"
+#include "worker/run/link_pass.h"
+
+/* Pairs that part p tells part q, of which n_between are edges: those that are left out among them. */
+static int64_t n_told(const struct link_pass *p, int64_t n_between, int32_t from, int32_t to)
+{
+    return memory_plan_told(&p->trainer->links.draw, n_between, from, to);
+}
+
+static int64_t between(const struct link_pass *p, int32_t i, int32_t q)
+{
+    return p->trainer->links.between[(int64_t)i * p->n_part + q];
+}
+
+/* Own part i's pairs with part q, and behind them as many that are left out as make the number known to both. */
+static int64_t told_make(const struct link_pass *p, int32_t i, int32_t q, struct link_item *out)
+{
+    struct trainer *t = p->trainer;
+    const float *slope = (const float *)(const void *)(t->links.block + t->plan.links.slopes_at) +
+                         t->links.n_before[i];
+    int64_t n = link_ends_block(&t->links.draw, &p->drawn, own_part(&t->own, i), q, t->device, out),
+            n_all = n_told(p, between(p, i, q), t->own.number[i], q);
+    for (int64_t k = 0; k < n; k++) {
+        out[k].slope = out[k].other != LINK_LEFT_OUT ? slope[out[k].number] : 0.0f;
+    }
+    for (int64_t k = n; k < n_all; k++) {
+        out[k] = (struct link_item){.other = LINK_LEFT_OUT};
+    }
+    return n_all;
+}
+
+bool link_told_pack(struct link_pass *p, int32_t i, int32_t to, struct exchange_piece *out)
+{
+    struct trainer *t = p->trainer;
+    struct link_item *items = (struct link_item *)(void *)(t->links.block + t->plan.links.sent_at);
+    if (t->links.sending) {
+        return false;
+    }
+    double begin_s = clock_s();
+    size_t n_bytes = (size_t)told_make(p, i, to, items) * sizeof *items;
+    exchange_packed(t->setup.exchange, begin_s);
+    t->links.sending = true;
+    *out = (struct exchange_piece){.bytes = items, .n_bytes = n_bytes, .total = n_bytes};
+    return true;
+}
+
+/* --- what others tell --- */
+
+static struct link_item *come_at(const struct link_pass *p, int32_t n)
+{
+    const struct memory_links *plan = &p->trainer->plan.links;
+    return (struct link_item *)(void *)(p->trainer->links.block + plan->come_at +
+                                        n % MEMORY_LINKS_COME * plan->n_come_bytes);
+}
+
+static enum status fetch(struct link_pass *p, struct link_place at)
+{
+    struct trainer *t = p->trainer;
+    const int32_t q = link_part_at(p, at.place), n = p->n_told_begun++;
+    struct exchange_key key = p->key;
+    key.to = (uint32_t)t->own.number[at.i];
+    key.from = (uint32_t)(p->n_part + q);
+    int64_t n_item = n_told(p, between(p, at.i, q), q, t->own.number[at.i]);
+    return exchange_fetch(t->setup.exchange, t->setup.rank_of_part[q], &key, come_at(p, n),
+                          (size_t)n_item * sizeof(struct link_item), &p->told_handle[n % MEMORY_LINKS_COME]);
+}
+
+enum status link_told_ahead(struct link_pass *p)
+{
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && p->n_told_begun < p->n_told_used + MEMORY_LINKS_COME &&
+           p->told.place < 2 * p->n_part) {
+        if (link_is_taken(p, p->told.place) && link_comes_to(p, p->told.i, p->told.place)) {
+            status = fetch(p, p->told);
+        }
+        p->told.i++;
+        if (p->told.i == p->trainer->own.n) {
+            p->told = (struct link_place){.place = p->told.place + 1};
+        }
+    }
+    return status;
+}
+
+/* Rows that there are, and relations. */
+static enum status told_check(const struct link_pass *p, struct link_place at, const struct link_item *item,
+                              int64_t n)
+{
+    const struct trainer *t = p->trainer;
+    const struct part *own = own_part(&t->own, at.i);
+    const int32_t q = link_part_at(p, at.place);
+    const int64_t n_row = own->link_rows[q], n_type = own->link_types != NULL ? own->n_relation_given : 1;
+    for (int64_t k = 0; k < n; k++) {
+        bool is_there = item[k].other != LINK_LEFT_OUT;
+        if (is_there && (item[k].other >= own->n_own || item[k].row >= n_row || item[k].type >= n_type)) {
+            return status_fail(STATUS_PEER,
+                               "worker %u tells part %d of a pair of rows %u and %u of relation %u, expected rows of "
+                               "parts %d and %d, and relations of the job",
+                               t->setup.rank_of_part[q], own->part, item[k].row, item[k].other, item[k].type, q,
+                               own->part);
+        }
+    }
+    return STATUS_OK;
+}
+
+enum status link_told_take(struct link_pass *p, struct link_place at, struct link_item **out, int64_t *n_out)
+{
+    struct trainer *t = p->trainer;
+    const int32_t q = link_part_at(p, at.place), other = t->own.index[q];
+    if (other >= 0) {
+        *out = (struct link_item *)(void *)(t->links.block + t->plan.links.items_at);
+        *n_out = told_make(p, other, t->own.number[at.i], *out);
+        return STATUS_OK;
+    }
+    const int32_t n = p->n_told_used++;
+    *out = come_at(p, n);
+    *n_out = n_told(p, between(p, at.i, q), q, t->own.number[at.i]);
+    enum status status = exchange_wait(t->setup.exchange, p->told_handle[n % MEMORY_LINKS_COME]);
+    return status == STATUS_OK ? told_check(p, at, *out, *n_out) : status;
+}
