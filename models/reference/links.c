@@ -1,9 +1,7 @@
 /* The loss of links; scores of pairs of rows, their gradients, and losses of groups of them. */
 #include "models/reference/reference.h"
-#include "protocol/base/memory.h"
 
 #include <math.h>
-#include <stdlib.h>
 
 static double score_of(int64_t f, const float *x, const float *y)
 {
@@ -112,41 +110,34 @@ static double softplus(double t, double *slope_out)
     return fmax(t, 0.0) + log1p(exp(-fabs(t)));
 }
 
-/* The loss of a group of n scores, the first one of an edge, by `slope` its derivatives. */
-static double group_loss(const struct device_pair_losses *how, int64_t n, const float *score, double *slope)
+/* The loss of a group of n scores, the first one of an edge where there is one; they become its slopes. */
+static double group_loss(const struct device_pair_losses *how, int64_t n, float *score)
 {
+    const double edge = score[0];
     int64_t first = how->has_edge, n_there = 0;
-    double loss = 0.0, all = 0.0;
-    for (int64_t k = first; k < n; k++) {
-        n_there += score[k] != -INFINITY;
-    }
-    double share = n_there > 0 ? 1.0 / (double)n_there : 0.0;
+    double loss = 0.0, all = 0.0, of_edge = 0.0;
     for (int64_t k = 0; k < n; k++) {
-        all += exp((double)score[k] - score[0]);
-        slope[k] = 0.0;
+        n_there += k >= first && score[k] != -INFINITY;
+        all += exp((double)score[k] - edge);
     }
+    const double share = n_there > 0 ? 1.0 / (double)n_there : 0.0;
     for (int64_t k = 0; k < n; k++) {
-        double s = score[k], by;
-        if (s == -INFINITY) {
-            continue;
+        double s = score[k], slope = 0.0;
+        if (how->loss == DEVICE_PAIR_LOSS_CROSS_ENTROPY) {
+            loss = log(all);
+            slope = exp(s - edge) / all - (k == 0);
+        } else if (how->loss == DEVICE_PAIR_LOSS_BCE && s != -INFINITY) {
+            double part = softplus(k < first ? -s : s, &slope);
+            loss += k < first ? part : share * part;
+            slope *= k < first ? -1.0 : share;
+        } else if (how->loss == DEVICE_PAIR_LOSS_MARGIN && k > 0 && how->margin - edge + s > 0.0) {
+            loss += share * (how->margin - edge + s);
+            slope = share;
+            of_edge -= share;
         }
-        switch (how->loss) {
-        case DEVICE_PAIR_LOSS_BCE:
-            loss += (k < first ? 1.0 : share) * softplus(k < first ? -s : s, &by);
-            slope[k] = k < first ? -by : share * by;
-            break;
-        case DEVICE_PAIR_LOSS_MARGIN:
-            if (k > 0 && how->margin - score[0] + s > 0.0) {
-                loss += share * (how->margin - score[0] + s);
-                slope[k] = share;
-                slope[0] -= share;
-            }
-            break;
-        default:
-            loss += k == 0 ? log(all) : 0.0;
-            slope[k] = exp(s - score[0]) / all - (k == 0);
-        }
+        score[k] = (float)(how->weight * slope);
     }
+    score[0] = how->loss == DEVICE_PAIR_LOSS_MARGIN ? (float)(how->weight * of_edge) : score[0];
     return loss;
 }
 
@@ -154,13 +145,7 @@ void reference_pair_losses(struct device *device, const struct device_pair_losse
 {
     (void)device;
     int64_t n = how->has_edge + how->n_negative;
-    double *slope = memory_alloc((size_t)n, sizeof *slope);
     for (int64_t g = 0; g < how->n_group; g++) {
-        float *score = how->score + g * n;
-        *sum += how->weight * how->share * group_loss(how, n, score, slope);
-        for (int64_t k = 0; k < n; k++) {
-            score[k] = (float)(how->weight * slope[k]);
-        }
+        *sum += how->weight * how->share * group_loss(how, n, how->score + g * n);
     }
-    free(slope);
 }

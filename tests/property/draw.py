@@ -339,7 +339,24 @@ def draw_task(rng, case):
     other.train = {k: v for k, v in case.train.items() if k not in ("label_smoothing", "class_weights", "prune", "loss")}
     if case.model.get("blocks"):
         other.task["channels"] *= 2
+    draw_decoder(rng, other)
     return other if rng.random() < 0.2 and other.trains() else case
+
+
+def draw_decoder(rng, case):
+    """What scores a pair, which pairs are drawn, and the loss."""
+    task, how = case.task, rng.random()
+    if how < 0.3:
+        task |= {"decoder": "mlp", "decoder_layers": int(pick(rng, 1, 2, 3)), "decoder_hidden": int(pick(rng, 0, 4, 19))}
+    elif case.model["kind"] == "rgcn" and how < 0.8:
+        task["decoder"] = "distmult"
+    how = rng.random()
+    if how < 0.2:
+        task["sampling"] = "ends"
+    elif how < 0.4:
+        case.train["loss"] = "cross_entropy"
+    elif how < 0.6:
+        case.train["loss"], task["margin"] = "margin", float(pick(rng, 0.5, 1.0, 3.0))
 
 
 def draw_way(rng, case, n_worker, devices):

@@ -74,7 +74,7 @@ class Graph:
 
 class Model:
     def __init__(self, case, dtype, seed):
-        self.case, self.dtype, self.options = case, dtype, case.model
+        self.case, self.dtype, self.options, self.p, self.epoch = case, dtype, case.model, None, 0
         self.random = None if seed is None else torch.Generator().manual_seed(seed)
         self.graph = Graph(case, dtype)
         adjacency = self.graph.weight[0]
@@ -244,18 +244,50 @@ class Model:
         n_linear = o.get("linear_layers", 0)
         return self.stack(p, x, [kind] * (o["layers"] - n_linear) + ["lins"] * n_linear, training)
 
+    def scores(self, logits, u, v, relation=None):
+        """task.decoder of pairs."""
+        product = logits[torch.as_tensor(u)] * logits[torch.as_tensor(v)]
+        if self.case.task.get("decoder") == "distmult":
+            return (product * self.p["decoder.rel_emb"][torch.as_tensor(relation)]).sum(1)
+        n_layer = self.case.task.get("decoder_layers", 2) if self.case.task.get("decoder") == "mlp" else 0
+        for i in range(n_layer):
+            product = product @ self.p[f"decoder.lins.{i}.weight"].T + self.p[f"decoder.lins.{i}.bias"]
+            product = torch.relu(product) if i + 1 < n_layer else product
+        return product.sum(1)
+
+    def ends_loss(self, logits, there):
+        """The mean over ends of edges, each with pairs in which that end stays (docs/decisions/086)."""
+        case, name = self.case, self.case.train.get("loss", "bce")
+        losses = []
+        for node, other, relation, drawn in groups(case, there.numpy(), self.is_symmetric(there), self.epoch):
+            score = self.scores(logits, [node] * (1 + len(drawn)), [other] + drawn, [relation] * (1 + len(drawn)))
+            edge, rest = score[0], score[1:]
+            mean = lambda x: x.mean() if len(drawn) else torch.zeros((), dtype=self.dtype)
+            if name == "cross_entropy":
+                losses.append(torch.logsumexp(score, 0) - edge)
+            elif name == "margin":
+                losses.append(mean(F.relu(case.task.get("margin", 1.0) - edge + rest)))
+            else:
+                losses.append(F.softplus(-edge) + mean(F.softplus(rest)))
+        return torch.stack(losses).mean() + 0.0 * logits.sum()  # which may have no pair that counts
+
+    def is_symmetric(self, there):
+        typed = self.case.model["kind"] == "rgcn" or self.graph.features is not None
+        return not typed and bool((there == there.mT).all()) and bool((self.graph.weight == self.graph.weight.mT).all())
+
     def links_loss(self, logits):
         """torch_geometric.nn.GAE.recon_loss; the mean over pairs without an edge is over as many as there are in the mean."""
         case, (order, begin) = self.case, self.case.order
         there = self.graph.there & ~torch.eye(case.n, dtype=torch.bool)
-        typed = case.model["kind"] == "rgcn" or self.graph.features is not None
-        symmetric = not typed and bool((there == there.mT).all()) and bool((self.graph.weight == self.graph.weight.mT).all())
+        if samples_ends(case):
+            return self.ends_loss(logits, there)
+        symmetric = self.is_symmetric(there)
         _, to, source = there.nonzero(as_tuple=True)
         n_link, total = len(to) // 2 if symmetric else len(to), case.n * (case.n - 1) / 2
         joined = (there | there.mT).any(0).numpy()
         n = math.ceil(n_link * case.task["negatives"] / (1 - min(n_link / total, 0.75)))
-        end = order[drawn_pairs(n, begin, case.train["seed"], 0, joined[np.ix_(order, order)])]
-        score = lambda u, v: (logits[torch.as_tensor(u)] * logits[torch.as_tensor(v)]).sum(1)
+        end = order[drawn_pairs(n, begin, case.train["seed"], self.epoch, joined[np.ix_(order, order)])]
+        score = lambda u, v: self.scores(logits, u, v)
         n_kept = n * (1 - joined.sum() / 2 / total)
         negative = F.softplus(score(end[:, 0], end[:, 1])).sum() / n_kept if n_kept > 0 else 0.0
         return F.softplus(-score(to, source)).mean() + negative
@@ -313,6 +345,71 @@ def drawn_pairs(n, begin, seed, epoch, joined):
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
+def samples_ends(case):
+    task, loss = case.task, case.train.get("loss", "auto")
+    needs = task.get("decoder") == "distmult" or loss in ("margin", "cross_entropy")
+    return task.get("sampling", "auto") == "ends" or (task.get("sampling", "auto") == "auto" and needs)
+
+
+def u32(key, stream, op, epoch, row, column):
+    return philox((column // 4, row & 0xFFFFFFFF, epoch, op | (row >> 32) << 16 | stream << 24), key)[column % 4]
+
+
+def feistel(n, round_key, x):
+    """A permutation of 0 … n-1: alternating rounds over the bits of n-1, walked until it lands below n."""
+    bits = (n - 1).bit_length()
+    low_bits, mask = bits // 2, 0xFFFFFFFF
+
+    def mix(y, k):
+        y = (y ^ k) * 0x7FEB352D & mask
+        y = (y ^ y >> 15) * 0x846CA68B & mask
+        return y ^ y >> 16
+
+    while True:
+        for i, k in enumerate(round_key):
+            low, high = x & (1 << low_bits) - 1, x >> low_bits
+            if i % 2 == 0:
+                low ^= mix(high, k) & (1 << low_bits) - 1
+            else:
+                high ^= mix(low, k) & (1 << bits - low_bits) - 1
+            x = high << low_bits | low
+        if x < n:
+            return x
+
+
+def groups(case, there, symmetric, epoch):
+    """Each end of each edge: its node, the other one, the relation, and the nodes that take the other's place in this epoch."""
+    order, begin = case.order
+    place = np.argsort(order)
+    by_relation = case.task.get("decoder") == "distmult"
+    n_given = len(there) // (2 if case.dataset.get("undirected") == "yes" else 1) if by_relation else len(there)
+    ends = []
+    for t, v, u in zip(*np.nonzero(there[:n_given])):
+        relation = int(t) if by_relation else 0
+        ends.append((int(place[v]), int(place[u]), relation))
+        if not symmetric:
+            ends.append((int(place[u]), int(place[v]), relation))
+    ends.sort()
+    known, n_node, negatives = set(ends), int(begin[-1]), case.task["negatives"]
+    key = (case.train["seed"] & 0xFFFFFFFF, case.train["seed"] >> 32)
+    for part in range(len(begin) - 1):
+        mine = [e for e in ends if begin[part] <= e[0] < begin[part + 1]]
+        n = len(mine) * negatives
+        round_key = [u32(key, 9, part, epoch, 0, i) for i in range(8)]
+        at = {feistel(n, round_key, x): x for x in range(n)}
+        u = (u32(key, 10, part, epoch, 0, 1) >> 8) / 2 ** 24
+        last = [math.floor(n * (int(b) / n_node) + u) for b in begin]
+        for j, (row, other, relation) in enumerate(mine):
+            drawn = []
+            for k in range(negatives):
+                x = at[j * negatives + k]
+                q = next(q for q in range(len(begin) - 1) if last[q + 1] > x)
+                to = int(begin[q]) + (u32(key, 10, part, epoch, x, 0) * int(begin[q + 1] - begin[q]) >> 32)
+                if to != row and (row, to, relation) not in known:
+                    drawn.append(int(order[to]))
+            yield int(order[row]), int(order[other]), relation, drawn
+
+
 def parameters(weights, dtype, seed):
     """The weights as tensors; with a seed they are roundings away."""
     random = np.random.default_rng(seed)
@@ -324,6 +421,7 @@ def gradients(case, weights, dtype=torch.float64, seed=None):
     """The training loss at these weights and its gradient: a number and {name: array}. With a seed, those that rounding may give."""
     p = {k: w.requires_grad_() for k, w in parameters(weights, dtype, seed).items()}
     model = Model(case, dtype, seed)
+    model.p = p
     loss = model.loss(model.rounded(model.logits(p, True)), case.splits["train"])
     loss.backward()
     return loss.item(), {k: (v.grad if v.grad is not None else torch.zeros_like(v)).double().numpy() for k, v in p.items()}

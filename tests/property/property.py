@@ -23,6 +23,7 @@ import torch
 sys.dont_write_bytecode = True
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 import oracle
+import steps
 from draw import draw_case, draw_way
 
 STEP = 1024.0  # learning rate of the step that tells the gradient: float32 weights have its digits, not those of the weights before
@@ -288,6 +289,12 @@ def main():
     print(f"property: seed {said.seed}, draws {said.first} to {said.first + said.draws - 1}", flush=True)
     with tempfile.TemporaryDirectory(prefix="property-") as folder:
         run = Runner(os.path.abspath(said.program), folder)
+        if said.first == 0 and "cpu" in said.devices:
+            try:
+                passed += steps.check(run, Failed)
+            except Failed as failure:
+                failed += 1
+                print(f"FAIL {failure}", flush=True)
         for number in range(said.first, said.first + said.draws):
             if time.monotonic() > end:
                 break

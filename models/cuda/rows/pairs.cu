@@ -217,7 +217,7 @@ extern "C" void cuda_pair_gradients(struct device *device, const struct device_p
                                     float *grad, float *grad_scale)
 {
     LAUNCH(pair_rows, dim3(grid_of(pairs->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device), *pairs,
-           slope, NULL, grad);
+           slope, (const float *)NULL, grad);
     if (grad_scale != NULL) {
         const dim3 grid((unsigned)((pairs->f + WARP - 1) / WARP), (unsigned)pairs->n_type);
         LAUNCH(pair_scales, grid, dim3(BLOCK_THREADS), cuda_stream(device), *pairs, slope, grad_scale);
@@ -234,7 +234,7 @@ extern "C" void cuda_pair_products_backward(struct device *device, const struct 
                                             const float *grad_out, float *grad)
 {
     LAUNCH(pair_rows, dim3(grid_of(pairs->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device), *pairs,
-           NULL, grad_out, grad);
+           (const float *)NULL, grad_out, grad);
 }
 
 template <int LOSS>
