@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define N_GOOD 10
+#define N_GOOD 11
 #define N_NODE 32
 
 static void *good[N_GOOD];
@@ -88,7 +88,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         job.dataset.features = 2;
         job.dataset.undirected = (i >= 2 && i < 5) || i == 9 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
         job.task.kind = i >= 8 ? JOB_TASK_LINK : JOB_TASK_NODE;
-        job.model.kind = i >= 2 && i < 5 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
+        job.task.decoder = i == 10 ? JOB_DECODER_DISTMULT : JOB_DECODER_DOT;
+        job.model.kind = (i >= 2 && i < 5) || i == 10 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
         job.partition.parts = 3;
         job.partition.method = JOB_METHOD_BLOCK;
         snprintf(job.partition.cache, sizeof job.partition.cache, "off");
@@ -158,6 +159,7 @@ static void walk(const struct part *p)
     for (int64_t r = 0; p->n_link > 0 && r < p->n_own; r++) {
         for (int64_t i = p->link_indptr[r]; i < p->link_indptr[r + 1]; i++) {
             ASSERT(p->link_places[i] < p->n_node && p->link_rows[p->part] == p->n_own);
+            ASSERT(p->link_types == NULL || p->link_types[i] < p->n_relation_given);
         }
     }
     for (int64_t k = 0; k < p->n_embedded; k++) {

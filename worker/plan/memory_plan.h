@@ -208,7 +208,6 @@ struct memory_links {
     int64_t slopes_at;             /* task.sampling = "ends": scores, then slopes, of all own parts' groups */
     int64_t items_at, n_item;      /* pairs as they are drawn, at most */
     int64_t list_at;               /* a list of as many */
-    int64_t scores_at;             /* of its pairs */
     int64_t sent_at;               /* pairs on their way out, … */
     int64_t come_at, n_come_bytes; /* … and in: MEMORY_LINKS_COME of them */
     int64_t n_layers_bytes;        /* of the decoder, behind other scratch */

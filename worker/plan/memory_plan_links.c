@@ -74,7 +74,7 @@ static void ends_plan(const struct memory_plan_input *in, const struct most *mos
     plan->links.come_at = put(plan, MEMORY_LINKS_COME * plan->links.n_come_bytes);
 }
 
-/* Uniform pairs; where a decoder scores them apart from their losses, also those with an edge, and scores. */
+/* Uniform pairs; where layers take them by the batch, also those with an edge. */
 static void uniform_plan(const struct memory_plan_input *in, const struct most *most, struct memory_plan *plan)
 {
     int32_t *own = memory_alloc((size_t)in->n_own_part, sizeof *own);
@@ -90,7 +90,6 @@ static void uniform_plan(const struct memory_plan_input *in, const struct most *
     free(own);
     if (in->program->decoder >= 0) {
         plan->links.n_item = larger(most->n_edge, n_drawn);
-        plan->links.scores_at = put(plan, plan->links.n_item * (int64_t)sizeof(float));
     }
 }
 
@@ -105,7 +104,7 @@ static void pairs_plan(const struct memory_plan_input *in, struct memory_plan *p
     }
     plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE,
                                                      plan->links.n_block_bytes);
-    int64_t n_group = plan->links.n_item;
+    int64_t n_group = LINK_LAYERS_PAIRS;
     for (int32_t i = 0; i < in->n_own_part && job_samples_ends(in->job); i++) {
         n_group = larger(n_group, in->links->n_end[in->own[i].halo->part]);
     }

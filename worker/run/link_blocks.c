@@ -102,25 +102,20 @@ static enum status dots_block(struct link_pass *p, int32_t i, int32_t q, const f
     return STATUS_OK;
 }
 
-/* A list's scores, the half of their loss that counts at this end, and the gradient. */
+/* A list's gradient, and the half of its loss that counts at this end. */
 static void list_run(struct link_pass *p, int32_t i, const struct link_list *list, const float *x, bool are_edges,
                      double weight)
 {
     struct trainer *t = p->trainer;
     const struct link_pairs pairs = pairs_of(p, i, list, x);
-    float *score = memory_at(p, t->plan.links.scores_at);
-    link_decoder_scores(t, &pairs, score);
     const struct device_pair_losses losses = {
         .loss = DEVICE_PAIR_LOSS_BCE,
-        .n_group = list->n,
         .n_negative = are_edges ? 0 : 1,
         .has_edge = are_edges,
         .weight = weight,
         .share = 0.5,
-        .score = score,
         .scratch = trainer_operand(t, step_operand(p->step, OP_ROLE_WORKSPACE), i)};
-    t->ops->pair_losses(t->device, &losses, trainer_sums(t, i));
-    link_decoder_gradients(t, &pairs, score);
+    link_decoder_train(t, &pairs, &losses);
     pairs_end(p);
 }
 

@@ -1,5 +1,6 @@
 #include "worker/run/link_decoder.h"
 
+#include "protocol/base/log.h"
 #include "worker/plan/link_layers.h"
 
 static float *weights_of(const struct trainer *t, int param)
@@ -163,6 +164,24 @@ void link_decoder_gradients(const struct trainer *t, const struct link_pairs *of
             of_batch = gathered;
         }
         batch_backward(&b, of_batch, grad);
+    }
+}
+
+void link_decoder_train(const struct trainer *t, const struct link_pairs *of, const struct device_pair_losses *losses)
+{
+    struct link_layers layers;
+    bool has_layers = link_layers_of(&t->program, t->setup.job, t->ops, &layers);
+    ASSERT(has_layers);
+    float *grad = trainer_operand(t, step_operand(of->step, OP_ROLE_GRAD_IN_0), of->i);
+    struct batch b = batch_open(t, of, &layers);
+    for (int64_t first = 0; first < of->pairs.n; first += LINK_LAYERS_PAIRS) {
+        struct device_pair_losses of_batch = *losses;
+        batch_take(&b, &of->pairs, first);
+        of_batch.n_group = b.pairs.n;
+        of_batch.score = array_at(&b, layers.at[layers.n]);
+        batch_forward(&b, of_batch.score);
+        t->ops->pair_losses(t->device, &of_batch, trainer_sums(t, of->i));
+        batch_backward(&b, of_batch.score, grad);
     }
 }
 

@@ -19,6 +19,10 @@ void link_decoder_scores(const struct trainer *trainer, const struct link_pairs 
 /* From slope[number] of each pair: added to the gradients of the own rows and of the decoder's weights. */
 void link_decoder_gradients(const struct trainer *trainer, const struct link_pairs *of, const float *slope);
 
+/* Of layers: scores, losses of pairs that are groups of their own, and gradients, some pairs at a time. */
+void link_decoder_train(const struct trainer *trainer, const struct link_pairs *of,
+                        const struct device_pair_losses *losses);
+
 /* The weights' gradients of own part i are 0 before its pairs, and each pair was seen from both of its ends after. */
 void link_decoder_begin(const struct trainer *trainer, int32_t i);
 void link_decoder_end(const struct trainer *trainer, int32_t i);

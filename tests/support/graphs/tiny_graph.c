@@ -179,6 +179,8 @@ struct dataset tiny_build(const struct tiny_graph *graph)
                         .of_links = graph->of_links,
                         .symmetric = graph->symmetric,
                         .n_relation = graph->n_relation,
+                        .n_relation_given = graph->n_relation,
+                        .links.n_relation = graph->of_links ? graph->n_relation : 0,
                         .weighted = graph->weighted,
                         .loops = graph->loops || graph->no_loops || graph->weighted ? DATASET_LOOPS_STORED
                                                                                     : DATASET_LOOPS_IMPLICIT};

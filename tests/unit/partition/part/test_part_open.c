@@ -161,7 +161,7 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 40 sections, expected version 15 with 40");
+    broken_at(HEADER(version), &one, 4, "version 1 with 42 sections, expected version 16 with 42");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
@@ -233,6 +233,23 @@ Test(part_open, links_that_cannot_be_are_refused_by_section_and_entry)
     broken_i64(entry(PART_SECTION_LINK_INDPTR, -1), 1, "section 'link indptr', entry 0: expected 0 first");
     broken_i64(entry(PART_SECTION_LINK_INDPTR, 2), INT64_MAX, "entry 2: expected ends of rows that do not fall");
     broken_u32(PART_SECTION_LINK_PLACES, 1, 30, "section 'link places', entry 1: expected places below n_node");
+    broken_i64(entry(PART_SECTION_LINK_ENDS, 0), -1, "section 'link ends', entry 0: expected ends of pairs");
+    broken_i64(entry(PART_SECTION_LINK_ENDS, 0), INT64_MAX, "section 'link ends', entry 0: expected ends of pairs");
+    broken_i64(entry(PART_SECTION_LINK_ENDS, 1), 0, "section 'link ends', entry 1: expected ends of own rows' pairs");
+    broken_i64(HEADER(n_link), INT64_MAX, "pairs of links that fit the bytes");
+}
+
+Test(part_open, relations_of_links_that_cannot_be_are_refused)
+{
+    const uint8_t five = 5, none = 0;
+    free(bytes);
+    encode(&(struct tiny_graph){.n_node = 30, .n_draw = 100, .n_relation = 3, .of_links = true, .seed = 5});
+    broken_i64(HEADER(n_relation_given), 4, "at most all relations that are not inverse ones");
+    broken_i64(HEADER(n_relation_given), 0, "at most all relations that are not inverse ones");
+    broken_at(HEADER(link_typed), &five, 1, "pairs of links that fit the bytes");
+    broken_at(HEADER(link_typed), &none, 1, "counts that fit the bytes");
+    broken_at(entry(PART_SECTION_LINK_TYPES, 2), &five, 1,
+              "section 'link types', entry 2: expected a relation of the pairs");
 }
 
 Test(part_open, weights_of_classes_that_cannot_be_are_refused_by_entry)
@@ -424,7 +441,7 @@ Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
     broken_u32(PART_SECTION_OUT_WEIGHTS, -1, 0x7fc00000, "section 'out weights', entry");
     broken_i64(HEADER(n_relation), 65537, "at most 65536 relations");
     broken_i64(HEADER(n_relation), -1, "at most 65536 relations");
-    broken_i64(HEADER(n_relation), 0, "counts that fit the bytes");
+    broken_i64(HEADER(n_relation), 0, "at most all relations that are not inverse ones");
     const uint8_t one = 1;
     broken_at(HEADER(symmetric), &one, 1, "none where the graph is symmetric");
 }

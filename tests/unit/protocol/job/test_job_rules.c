@@ -403,8 +403,7 @@ Test(job_rules, codecs_that_make_no_schedule_are_refused_with_what_was_expected)
 Test(job_rules, links_are_refused_with_keys_about_labels_and_with_what_they_cannot_do_yet)
 {
     REFUSED(LINKS "[train]\nloss = \"mse\"\n", "job.toml:6:8: train.loss does not go with task.kind = \"link\"",
-            "expected \"auto\" or \"bce\"");
-    REFUSED(LINKS "[train]\nloss = \"cross_entropy\"\n", "job.toml:6:8: train.loss does not go with");
+            "expected \"auto\", \"bce\", \"margin\" or \"cross_entropy\"");
     REFUSED(LINKS "[train]\nclass_weights = \"balanced\"\n", "job.toml:6:17: train.class_weights does not go with");
     REFUSED(LINKS "[train]\nlabel_smoothing = 0.1\n", "job.toml:6:19: train.label_smoothing does not go with");
     REFUSED(LINKS "[model]\nlabel_input = true\n", "job.toml:6:15: model.label_input does not go with");
@@ -415,6 +414,26 @@ Test(job_rules, links_are_refused_with_keys_about_labels_and_with_what_they_cann
             "job.toml:3:9: dataset.split does not go");
     REFUSED(LINKS "valid_share = 0.6\ntest_share = 0.4\n",
             "job.toml:6:14: task.valid_share and task.test_share are 1 or more together");
+}
+
+Test(job_rules, decoders_losses_and_pairs_of_links_go_together)
+{
+    struct job job;
+    REFUSED(GRAPH "[train]\nloss = \"margin\"\n", "job.toml:4:8: train.loss = \"margin\" is of links");
+    REFUSED(LINKS "sampling = \"uniform\"\ndecoder = \"distmult\"\n",
+            "job.toml:5:12: task.sampling = \"uniform\" does not go with task.decoder = \"distmult\"");
+    REFUSED(LINKS "sampling = \"uniform\"\n[train]\nloss = \"margin\"\n",
+            "job.toml:5:12: task.sampling = \"uniform\"", "expected \"ends\" or \"auto\"");
+    REFUSED(LINKS "margin = 2.0\n", "job.toml:5:10: task.margin is of train.loss = \"margin\" alone");
+    REFUSED(LINKS "decoder = \"transe\"\n", "task.decoder is \"transe\"; expected one of dot, distmult, mlp");
+    cr_expect_eq(job_case_load(LINKS "margin = 2.0\n[train]\nloss = \"margin\"\n", &job), STATUS_OK, "%s",
+                 status_reason());
+    cr_expect(job_samples_ends(&job));
+    cr_expect_eq(job_case_load(LINKS "decoder = \"mlp\"\ndecoder_layers = 3\n", &job), STATUS_OK, "%s",
+                 status_reason());
+    cr_expect_not(job_samples_ends(&job));
+    cr_expect_eq(job_case_load(LINKS "decoder_layers = 3\n", &job), STATUS_OK, "%s", status_reason());
+    cr_expect_not_null(strstr(job_remarks(), "task.decoder_layers is not used"), "%s", job_remarks());
 }
 
 Test(job_rules, links_go_with_approximate_exchanges_and_no_edges_held_out)

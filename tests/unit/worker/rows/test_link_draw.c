@@ -66,6 +66,7 @@ static void check(const struct tiny_graph *graph, int n_part, int64_t negatives)
     cut_open(&links, n_part, JOB_METHOD_RANDOM, 0, &cut);
     const struct link_draw_input input = {.n_part = n_part,
                                           .rows = cut.part[0].link_rows,
+                                          .ends = cut.part[0].link_ends,
                                           .n_link = cut.part[0].n_link,
                                           .n_joined = cut.part[0].n_joined,
                                           .negatives = negatives};
