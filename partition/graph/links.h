@@ -8,6 +8,7 @@
 #include "protocol/base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
 struct job;
@@ -18,8 +19,15 @@ enum links_split { LINKS_SPLIT_VALID, LINKS_SPLIT_TEST, LINKS_SPLIT_N };
 /* Pairs of nodes: ends of the k-th one are end[2k] (head) and end[2k + 1] (tail). */
 struct links_pairs {
     int64_t n;
-    uint32_t *end; /* n × 2 */
+    uint32_t *end;      /* n × 2 */
+    uint16_t *relation; /* n; NULL: relations do not count */
 };
+
+/* -1: relations do not count. */
+static inline int links_relation(const struct links_pairs *pairs, int64_t k)
+{
+    return pairs->relation != NULL ? pairs->relation[k] : -1;
+}
 
 /* A split's held-out edges, and what they are ranked among: pairs for all of them, or n_tail tails for the head of
  * each. */

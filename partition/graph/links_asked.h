@@ -12,6 +12,7 @@ struct links_asked {
     struct links_pairs pairs; /* of predict.pairs */
     int64_t n;                /* of predict.nodes */
     uint32_t *node;           /* n */
+    int relation;             /* of the partners: predict.relation; -1: relations do not count */
     /* Nodes that are no partners of node[i], as an edge joins them with it in either direction:
      * joined[joined_at[row[i]]] … joined[joined_at[row[i] + 1] - 1], ascending; repeats stay. No such with
      * predict.known. */

@@ -143,7 +143,7 @@ static enum status joined_find(const struct dataset *dataset, struct links_asked
 
 enum status links_asked_read(const struct job *job, const struct dataset *dataset, struct links_asked *out)
 {
-    *out = (struct links_asked){0};
+    *out = (struct links_asked){.relation = -1};
     enum status status = file_read("predict.pairs", job->predict.pairs, pairs_take, dataset, out);
     if (status == STATUS_OK) {
         status = file_read("predict.nodes", job->predict.nodes, nodes_take, dataset, out);

@@ -173,7 +173,7 @@ static enum status begin_training(struct coordinator *c)
     dataset_fingerprint(&c->dataset, true, fingerprint);
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
     if (c->dataset.of_links) {
-        status = score_held_copy(&c->dataset.links, &c->training.links);
+        status = score_held_copy(&c->dataset.links, &c->training.links.held);
     } else if (score_any_takes_rows(&c->training.metrics) || coordinator_counts_classes(c) ||
                c->job.output.probabilities) {
         status = score_labels_copy(&c->dataset, &c->training.labels);
@@ -291,6 +291,7 @@ static enum status train(struct coordinator *c)
         start_fleet,     place,        ship_parts,  begin_training,    await_workers, put_weights,     clear_output,
         continue_folder, open_metrics, lead_to_run, begin_tensorboard, run_epochs,    end_tensorboard, NULL};
     c->training.job = &c->job;
+    c->training.links.program = &c->program;
     c->training.output = &c->output;
     c->training.progress = &c->progress;
     c->training.partition = &c->partition;
@@ -416,7 +417,7 @@ static void release(struct coordinator *c, enum status status)
     tensorboard_close(c->training.tensorboard);
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
-    score_held_release(&c->training.links);
+    score_held_release(&c->training.links.held);
     score_confusion_release(&c->result.confusion);
     embeddings_release(&c->embeddings);
     splits_release(&c->drawn);

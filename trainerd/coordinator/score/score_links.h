@@ -1,6 +1,6 @@
 /* Metrics and the loss of links: how high edges rank among pairs of nodes without one.
  *
- * A pair's score is the dot product of its nodes' rows. Knows rows and pairs, neither graphs nor workers.
+ * Knows rows, pairs and a decoder, neither graphs nor workers.
  */
 #ifndef TRAINERD_SCORE_LINKS_H
 #define TRAINERD_SCORE_LINKS_H
@@ -8,15 +8,12 @@
 #include "partition/graph/links.h"
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
+#include "trainerd/coordinator/score/decoder.h"
 
 #include <stdint.h>
 
-/* score[k] = Σ_c rows[head of k][c] · rows[tail of k][c], added in double in the order of the columns.
- *
- *   shapes  rows n_node × width · score pairs->n
- *   cost    n · width, on several threads; the same bits for any number of them
- */
-void links_score(const float *rows, int64_t width, const struct links_pairs *pairs, float *score);
+/* The scores of pairs (decoder.h).  shapes  rows n_node × decoder->width · score pairs->n */
+void links_score(const struct decoder *decoder, const float *rows, const struct links_pairs *pairs, float *score);
 
 /* A copy of what is held out, to score rows after the dataset was released. owns: the caller: score_held_release,
  * also after a failure. errors  STATUS_NOMEM */
@@ -33,7 +30,7 @@ struct score_links {
 
 /* Scores of a split's pairs, each as links_score has it. owns  the caller: score_links_close, also after a failure.
  * errors  STATUS_NOMEM */
-enum status score_links_open(const struct links_held *held, const float *rows, int64_t width,
+enum status score_links_open(const struct links_held *held, const struct decoder *decoder, const float *rows,
                              struct score_links *out);
 void score_links_close(struct score_links *links);
 
@@ -54,11 +51,15 @@ void score_links_close(struct score_links *links);
  */
 enum status score_links_metrics(const struct job_choices *metrics, const struct score_links *links, double *out);
 
-/* The loss: mean of softplus(-s) over edges + mean of softplus(s) over negatives, in double; NaN without an edge.
+/* The job's train.loss of the held-out edges, in double; NaN without an edge. s⁺ is an edge's score, s⁻ those of its
+ * own negatives: its tails, or pair number i mod m of a pool of m for edge i.
  *
+ *   bce            mean over edges of log(1 + exp(−s⁺)) + mean over negatives of log(1 + exp(s⁻))
+ *   margin         mean over edges of the mean over their negatives of max(0, task.margin − s⁺ + s⁻)
+ *   cross_entropy  mean over edges of log(exp(s⁺) + Σ exp(s⁻)) − s⁺
  *   source  Kipf & Welling, "Variational graph auto-encoders", 2016; torch_geometric.nn.GAE.recon_loss, without its
- *           1e-15 inside the logarithm
+ *           1e-15 inside the logarithm. Bordes et al., NIPS 2013, eq. 1
  */
-double score_links_loss(const struct score_links *links);
+double score_links_loss(const struct job *job, const struct score_links *links);
 
 #endif
