@@ -51,13 +51,16 @@ struct links {
  *   files   in dataset.path, where it is a folder: valid_edges.npy, test_edges.npy, integers [2, n], heads and tails,
  *           which need not be edges of the graph. Beside each may be what its edges are ranked among:
  *           valid_edges_negative.npy [2, m], pairs for all edges, or valid_tails_negative.npy [n, k], k tails for the
- *           head of each; likewise of the test
+ *           head of each; likewise of the test. Where relations count, valid_edge_types.npy, integers [n], has those
+ *           of valid_edges.npy, and valid_edges_negative.npy is refused
  *   notes   a split without a file has floor(share · pairs) edges, drawn by task.seed from the pairs of different
  *           nodes that an edge joins, in one direction or both, once files have taken out theirs; the head is the
  *           source of the edge, of both directions the smaller node. Negatives without a file are as many as
  *           positives, drawn uniformly of pairs of different nodes that no edge, held out or not, joins in either
  *           direction. Self loops are neither held out nor drawn. Warnings: edges in both splits, negatives of a file
- *           that are edges
+ *           that are edges. Relations count for task.decoder = "distmult", of typed edges: nodes then have a pair for
+ *           each relation, inverse ones apart, edges of other relations are other edges, and negative number i is
+ *           drawn for the relation of edge i
  *   owns    the dataset's store has the arrays
  *   errors  STATUS_DATA a file that does not fit (file, position, what was expected), no edge left to train on, no
  *           pair without an edge found; STATUS_NOMEM
@@ -66,8 +69,9 @@ struct links {
  */
 enum status links_hold_out(const struct job *job, struct dataset *out);
 
-/* Is this the name of a file with held-out edges / or with what they are ranked among? */
+/* Is this the name of a file with held-out edges / with what they are ranked among / with their relations? */
 bool links_file_is_positive(const char *name);
 bool links_file_is_negative(const char *name);
+bool links_file_is_type(const char *name);
 
 #endif
