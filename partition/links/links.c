@@ -128,7 +128,6 @@ enum status links_hold_out(const struct job *job, struct dataset *out)
 {
     bool given[LINKS_SPLIT_N] = {false};
     struct links_rows held = {0};
-    out->links.n_relation = job->task.decoder == JOB_DECODER_DISTMULT ? out->n_relation_given : 0;
     enum status status = links_files_read(job, given, out);
     how_set(job, given, &out->links);
     if (status == STATUS_OK) {

@@ -70,8 +70,8 @@ void links_files_remark(const struct links_rows *held, const bool given[LINKS_SP
 /* Draw the edges of splits without files. */
 enum status links_draw_edges(const struct job *job, const bool given[LINKS_SPLIT_N], struct dataset *out);
 
-/* Draw as many negatives as positives for splits that have neither negatives nor tails. errors  STATUS_DATA no pair
- * without an edge found; STATUS_NOMEM */
+/* Of splits that have neither negatives nor tails: draw as many negatives as positives, or rank among all nodes.
+ * errors  STATUS_DATA no pair without an edge found; STATUS_NOMEM */
 enum status links_draw_negatives(const struct job *job, const struct links_rows *held, struct dataset *out);
 
 #endif

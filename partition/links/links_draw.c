@@ -138,6 +138,10 @@ enum status links_draw_negatives(const struct job *job, const struct links_rows 
         if (of->negative.end != NULL || of->tail != NULL || of->positive.n == 0) {
             continue;
         }
+        if (job->task.candidates == JOB_CANDIDATES_ALL) {
+            of->among_all = true;
+            continue;
+        }
         enum status status = pairs_acquire(out, of->positive.n, &of->negative);
         if (status != STATUS_OK) {
             return status;

@@ -41,8 +41,9 @@ struct training_spent {
 
 /* What edges are scored by. */
 struct training_links {
-    const struct program *program; /* borrowed */
-    struct links held;             /* score_held_copy */
+    const struct program *program;           /* borrowed */
+    struct links held;                       /* score_held_copy */
+    struct links_known known[LINKS_SPLIT_N]; /* of splits that are ranked among all nodes */
 };
 
 struct training {

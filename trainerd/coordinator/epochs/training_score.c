@@ -61,21 +61,22 @@ void training_decoder_close(struct training_decoder *decoder)
 }
 
 /* Held-out edges, from their nodes' rows. */
-static enum status links_score_split(const struct training *training, const struct decoder *decoder,
-                                     const float *rows, int split, struct training_scores *out)
+static enum status links_score_split(const struct training *training, const struct score_rows *rows, int split,
+                                     struct training_scores *out)
 {
-    const struct links_held *held =
-        &training->links.held.held[split == DATASET_SPLIT_VALID ? LINKS_SPLIT_VALID : LINKS_SPLIT_TEST];
+    enum links_split of_links = split == DATASET_SPLIT_VALID ? LINKS_SPLIT_VALID : LINKS_SPLIT_TEST;
+    const struct links_held *held = &training->links.held.held[of_links];
+    const struct job *loss = split == DATASET_SPLIT_VALID ? training->job : NULL;
     struct score_links scores;
     double of[JOB_CHOICES_MOST];
-    enum status status = score_links_open(held, decoder, rows, &scores);
+    enum status status = score_links_open(held, &training->links.known[of_links], rows, loss, &scores);
     if (status == STATUS_OK) {
         status = score_links_metrics(&training->metrics, &scores, of);
     }
     for (int i = 0; i < training->metrics.n && status == STATUS_OK; i++) {
         out->of[i][split] = of[i];
     }
-    if (status == STATUS_OK && split == DATASET_SPLIT_VALID) {
+    if (status == STATUS_OK && loss != NULL) {
         out->valid_loss = score_links_loss(training->job, &scores);
     }
     score_links_close(&scores);
@@ -86,8 +87,9 @@ static enum status links_score_all(const struct training *training, const float 
 {
     struct training_decoder decoder;
     enum status status = training_decoder_open(training, &decoder);
+    const struct score_rows all = {.decoder = &decoder.of, .of = rows, .n_node = training->partition->n_node};
     for (int split = DATASET_SPLIT_VALID; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
-        status = links_score_split(training, &decoder.of, rows, split, out);
+        status = links_score_split(training, &all, split, out);
     }
     training_decoder_close(&decoder);
     return status;

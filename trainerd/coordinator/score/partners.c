@@ -89,7 +89,7 @@ static void lanes_find(const struct decoder_lanes *lanes, const float *rows, int
         decoder_answer(lanes, rows + v * width, score);
         for (int lane = 0; lane < n; lane++) {
             if (has_place(&heap[lane], score[lane]) && v != asked->node[first + lane] &&
-                !links_asked_joins(asked, first + lane, (uint32_t)v)) {
+                !links_known_has(&asked->known, first + lane, (uint32_t)v)) {
                 put(&heap[lane], v, score[lane]);
             }
         }

@@ -6,13 +6,13 @@
 #ifndef TRAINERD_PARTNERS_H
 #define TRAINERD_PARTNERS_H
 
-#include "partition/graph/links_asked.h"
+#include "partition/links/links_asked.h"
 #include "trainerd/coordinator/score/decoder.h"
 
 #include <stdint.h>
 
 /* For each asked node the k nodes with the highest scores, highest first, of equal scores the smaller node first;
- * neither the node itself nor one that an edge joins with it (asked->joined), nor one whose score is not a number.
+ * neither the node itself nor one that an edge joins with it (asked->known), nor one whose score is not a number.
  * Where there are fewer, node -1 and score NaN fill the places.
  *
  *   shapes  rows n_node × decoder->width · node_out, score_out asked->n × k

@@ -72,8 +72,8 @@ void score_held_release(struct links *links)
     *links = (struct links){0};
 }
 
-enum status score_links_open(const struct links_held *held, const struct decoder *decoder, const float *rows,
-                             struct score_links *out)
+enum status score_links_open(const struct links_held *held, const struct links_known *known,
+                             const struct score_rows *rows, const struct job *job, struct score_links *out)
 {
     int64_t n = held->positive.n, n_tail = held->n_tail;
     *out = (struct score_links){
@@ -82,22 +82,28 @@ enum status score_links_open(const struct links_held *held, const struct decoder
     if (status == STATUS_OK) {
         status = memory_acquire(MEMORY_OTHER, (size_t)out->n_negative, sizeof *out->negative, &out->negative);
     }
+    if (status == STATUS_OK && held->among_all) {
+        status = memory_acquire(MEMORY_OTHER, 2 * (size_t)n, sizeof *out->rank, &out->rank);
+    }
     if (status != STATUS_OK) {
         return status;
     }
     const struct decoder_pairs tails = {
         .n = n, .end = held->positive.end, .relation = held->positive.relation, .n_tail = n_tail, .tail = held->tail};
-    links_score(decoder, rows, &held->positive, out->positive);
-    if (n_tail > 0) {
-        decoder_score(decoder, rows, &tails, out->negative);
+    links_score(rows->decoder, rows->of, &held->positive, out->positive);
+    if (held->among_all) {
+        score_all_rank(rows, &held->positive, out->positive, known, job, out->rank);
+    } else if (n_tail > 0) {
+        decoder_score(rows->decoder, rows->of, &tails, out->negative);
     } else {
-        links_score(decoder, rows, &held->negative, out->negative);
+        links_score(rows->decoder, rows->of, &held->negative, out->negative);
     }
     return STATUS_OK;
 }
 
 void score_links_close(struct score_links *links)
 {
+    memory_release(MEMORY_OTHER, links->rank, 2 * (size_t)links->n_positive, sizeof *links->rank);
     memory_release(MEMORY_OTHER, links->positive, (size_t)links->n_positive, sizeof *links->positive);
     memory_release(MEMORY_OTHER, links->negative, (size_t)links->n_negative, sizeof *links->negative);
     *links = (struct score_links){0};
@@ -173,9 +179,21 @@ static double tails_metric(enum job_metric metric, const struct score_links *lin
     return sum / (double)links->n_positive;
 }
 
+/* Both ends of each edge among all nodes; a rank that is NaN makes the sum NaN. */
+static double all_metric(enum job_metric metric, const struct score_links *links)
+{
+    int64_t k = hits_of(metric);
+    double sum = 0.0;
+    for (int64_t i = 0; i < 2 * links->n_positive; i++) {
+        double rank = links->rank[i].rank;
+        sum += isnan(rank) ? (double)NAN : k > 0 ? (double)(rank <= (double)k) : 1.0 / rank;
+    }
+    return sum / (2.0 * (double)links->n_positive);
+}
+
 static bool takes_pool(enum job_metric metric, const struct score_links *links)
 {
-    return !job_metric_is_of_links(metric) || links->n_tail == 0;
+    return links->rank == NULL && (!job_metric_is_of_links(metric) || links->n_tail == 0);
 }
 
 /* All scores in order: an array with room for twice as many. */
@@ -209,10 +227,12 @@ enum status score_links_metrics(const struct job_choices *metrics, const struct 
     enum status status = known && pooled ? rows_open(links, &row) : STATUS_OK;
     for (int i = 0; i < metrics->n && status == STATUS_OK; i++) {
         enum job_metric metric = (enum job_metric)metrics->of[i];
-        out[i] = !known                            ? (double)NAN
-                 : !job_metric_is_of_links(metric) ? ranked_metric(metric, row, n)
-                 : takes_pool(metric, links)       ? pool_metric(metric, links, row)
-                                                   : tails_metric(metric, links);
+        bool ranks = job_metric_is_of_links(metric);
+        out[i] = !known || (!ranks && links->rank != NULL) ? (double)NAN
+                 : !ranks                                  ? ranked_metric(metric, row, n)
+                 : links->rank != NULL                     ? all_metric(metric, links)
+                 : takes_pool(metric, links)               ? pool_metric(metric, links, row)
+                                                           : tails_metric(metric, links);
     }
     memory_release(MEMORY_OTHER, row, 2 * (size_t)n, sizeof *row);
     return status;
@@ -283,16 +303,33 @@ static double loss_mean(const struct losses *losses)
     return sum / (double)n;
 }
 
+/* Of both ends among all nodes: means over them, but of bce over all candidates. */
+static double all_loss(const struct job *job, const struct score_links *links, double edges)
+{
+    bool groups = job->train.loss == JOB_LOSS_MARGIN || job->train.loss == JOB_LOSS_CROSS_ENTROPY;
+    double sum = 0.0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < 2 * links->n_positive; i++) {
+        sum += links->rank[i].loss;
+        n += groups ? 1 : links->rank[i].n;
+    }
+    return (groups ? 0.0 : edges) + sum / (double)n;
+}
+
 double score_links_loss(const struct job *job, const struct score_links *links)
 {
     struct losses losses = {.links = links, .margin = job->task.margin, .n = links->n_positive, .n_each = 1};
-    if (job->train.loss == JOB_LOSS_MARGIN || job->train.loss == JOB_LOSS_CROSS_ENTROPY) {
+    bool groups = job->train.loss == JOB_LOSS_MARGIN || job->train.loss == JOB_LOSS_CROSS_ENTROPY;
+    if (groups && links->rank == NULL) {
         losses.n_each = links->n_tail > 0 ? links->n_tail : 1;
         losses.of = job->train.loss == JOB_LOSS_MARGIN ? edge_margin : edge_cross_entropy;
         return loss_mean(&losses);
     }
     losses.of = edge_bce;
     double edges = loss_mean(&losses);
+    if (links->rank != NULL) {
+        return all_loss(job, links, edges);
+    }
     losses.of = negative_bce;
     losses.n = links->n_negative;
     return edges + loss_mean(&losses);

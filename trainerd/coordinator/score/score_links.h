@@ -8,7 +8,7 @@
 #include "partition/graph/links.h"
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
-#include "trainerd/coordinator/score/decoder.h"
+#include "trainerd/coordinator/score/score_all.h"
 
 #include <stdint.h>
 
@@ -26,12 +26,14 @@ struct score_links {
     int64_t n_tail;     /* for each positive; 0: all are ranked among one pool */
     int64_t n_negative; /* of the pool, or n_positive × n_tail */
     float *positive, *negative;
+    struct score_rank *rank; /* n_positive × 2, of those that are ranked among all nodes, tail and head; else NULL */
 };
 
-/* Scores of a split's pairs, each as links_score has it. owns  the caller: score_links_close, also after a failure.
+/* Scores of a split's pairs, each as links_score has it. known: of edges among all nodes (links_known_held). job: of
+ * the loss, which will be asked for; NULL: it will not. owns  the caller: score_links_close, also after a failure.
  * errors  STATUS_NOMEM */
-enum status score_links_open(const struct links_held *held, const struct decoder *decoder, const float *rows,
-                             struct score_links *out);
+enum status score_links_open(const struct links_held *held, const struct links_known *known,
+                             const struct score_rows *rows, const struct job *job, struct score_links *out);
 void score_links_close(struct score_links *links);
 
 /* Metrics of links, NaN where there is no edge or a score is not a number:
@@ -41,6 +43,8 @@ void score_links_close(struct score_links *links);
  *            an edge's own tails
  *   hits@K   with a pool the share of edges above its K-th highest negative (fewer negatives: 1); with tails the
  *            share of edges whose rank is K at most
+ *   Among all nodes an edge has two ranks, of its tail and of its head: mrr and hits@K are means over both, and the
+ *   first two metrics are NaN.
  *   shapes  out metrics->n
  *   owns    borrows all; allocates 16 bytes for each score while it runs, unless each metric is mrr or hits@K of
  *           tails
@@ -57,6 +61,8 @@ enum status score_links_metrics(const struct job_choices *metrics, const struct 
  *   bce            mean over edges of log(1 + exp(−s⁺)) + mean over negatives of log(1 + exp(s⁻))
  *   margin         mean over edges of the mean over their negatives of max(0, task.margin − s⁺ + s⁻)
  *   cross_entropy  mean over edges of log(exp(s⁺) + Σ exp(s⁻)) − s⁺
+ *   notes   among all nodes an edge has negatives of its own for each end, the candidates there: means over edges are
+ *           over both ends
  *   source  Kipf & Welling, "Variational graph auto-encoders", 2016; torch_geometric.nn.GAE.recon_loss, without its
  *           1e-15 inside the logarithm. Bordes et al., NIPS 2013, eq. 1
  */

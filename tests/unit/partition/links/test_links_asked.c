@@ -1,5 +1,5 @@
 /* Pairs and nodes that a prediction is asked about: what their files hold, neighbours, and files that do not fit. */
-#include "partition/graph/links_asked.h"
+#include "partition/links/links_asked.h"
 #include "protocol/base/random.h"
 #include "tests/support/process/expect.h"
 #include "tests/unit/partition/fixture.h"
@@ -57,19 +57,20 @@ Test(links_asked, nodes_are_joined_where_an_edge_of_either_direction_joins_them)
         ask(&job, "", "nodes.npy");
         cr_assert_eq(dataset.symmetric, seed % 2 != 0);
         expect_done(links_asked_read(&job, &dataset, &asked));
-        cr_assert(asked.n == N_ASKED && asked.n_row == 9 && asked.pairs.end == NULL);
+        cr_assert(asked.n == N_ASKED && asked.known.n_row == 9 && asked.pairs.end == NULL);
         for (int64_t i = 0; i < N_ASKED; i++) {
             uint32_t node = (uint32_t)nodes[i];
             cr_assert_eq(asked.node[i], node);
             for (uint32_t v = 0; v < N_NODE; v++) {
-                cr_assert_eq(links_asked_joins(&asked, i, v),
-                             has_edge(&dataset, v, node) || has_edge(&dataset, node, v), "%u and %u", node, v);
+                cr_assert_eq(links_known_has(&asked.known, i, v),
+                             v != node && (has_edge(&dataset, v, node) || has_edge(&dataset, node, v)), "%u and %u",
+                             node, v);
             }
         }
         links_asked_release(&asked);
         job.predict.known = true;
         expect_done(links_asked_read(&job, &dataset, &asked));
-        cr_assert(asked.joined == NULL && !links_asked_joins(&asked, 1, dataset.indices[dataset.indptr[3]]));
+        cr_assert(asked.known.n == 0 && !links_known_has(&asked.known, 1, dataset.indices[dataset.indptr[3]]));
         links_asked_release(&asked);
         dataset_release(&dataset);
     }

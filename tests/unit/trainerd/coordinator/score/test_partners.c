@@ -55,14 +55,9 @@ static struct links_asked drawn(int64_t seed, bool with_joined, int nan_every)
     for (int i = 0; i < 2 * WIDTH; i++) {
         weights[i] = (float)(draw(seed, i, 4) % 3) - 1.0F;
     }
-    return (struct links_asked){.n = ASKED,
-                                .node = nodes,
-                                .relation = 1,
-                                .row = row,
-                                .n_row = ASKED,
-                                .joined_at = joined_at,
-                                .n_joined = n_joined,
-                                .joined = with_joined ? joined : NULL};
+    const struct links_known known = {ASKED, row, ASKED, joined_at, n_joined, joined};
+    return (struct links_asked){
+        .n = ASKED, .node = nodes, .relation = 1, .known = with_joined ? known : (struct links_known){0}};
 }
 
 /* The dot product, DistMult, and one layer. */
@@ -80,8 +75,8 @@ static void expect_partners(const struct decoder *decoder, const struct links_as
         uint32_t end[2] = {asked->node[i], v};
         const struct links_pairs pair = {1, end, (uint16_t[]){1}};
         bool is_joined = false;
-        for (int64_t at = asked->joined_at[i]; asked->joined != NULL && at < asked->joined_at[i + 1]; at++) {
-            is_joined = is_joined || asked->joined[at] == v;
+        for (int64_t at = joined_at[i]; asked->known.n > 0 && at < joined_at[i + 1]; at++) {
+            is_joined = is_joined || joined[at] == v;
         }
         all[n].node = v;
         links_score(decoder, rows, &pair, &all[n].score);

@@ -30,8 +30,8 @@ static uint32_t draw(int64_t seed, int64_t row)
 static struct score_links drawn(int64_t seed, int64_t n_positive, int64_t n_negative, int64_t n_tail)
 {
     static float positive[MOST], negative[MOST];
-    struct score_links links = {n_positive, n_tail, n_tail > 0 ? n_positive * n_tail : n_negative, positive,
-                                negative};
+    struct score_links links = {n_positive, n_tail,   n_tail > 0 ? n_positive * n_tail : n_negative,
+                                positive,   negative, NULL};
     uint32_t n_value = seed % 3 == 0 ? 5 : 200;
     for (int64_t k = 0; k < links.n_positive; k++) {
         positive[k] = ((float)(draw(seed, k) % n_value) - (float)(n_value / 2) + 1.0F) / 4.0F;
@@ -152,14 +152,14 @@ Test(score_links, metrics_among_tails_are_what_their_definitions_say)
 Test(score_links, ranks_of_ties_are_in_the_middle)
 {
     float positive[] = {3.0F, 1.0F, 0.0F}, negative[] = {2.0F, 1.0F, 0.0F};
-    const struct score_links links = {3, 0, 3, positive, negative};
+    const struct score_links links = {3, 0, 3, positive, negative, NULL};
     double found[JOB_CHOICES_MOST];
     expect_done(score_links_metrics(&all_metrics, &links, found));
     cr_expect_float_eq(found[2], (1.0 + 1.0 / 2.5 + 1.0 / 3.5) / 3.0, 1e-15);
     cr_expect_float_eq(found[3], 1.0 / 3.0, 1e-15, "above the highest negative, 2: only 3");
     cr_expect_float_eq(found[4], 2.0 / 3.0, 1e-15, "above the third, 0: not 0 itself");
     cr_expect_eq(found[5], 1.0, "fewer than 10 negatives");
-    const struct score_links one = {1, 3, 3, &positive[1], negative}; /* rank 2.5 */
+    const struct score_links one = {1, 3, 3, &positive[1], negative, NULL}; /* rank 2.5 */
     expect_done(score_links_metrics(&all_metrics, &one, found));
     cr_expect(found[2] == 1.0 / 2.5 && found[3] == 0.0 && found[4] == 1.0);
 }
@@ -168,7 +168,7 @@ Test(score_links, scores_that_are_no_numbers_and_splits_without_edges_have_no_me
 {
     for (int bad = 0; bad < 3; bad++) {
         float positive[] = {1.0F, 2.0F}, negative[] = {0.0F, 1.0F};
-        struct score_links links = {bad == 2 ? 0 : 2, 0, 2, positive, negative};
+        struct score_links links = {bad == 2 ? 0 : 2, 0, 2, positive, negative, NULL};
         *(bad == 0 ? &positive[1] : &negative[0]) = NAN;
         double found[JOB_CHOICES_MOST] = {0.0};
         expect_done(score_links_metrics(&all_metrics, &links, found));
@@ -199,12 +199,13 @@ Test(score_links, scores_are_dot_products_of_the_rows_of_all_pairs)
         tail[i] = draw(8, i) % N_NODE;
     }
     const struct decoder decoder = {.width = WIDTH};
+    const struct score_rows all = {&decoder, rows, N_NODE};
     struct links_held held = {.positive = {N, end, NULL}, .negative = {N + 1, pool, NULL}};
     for (int n_tail = 0; n_tail <= N_TAIL; n_tail += N_TAIL) {
         struct score_links links;
         held.n_tail = n_tail;
         held.tail = n_tail > 0 ? tail : NULL;
-        expect_done(score_links_open(&held, &decoder, rows, &links));
+        expect_done(score_links_open(&held, NULL, &all, NULL, &links));
         cr_assert(links.n_positive == N && links.n_negative == (n_tail > 0 ? N * n_tail : N + 1));
         for (int64_t k = 0; k < N + links.n_negative; k++) {
             bool edge = k < N;
@@ -233,7 +234,7 @@ Test(score_links, the_loss_is_the_mean_cross_entropy_of_edges_plus_that_of_negat
     }
     cr_expect_float_eq(score_links_loss(&losses[0], &links), edges + others, 1e-12);
     float high = 1000.0F, low = -1000.0F;
-    const struct score_links sure = {1, 0, 1, &high, &low}, wrong = {1, 0, 1, &low, &high};
+    const struct score_links sure = {1, 0, 1, &high, &low, NULL}, wrong = {1, 0, 1, &low, &high, NULL};
     cr_expect_eq(score_links_loss(&losses[0], &sure), 0.0);
     cr_expect_eq(score_links_loss(&losses[0], &wrong), 2000.0, "no overflow");
 }
@@ -259,7 +260,7 @@ Test(score_links, margin_and_cross_entropy_compare_each_edge_with_its_own_negati
         cr_expect_float_eq(score_links_loss(&losses[2], &links), entropy, 1e-12, "%g", entropy);
     }
     float high = 1000.0F, low = -1000.0F;
-    const struct score_links sure = {1, 0, 1, &high, &low}, wrong = {1, 0, 1, &low, &high};
+    const struct score_links sure = {1, 0, 1, &high, &low, NULL}, wrong = {1, 0, 1, &low, &high, NULL};
     cr_expect(score_links_loss(&losses[1], &sure) == 0.0 && score_links_loss(&losses[2], &sure) == 0.0);
     cr_expect(score_links_loss(&losses[1], &wrong) == 2000.75 && score_links_loss(&losses[2], &wrong) == 2000.0);
 }
@@ -270,6 +271,10 @@ Test(score_links, auto_is_roc_auc_and_none_of_them_is_a_sum)
     struct job_choices metrics;
     expect_done(score_metrics(&job, false, 16, &metrics));
     cr_assert(metrics.n == 1 && metrics.of[0] == JOB_METRIC_ROC_AUC);
+    job.task.candidates = JOB_CANDIDATES_ALL;
+    expect_done(score_metrics(&job, false, 16, &metrics));
+    cr_assert(metrics.n == 1 && metrics.of[0] == JOB_METRIC_MRR);
+    job.task.candidates = JOB_CANDIDATES_DRAWN;
     job.train.metrics = (struct job_choices){
         4, {JOB_METRIC_MRR, JOB_METRIC_AUTO, JOB_METRIC_ROC_AUC, JOB_METRIC_HITS_100}};
     expect_done(score_metrics(&job, false, 16, &metrics));
