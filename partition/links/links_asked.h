@@ -12,14 +12,15 @@ struct links_asked {
     struct links_pairs pairs; /* of predict.pairs */
     int64_t n;                /* of predict.nodes */
     uint32_t *node;           /* n */
-    int relation;             /* of the partners: predict.relation; -1: relations do not count */
+    int relation;             /* of all partners: predict.relation; -1: relations do not count */
     struct links_known known; /* of each node those that are no partners; empty with predict.known */
 };
 
-/* Read the files of predict.pairs, integers [2, n], and predict.nodes, integers [m]; an empty key asks for nothing.
+/* Read the files of predict.pairs, integers [2, n], or [3, n] where relations count, and predict.nodes, integers [m];
+ * an empty key asks for nothing.
  *
  *   owns    the caller: links_asked_release, also after a failure
- *   errors  STATUS_NO_INPUT no such file · STATUS_DATA another shape, no integers, a node out of range: key, file,
+ *   errors  STATUS_NO_INPUT no such file · STATUS_DATA another shape, no integers, a node or relation out of range: key, file,
  *           position, what was expected · STATUS_NOMEM
  *   cost    8 bytes for each pair, 4 for each asked node, and those of links_known_nodes
  */
