@@ -20,8 +20,8 @@ struct links_asked {
  * an empty key asks for nothing.
  *
  *   owns    the caller: links_asked_release, also after a failure
- *   errors  STATUS_NO_INPUT no such file · STATUS_DATA another shape, no integers, a node or relation out of range: key, file,
- *           position, what was expected · STATUS_NOMEM
+ *   errors  STATUS_NO_INPUT no such file · STATUS_DATA another shape, no integers, a node or relation out of range:
+ *           key, file, position, what was expected · STATUS_NOMEM
  *   cost    8 bytes for each pair, 4 for each asked node, and those of links_known_nodes
  */
 enum status links_asked_read(const struct job *job, const struct dataset *dataset, struct links_asked *out);
