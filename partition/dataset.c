@@ -159,6 +159,7 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     }
     if (status == STATUS_OK && dataset.of_links) {
         labels_drop(&dataset);
+        dataset.links.n_relation = job->task.decoder == JOB_DECODER_DISTMULT ? dataset.n_relation_given : 0;
         status = dataset.predicts ? dataset_split_finish(&dataset) : links_hold_out(job, &dataset);
     }
     if (status == STATUS_OK && job_makes_features(job)) {

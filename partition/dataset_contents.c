@@ -81,6 +81,9 @@ static uint64_t held_hash(const struct links_held *held, uint64_t hash)
         return hash;
     }
     hash = bytes_hash(positive->end, 2 * positive->n, sizeof *positive->end, hash);
+    if (positive->relation != NULL) {
+        hash = bytes_hash(positive->relation, positive->n, sizeof *positive->relation, hash);
+    }
     hash = bytes_hash(negative->end, 2 * negative->n, sizeof *negative->end, hash);
     return bytes_hash(held->tail, positive->n * held->n_tail, sizeof *held->tail, hash);
 }

@@ -299,7 +299,7 @@ enum status dataset_npy_load(const struct job *job, const char *path, struct dat
     if (status != STATUS_OK) {
         return status;
     }
-    dataset_unread_npy(path, out->of_links);
+    dataset_unread_npy(path, job);
     if (meta.name[0] != '\0') {
         memcpy(out->name, meta.name, sizeof out->name);
     }

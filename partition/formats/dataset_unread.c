@@ -22,6 +22,9 @@ static const struct {
     {"edge.npy", "edges.npy"},
     {"train_edges.npy", "edges.npy"},
     {"val_edges.npy", "valid_edges.npy" FOR_LINKS},
+    {"val_edge_types.npy", "valid_edge_type.npy" FOR_LINKS},
+    {"valid_edge_type.npy", "valid_edge_type.npy" FOR_LINKS},
+    {"test_edge_type.npy", "test_edge_type.npy" FOR_LINKS},
     {"valid_edge.npy", "valid_edges.npy" FOR_LINKS},
     {"test_edge.npy", "test_edges.npy" FOR_LINKS},
     {"valid_edge_neg.npy", "valid_edges_negative.npy" FOR_LINKS},
@@ -94,6 +97,9 @@ static void warn(const char *folder, const char *name)
     const char *instead = instead_of(name);
     if (links_file_is_positive(name)) {
         log_warn("ignoring %s/%s: it is read with task.kind = \"link\"", folder, name);
+    } else if (links_file_is_type(name)) {
+        log_warn("ignoring %s/%s: it is read with task.kind = \"link\" and task.decoder = \"distmult\"", folder,
+                 name);
     } else if (instead != NULL) {
         log_warn("ignoring %s/%s: %s is read instead", folder, name, instead);
     } else {
@@ -101,13 +107,20 @@ static void warn(const char *folder, const char *name)
     }
 }
 
-void dataset_unread_npy(const char *folder, bool links)
+/* Is it read for links? */
+static bool is_of_links(const char *name, const struct job *job)
+{
+    bool typed = job->task.decoder == JOB_DECODER_DISTMULT;
+    return job_predicts_links(job) && (links_file_is_positive(name) || (typed && links_file_is_type(name)));
+}
+
+void dataset_unread_npy(const char *folder, const struct job *job)
 {
     struct dirent **entry;
     int n = scandir(folder, &entry, is_unread, alphasort), n_unread = 0;
     for (int i = 0; i < n; i++) {
         const char *name = entry[i]->d_name;
-        bool known = dataset_npy_splits_read(folder, name) || (links && links_file_is_positive(name));
+        bool known = dataset_npy_splits_read(folder, name) || is_of_links(name, job);
         if (!known && n_unread++ < MOST) {
             warn(folder, name);
         }

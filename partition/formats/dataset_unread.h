@@ -2,12 +2,12 @@
 #ifndef PARTITION_DATASET_UNREAD_H
 #define PARTITION_DATASET_UNREAD_H
 
-#include <stdbool.h>
+#include "protocol/job/job.h"
 
 /* Format npy: a warning for each array of the folder with an unknown name, with the name that may be meant. A folder
- * that cannot be listed draws no warning. links: held-out edges are read; else a warning names the key that reads
- * them. */
-void dataset_unread_npy(const char *folder, bool links);
+ * that cannot be listed draws no warning. Of what
+ * jobs of other links read, it names the key. */
+void dataset_unread_npy(const char *folder, const struct job *job);
 
 /* For a folder in no known format: "data.pt, edge_index.npy (here it is edges.npy)", entries that look like a graph
  * of another tool; "" without any. */

@@ -83,6 +83,7 @@ struct dataset {
     bool of_links;    /* job_predicts_links: edges are what is trained on; labels and splits are not read */
     /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
     bool symmetric;
+    bool both_ways;           /* dataset.undirected added the reverse of each edge, or it is symmetric without */
     int32_t n_relation;       /* typed edges: relations, inverse ones included; 0: untyped */
     int32_t n_relation_given; /* those of the data, which come first: without inverse ones */
     bool weighted; /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */

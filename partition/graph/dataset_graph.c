@@ -243,6 +243,7 @@ static enum status symmetric_find(const struct job *job, const struct edge_sourc
         return status;
     }
     out->symmetric = found.n_missing == 0 && !found.differ && out->edge_row == NULL;
+    out->both_ways = out->symmetric;
     if (found.n_missing > 0 && job->dataset.undirected == JOB_SWITCH_AUTO && !out->predicts) {
         log_warn(
             "%s: %.1f %% of the edges have no reverse, so messages pass one way: dataset.undirected = \"yes\" adds "
@@ -447,6 +448,7 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     out->edge_row = build.edge_row;
     out->n_relation_given = typed ? (int32_t)relations.n : 0;
     out->n_relation = out->n_relation_given * (build.undirected ? 2 : 1);
+    out->both_ways = build.undirected;
     out->n_edge = build.indptr[out->n_node];
     out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
     weights_mirror_remark(&build.mirror, source);

@@ -78,7 +78,7 @@ static enum status shared_remark(const struct dataset *dataset)
     enum status status = links_rows_open(dataset, 1U << LINKS_SPLIT_VALID, &valid);
     int64_t n = 0;
     for (int64_t i = 0; status == STATUS_OK && i < test->n; i++) {
-        n += links_rows_has(&valid, test->end[2 * i + 1], test->end[2 * i]);
+        n += links_rows_has(&valid, test->end[2 * i + 1], test->end[2 * i], links_relation(test, i));
     }
     links_rows_close(&valid);
     if (n > 0) {
@@ -128,7 +128,6 @@ enum status links_hold_out(const struct job *job, struct dataset *out)
 {
     bool given[LINKS_SPLIT_N] = {false};
     struct links_rows held = {0};
-    out->links.n_relation = job->task.decoder == JOB_DECODER_DISTMULT ? out->n_relation_given : 0;
     enum status status = links_files_read(job, given, out);
     how_set(job, given, &out->links);
     if (status == STATUS_OK) {

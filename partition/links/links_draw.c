@@ -8,6 +8,7 @@
 
 #include <inttypes.h>
 #include <math.h>
+#include <string.h>
 
 #define TRIES_MOST ((uint32_t)1 << 16) /* for a pair without an edge */
 
@@ -17,15 +18,17 @@ static struct random_key key_of(const struct job *job, int draw)
 }
 
 /* Is entry i of row v that of its pair of nodes? Of several, with other types or in both directions, the first entry
- * from the smaller node is. */
+ * from the smaller node is. Where relations count, nodes have a pair for each. */
 static bool is_pair(const struct dataset *dataset, uint32_t v, int64_t i)
 {
     uint32_t from = dataset->indices[i];
-    if (from == v || (from > v && dataset->symmetric)) {
+    int relation = links_entry_relation(dataset, i);
+    bool is_inverse = relation >= 0 && dataset->edge_type[i] != relation;
+    if (from == v || is_inverse || (from > v && dataset->symmetric)) {
         return false;
     }
-    return (dataset->edge_type == NULL || links_edge_find(dataset, v, from) == i) &&
-           (from < v || links_edge_find(dataset, from, v) < 0);
+    return (dataset->edge_type == NULL || links_edge_find(dataset, v, from, relation) == i) &&
+           (from < v || links_edge_find(dataset, from, v, relation) < 0);
 }
 
 /* first[v]: pairs of the rows before v; n_node + 1. */
@@ -58,18 +61,26 @@ static void pairs_deal(const struct job *job, const int64_t *first, const int64_
             int split = place < n[LINKS_SPLIT_VALID] ? LINKS_SPLIT_VALID : LINKS_SPLIT_TEST;
             place -= split == LINKS_SPLIT_TEST ? n[LINKS_SPLIT_VALID] : 0;
             if (place < n[split]) {
-                uint32_t *end = out->links.held[split].positive.end + 2 * place;
-                end[0] = out->indices[i];
-                end[1] = (uint32_t)v;
+                const struct links_pairs *positive = &out->links.held[split].positive;
+                positive->end[2 * place] = out->indices[i];
+                positive->end[2 * place + 1] = (uint32_t)v;
+                if (positive->relation != NULL) {
+                    positive->relation[place] = out->edge_type[i];
+                }
             }
         }
     }
 }
 
-static enum status pairs_acquire(struct dataset_store *store, int64_t n, struct links_pairs *out)
+static enum status pairs_acquire(const struct dataset *dataset, int64_t n, struct links_pairs *out)
 {
     out->n = n;
-    return dataset_store_block(store, MEMORY_OTHER, 2 * (size_t)n, sizeof *out->end, &out->end);
+    enum status status = dataset_store_block(dataset->store, MEMORY_OTHER, 2 * (size_t)n, sizeof *out->end,
+                                             &out->end);
+    if (status != STATUS_OK || dataset->links.n_relation == 0) {
+        return status;
+    }
+    return dataset_store_block(dataset->store, MEMORY_OTHER, (size_t)n, sizeof *out->relation, &out->relation);
 }
 
 enum status links_draw_edges(const struct job *job, const bool given[LINKS_SPLIT_N], struct dataset *out)
@@ -89,7 +100,7 @@ enum status links_draw_edges(const struct job *job, const bool given[LINKS_SPLIT
     for (int s = 0; s < LINKS_SPLIT_N && status == STATUS_OK; s++) {
         if (!given[s]) {
             n[s] = (int64_t)floor(share[s] * (double)first[out->n_node]);
-            status = pairs_acquire(out->store, n[s], &out->links.held[s].positive);
+            status = pairs_acquire(out, n[s], &out->links.held[s].positive);
         }
     }
     if (status == STATUS_OK) {
@@ -99,10 +110,12 @@ enum status links_draw_edges(const struct job *job, const bool given[LINKS_SPLIT
     return status;
 }
 
-/* A pair of different nodes that no edge joins; false: none of TRIES_MOST is one. */
+/* A pair of different nodes that no edge of the relation joins; false: none of TRIES_MOST is one. */
 static bool negative_draw(const struct dataset *dataset, const struct links_rows *held, const struct random_key *key,
-                          int64_t number, uint32_t end[2])
+                          int64_t number, const struct links_held *of)
 {
+    uint32_t *end = of->negative.end + 2 * number;
+    int relation = links_relation(&of->positive, number);
     uint64_t n = (uint64_t)dataset->n_node;
     for (uint32_t try = 0; try < TRIES_MOST; try++) {
         uint32_t counter[4], philox_key[2], draw[4];
@@ -111,7 +124,7 @@ static bool negative_draw(const struct dataset *dataset, const struct links_rows
         uint64_t a = ((uint64_t)draw[0] << 32 | draw[1]) % n, b = ((uint64_t)draw[2] << 32 | draw[3]) % (n - 1);
         end[0] = (uint32_t)a;
         end[1] = (uint32_t)(b + (b >= a));
-        if (!links_are_joined(dataset, held, end[0], end[1])) {
+        if (!links_are_joined(dataset, held, end[0], end[1], relation)) {
             return true;
         }
     }
@@ -125,23 +138,32 @@ enum status links_draw_negatives(const struct job *job, const struct links_rows 
         if (of->negative.end != NULL || of->tail != NULL || of->positive.n == 0) {
             continue;
         }
-        enum status status = pairs_acquire(out->store, of->positive.n, &of->negative);
+        if (job->task.candidates == JOB_CANDIDATES_ALL) {
+            of->among_all = true;
+            continue;
+        }
+        enum status status = pairs_acquire(out, of->positive.n, &of->negative);
         if (status != STATUS_OK) {
             return status;
+        }
+        if (of->positive.relation != NULL) {
+            memcpy(of->negative.relation, of->positive.relation,
+                   (size_t)of->positive.n * sizeof *of->positive.relation);
         }
         const struct random_key key = key_of(job, s);
         bool all = true;
 #pragma omp parallel for schedule(dynamic, 1024) reduction(&& : all) if (of->negative.n > ROWS_PARALLEL_LEAST)
         for (int64_t i = 0; i < of->negative.n; i++) {
-            all = all && negative_draw(out, held, &key, i, of->negative.end + 2 * i);
+            all = all && negative_draw(out, held, &key, i, of);
         }
         if (!all) {
             return status_fail(STATUS_DATA,
                                "dataset '%s': in %" PRIu32
                                " draws no pair of nodes without an edge was found to rank the %s edges among, "
-                               "expected a graph with fewer edges, or %s_edges_negative.npy",
+                               "expected a graph with fewer edges, or %s_%s.npy",
                                out->name, TRIES_MOST, links_split_name((enum links_split)s),
-                               links_split_file((enum links_split)s));
+                               links_split_file((enum links_split)s),
+                               out->links.n_relation > 0 ? "tails_negative" : "edges_negative");
         }
     }
     return STATUS_OK;

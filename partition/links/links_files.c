@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 
 #define POSITIVE "edges"
+#define TYPES "edge_type"
 #define POOL "edges_negative"
 #define TAILS "tails_negative"
 
@@ -40,6 +41,11 @@ bool links_file_is_positive(const char *name)
     return is_named(name, POSITIVE);
 }
 
+bool links_file_is_type(const char *name)
+{
+    return is_named(name, TYPES);
+}
+
 bool links_file_is_negative(const char *name)
 {
     return is_named(name, POOL) || is_named(name, TAILS);
@@ -54,6 +60,18 @@ enum status links_node_check(const char *file, const char *place, int64_t at, co
     return status_fail(STATUS_DATA,
                        "%s: %s %" PRId64 ": %s %" PRId64 " is out of range, expected 0 to %" PRId64 ", the nodes",
                        file, place, at, end, node, dataset->n_node - 1);
+}
+
+enum status links_relation_check(const char *file, const char *place, int64_t at, int64_t relation,
+                                 int32_t n_relation)
+{
+    if (relation >= 0 && relation < n_relation) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_DATA,
+                       "%s: %s %" PRId64 ": relation %" PRId64 " is out of range, expected 0 to %" PRId32
+                       ", the relations of the edges without inverse ones",
+                       file, place, at, relation, n_relation - 1);
 }
 
 enum status links_pairs_copy(const struct npy *npy, bool are_edges, struct links_pairs *to,
@@ -106,6 +124,29 @@ static enum status pairs_read(const char *path, int split, bool are_edges, struc
     return status;
 }
 
+/* Relations [n] of n edges. */
+static enum status relations_read(const char *path, const char *positive, struct links_pairs *to, struct dataset *out)
+{
+    struct npy npy;
+    enum status status = npy_open(path, &npy);
+    if (status != STATUS_OK) {
+        return status_fail(status,
+                           "%s; expected the relation of each edge of %s, as task.decoder = \"distmult\" has "
+                           "weights for each",
+                           status_reason(), positive);
+    }
+    status = npy_expect(&npy, NPY_KIND_INTEGER, 1, to->n, 0);
+    if (status == STATUS_OK) {
+        status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)to->n, sizeof *to->relation, &to->relation);
+    }
+    for (int64_t i = 0; i < to->n && status == STATUS_OK; i++) {
+        status = links_relation_check(npy.name, "position", i, npy_int(&npy, i), out->links.n_relation);
+        to->relation[i] = (uint16_t)npy_int(&npy, i);
+    }
+    npy_close(&npy);
+    return status;
+}
+
 static enum status tails_copy(const struct npy *npy, struct links_held *held, const struct dataset *dataset)
 {
     for (int64_t i = 0; i < npy->n_value; i++) {
@@ -148,10 +189,15 @@ static enum status tails_read(const char *path, const char *positive, struct lin
 static enum status split_read(const char *folder, int split, bool *given_out, struct dataset *out)
 {
     struct links_held *held = &out->links.held[split];
-    const struct dataset_path positive = path_of(folder, split, POSITIVE), pool = path_of(folder, split, POOL),
-                              tails = path_of(folder, split, TAILS);
+    const struct dataset_path positive = path_of(folder, split, POSITIVE), types = path_of(folder, split, TYPES),
+                              pool = path_of(folder, split, POOL), tails = path_of(folder, split, TAILS);
+    bool typed = out->links.n_relation > 0;
     bool has_pool = npy_exists(pool.text), has_tails = npy_exists(tails.text);
     *given_out = npy_exists(positive.text);
+    if (!*given_out && typed && npy_exists(types.text)) {
+        return status_fail(STATUS_NO_INPUT, "%s: no such file, expected the edges that %s has the relations of",
+                           positive.text, types.text);
+    }
     if (!*given_out) {
         return has_pool || has_tails
                    ? status_fail(STATUS_NO_INPUT, "%s: no such file, expected the edges that %s are compared with",
@@ -161,7 +207,16 @@ static enum status split_read(const char *folder, int split, bool *given_out, st
     if (has_pool && has_tails) {
         return status_fail(STATUS_DATA, "%s and %s are both there, expected one of them", pool.text, tails.text);
     }
+    if (has_pool && typed) {
+        return status_fail(STATUS_DATA,
+                           "%s: pairs for all edges have no relation, and task.decoder = \"distmult\" scores by one: "
+                           "expected %s, or no file",
+                           pool.text, tails.text);
+    }
     enum status status = pairs_read(positive.text, split, true, out);
+    if (status == STATUS_OK && typed) {
+        status = relations_read(types.text, positive.text, &held->positive, out);
+    }
     if (status == STATUS_OK && has_pool) {
         status = pairs_read(pool.text, split, false, out);
     }
@@ -197,7 +252,8 @@ static int64_t false_count(const struct links_held *of, const struct links_rows 
     for (int64_t i = 0; i < n; i++) {
         uint32_t head = of->tail != NULL ? of->positive.end[2 * (i / of->n_tail)] : of->negative.end[2 * i];
         uint32_t tail = of->tail != NULL ? of->tail[i] : of->negative.end[2 * i + 1];
-        n_false += links_are_joined(dataset, held, head, tail);
+        int relation = of->tail != NULL ? links_relation(&of->positive, i / of->n_tail) : -1;
+        n_false += links_are_joined(dataset, held, head, tail, relation);
     }
     *n_out = n;
     return n_false;

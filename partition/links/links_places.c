@@ -4,7 +4,7 @@
 
 #include <stdlib.h>
 
-/* Is this entry of row v a pair? Loops are none, nor inverse relations. */
+/* Is this entry of row v a pair? Neither loops nor inverse relations are. */
 static bool is_pair(const struct dataset *dataset, int64_t v, int64_t e)
 {
     bool is_inverse = dataset->links.n_relation > 0 && dataset->edge_type[e] >= dataset->links.n_relation;

@@ -1,7 +1,7 @@
 /* Pairs of nodes with an edge, which a job of links (task.kind = "link") trains on: of a part those of its own rows.
  *
  * A pair stands at both of its ends, as each makes its own gradient. Where the graph is symmetric an edge and its
- * reverse are one pair; else each edge is one, but inverse relations are none where relations count. Loops are left
+ * reverse are one pair; else each edge is one, without inverse relations where relations count. Loops are left
  * out. A node is known by its place in the partition's order.
  */
 #ifndef PARTITION_LINKS_PLACES_H

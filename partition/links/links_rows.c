@@ -9,13 +9,12 @@
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
-/* The end of the entries whose type is that of entry `begin`. */
-static int64_t run_end(const uint16_t *type, int64_t begin, int64_t end)
+/* The first entry, of ascending types, whose type is not below `least`. */
+static int64_t type_find(const uint16_t *type, int64_t begin, int64_t end, int least)
 {
-    uint16_t of = type[begin];
     while (begin < end) {
         int64_t middle = begin + (end - begin) / 2;
-        if (type[middle] <= of) {
+        if (type[middle] < least) {
             begin = middle + 1;
         } else {
             end = middle;
@@ -24,11 +23,16 @@ static int64_t run_end(const uint16_t *type, int64_t begin, int64_t end)
     return begin;
 }
 
-int64_t links_edge_find(const struct dataset *dataset, uint32_t to, uint32_t from)
+int64_t links_edge_find(const struct dataset *dataset, uint32_t to, uint32_t from, int relation)
 {
+    const uint16_t *type = dataset->edge_type;
     int64_t begin = dataset->indptr[to], row_end = dataset->indptr[to + (int64_t)1];
+    if (relation >= 0) {
+        begin = type_find(type, begin, row_end, relation);
+        row_end = type_find(type, begin, row_end, relation + 1);
+    }
     while (begin < row_end) {
-        int64_t end = dataset->edge_type != NULL ? run_end(dataset->edge_type, begin, row_end) : row_end;
+        int64_t end = type != NULL ? type_find(type, begin, row_end, type[begin] + 1) : row_end;
         int64_t at = ascending_find(dataset->indices, begin, end, from);
         if (at < end && dataset->indices[at] == from) {
             return at;
@@ -38,23 +42,39 @@ int64_t links_edge_find(const struct dataset *dataset, uint32_t to, uint32_t fro
     return -1;
 }
 
-bool links_rows_has(const struct links_rows *rows, uint32_t to, uint32_t from)
+bool links_rows_has(const struct links_rows *rows, uint32_t to, uint32_t from, int relation)
 {
-    int64_t end = rows->indptr[to + (int64_t)1], at = ascending_find(rows->source, rows->indptr[to], end, from);
+    int64_t begin = rows->indptr[to], end = rows->indptr[to + (int64_t)1];
+    if (rows->relation != NULL) {
+        begin = type_find(rows->relation, begin, end, relation);
+        end = type_find(rows->relation, begin, end, relation + 1);
+    }
+    int64_t at = ascending_find(rows->source, begin, end, from);
     return at < end && rows->source[at] == from;
 }
 
-bool links_are_joined(const struct dataset *dataset, const struct links_rows *held, uint32_t a, uint32_t b)
+int links_entry_relation(const struct dataset *dataset, int64_t entry)
 {
-    return links_edge_find(dataset, a, b) >= 0 || (!dataset->symmetric && links_edge_find(dataset, b, a) >= 0) ||
-           links_rows_has(held, a, b);
+    int n = dataset->links.n_relation; /* the inverse of t is t + n */
+    return n > 0 ? dataset->edge_type[entry] % n : -1;
 }
 
-static enum status arrays_acquire(int64_t n_entry, struct links_rows *out)
+bool links_are_joined(const struct dataset *dataset, const struct links_rows *held, uint32_t a, uint32_t b,
+                      int relation)
+{
+    return links_edge_find(dataset, a, b, relation) >= 0 ||
+           (!dataset->symmetric && links_edge_find(dataset, b, a, relation) >= 0) ||
+           links_rows_has(held, a, b, relation);
+}
+
+static enum status arrays_acquire(int64_t n_entry, bool typed, struct links_rows *out)
 {
     enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_node + 1, sizeof *out->indptr, &out->indptr);
     if (status == STATUS_OK) {
         status = memory_acquire(MEMORY_OTHER, (size_t)n_entry, sizeof *out->source, &out->source);
+    }
+    if (status == STATUS_OK && typed) {
+        status = memory_acquire(MEMORY_OTHER, (size_t)n_entry, sizeof *out->relation, &out->relation);
     }
     out->n_entry = n_entry;
     return status;
@@ -67,10 +87,11 @@ static void pass(const struct dataset *dataset, unsigned splits, bool adds, stru
         const struct links_pairs *pairs = &dataset->links.held[s].positive;
         for (int64_t i = 0; (splits >> s & 1) != 0 && i < 2 * pairs->n; i++) {
             uint32_t to = pairs->end[i], from = pairs->end[i ^ 1];
+            uint64_t relation = pairs->relation != NULL ? pairs->relation[i / 2] : 0;
             if (!adds) {
                 row_build_count(build, to);
             } else {
-                ASSERT(row_build_add(build, to, from));
+                ASSERT(row_build_add(build, to, relation << 32 | from));
             }
         }
     }
@@ -86,8 +107,8 @@ enum status links_rows_open(const struct dataset *dataset, unsigned splits, stru
     }
     pass(dataset, splits, false, &build);
     row_build_counted(&build);
-    status = arrays_acquire(build.n_entry, out);
-    const struct row_pairs rows = {.source = out->source};
+    status = arrays_acquire(build.n_entry, dataset->links.n_relation > 0, out);
+    const struct row_pairs rows = {.source = out->source, .type = out->relation};
     if (status == STATUS_OK) {
         status = row_build_into(&build, rows);
     }
@@ -102,6 +123,7 @@ enum status links_rows_open(const struct dataset *dataset, unsigned splits, stru
 
 void links_rows_close(struct links_rows *rows)
 {
+    memory_release(MEMORY_OTHER, rows->relation, (size_t)rows->n_entry, sizeof *rows->relation);
     memory_release(MEMORY_OTHER, rows->source, (size_t)rows->n_entry, sizeof *rows->source);
     memory_release(MEMORY_OTHER, rows->indptr, (size_t)rows->n_node + 1, sizeof *rows->indptr);
     *rows = (struct links_rows){0};
@@ -130,7 +152,7 @@ enum status links_cut(const struct links_rows *held, struct dataset *out)
         bool is_whole = held->indptr[v] == held->indptr[v + 1];
         out->indptr[v] = to;
         for (int64_t i = begin; i < end; i++) {
-            if (is_whole || !links_rows_has(held, (uint32_t)v, out->indices[i])) {
+            if (is_whole || !links_rows_has(held, (uint32_t)v, out->indices[i], links_entry_relation(out, i))) {
                 entry_move(out, i, to++);
             }
         }

@@ -279,6 +279,7 @@ static void remark_values(const struct job *job, const struct job_places *places
         {JOB_KEY_train_patience_monitor, job->train.patience == 0, "train.patience is 0"},
         {JOB_KEY_train_min_delta, job->train.patience == 0, "train.patience is 0"},
         {JOB_KEY_predict_best, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
+        {JOB_KEY_predict_relation, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
         {JOB_KEY_predict_known, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {

@@ -14,6 +14,13 @@ static enum status check_of_links(const struct job *job, enum job_metric metric,
         return status_fail(STATUS_CONFIG,
                            "%s: the metric \"%s\" is of links: expected task.kind = \"link\" beside it", where, name);
     }
+    bool needs_pairs = metric == JOB_METRIC_ROC_AUC || metric == JOB_METRIC_AVERAGE_PRECISION;
+    if (needs_pairs && job->task.candidates == JOB_CANDIDATES_ALL) {
+        return status_fail(STATUS_CONFIG,
+                           "%s: the metric \"%s\" is of edges among pairs without one, and task.candidates = \"all\" "
+                           "ranks each edge among all nodes: expected \"mrr\" or \"hits@10\" (or 1, 3, 20, 50, 100)",
+                           where, name);
+    }
     return ranks ? STATUS_OK
                  : status_fail(STATUS_CONFIG,
                                "%s: the metric \"%s\" is of nodes, and task.kind = \"link\": expected \"roc_auc\", "

@@ -120,12 +120,16 @@ def _get(store: Any, name: str) -> Any:
 
 
 def _link_edges(part: Any, split: str) -> dict[str, Array]:
-    """What a part of torch_geometric.transforms.RandomLinkSplit holds out: edges, and pairs without an edge."""
+    """What a part of torch_geometric.transforms.RandomLinkSplit holds out: edges, and pairs without an edge; also relations of the
+    edges, if edge_type has one for each column of edge_label_index."""
     pairs, labels = array_of(part.edge_label_index), array_of(part.edge_label)
     if not np.isin(labels, (0, 1)).all():
         raise DataError(f"edge_label of the {split} data has values from {labels.min():g} to {labels.max():g}, expected 1 for edges and 0 for pairs "
                         "without one: classes of edges are not predicted")
     found = {f"{split}_edges": pairs[:, labels == 1], f"{split}_edges_negative": pairs[:, labels == 0]}
+    types, edges = _given(_get(part, "edge_type")), _get(part, "edge_index")
+    if types is not None and types.shape == labels.shape and (edges is None or edges.shape[1] != len(types)):
+        found[f"{split}_edge_type"] = types[labels == 1]  # of edge_label_index, not of edge_index
     return {name: of for name, of in found.items() if of.size}
 
 
@@ -140,6 +144,17 @@ def _link_graph(train: Any, valid: Any, test: Any) -> Graph:
                         "a job trains on the edges that pass messages")
     graph = pyg_graph(train)
     graph.held_out = _link_edges(valid, "valid") | _link_edges(test, "test")
+    return graph
+
+
+def _split_graph(data: Any) -> Graph:
+    """The Data of torch_geometric.datasets.RelLinkPredDataset: edges and relations of three splits. Its edge_index also has the
+    inverse of each training edge, which dataset.undirected = "yes" adds here."""
+    graph = Graph(array_of(data.train_edge_index), edge_type=array_of(data.train_edge_type), nodes=int(data.num_nodes))
+    if _get(data, "x") is not None:
+        graph.features = features_of(data.x)
+    for split in ("valid", "test"):
+        graph.held_out |= {f"{split}_edges": array_of(data[f"{split}_edge_index"]), f"{split}_edge_type": array_of(data[f"{split}_edge_type"])}
     return graph
 
 
@@ -160,6 +175,8 @@ def pyg_graph(data: Any) -> Graph:
         return _typed({t: int(s.num_nodes) for t, s in stores.items()}, {t: _get(s, "x") for t, s in stores.items()}, relations,
                       {t: s.y for t, s in stores.items() if _get(s, "y") is not None}, splits,
                       [_get(data[e], "edge_attr") for e in data.edge_types], [weights for _, weights in edges_of])
+    if _get(data, "train_edge_type") is not None and _get(data, "valid_edge_type") is not None:
+        return _split_graph(data)
     edges, weights = _pyg_edges(data)
     graph = Graph(edges, edge_weight=weights, edge_attr=_given(_get(data, "edge_attr")))
     if _get(data, "num_nodes") is not None:
@@ -294,6 +311,8 @@ def _list_edges(edges: Any, names: Array | None) -> tuple[Array, Array | None]:
 
 def _held(name: str, nodes: Any, names: Array | None) -> Array:
     """An array of `HeldOut` by numbers."""
+    if name.endswith("types"):
+        return array_of(nodes)
     if "tails" not in name:
         return _list_edges(nodes, names)[0]
     return array_of(nodes) if names is None else numbers_of(array_of(nodes), names, name)

@@ -26,7 +26,7 @@ PIECE = 1 << 20  # values that are converted or checked at a time
 
 # What conversions write: a folder that has nothing else may be replaced.
 _OURS = re.compile(r"(edges|labels|(feat_(t\d+_)?(indptr|indices|data))|feat_t\d+|features|edge_weight|edge_attr|edge_type|node_type"
-                   r"|(train|valid|test)_idx|(train|val|test)_mask|(valid|test)_(edges(_negative)?|tails_negative)|node_names)\.npy"
+                   r"|(train|valid|test)_idx|(train|val|test)_mask|(valid|test)_(edges(_negative)?|edge_type|tails_negative)|node_names)\.npy"
                    r"|(meta|class_names|relation_names|type_names)\.json")
 
 
@@ -63,6 +63,7 @@ class HeldOut(TypedDict, total=False):
     valid_edges, test_edges                    pairs of nodes [2, n], heads and tails
     valid_edges_negative, test_edges_negative  pairs without an edge [2, m], for all of a split's edges; default: drawn
     valid_tails_negative, test_tails_negative  instead k tails for the head of each edge [n, k]
+    valid_edge_type, test_edge_type          relations of the edges [n], for task.decoder = "distmult"
     """
 
     valid_edges: Any
@@ -71,6 +72,8 @@ class HeldOut(TypedDict, total=False):
     test_edges_negative: Any
     valid_tails_negative: Any
     test_tails_negative: Any
+    valid_edge_type: Any
+    test_edge_type: Any
 
 
 class Options(TypedDict, total=False):
@@ -283,13 +286,15 @@ def _nodes(nodes: Array, n: int, what: str) -> As:
     return As(nodes, np.dtype(np.int32 if n < 2**31 else np.int64))
 
 
-def _held_arrays(graph: Graph, n: int) -> dict[str, As]:
-    arrays = {}
+def _held_arrays(graph: Graph, n: int) -> dict[str, Array | As]:
+    arrays: dict[str, Array | As] = {}
     for name, nodes in graph.held_out.items():
         edges = graph.held_out.get(f"{name.partition('_')[0]}_edges")
         if edges is None:
             raise DataError(f"{name} are given without {name.partition('_')[0]}_edges")
-        if "tails" not in name:
+        if name.endswith("types"):
+            arrays[name] = _types(nodes, edges.shape[1], "held-out edge")
+        elif "tails" not in name:
             arrays[name] = _edges(nodes, n, name)
         elif nodes.ndim != 2 or nodes.shape[0] != edges.shape[1]:
             raise DataError(f"{name} have shape {list(nodes.shape)}, expected [{edges.shape[1]}, any]: a row for each of the edges")

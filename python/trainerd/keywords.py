@@ -1,6 +1,6 @@
 """Keyword arguments as a job: hidden=64, workers=2, model={"kind": "gcn"}, **{"train.lr": 0.01}.
 
-A short name is a key of [model] or [train], else the only key of that name in a job file.
+A short name is a key of [model], [train] or [exchange], else the only key of that name in a job file.
 """
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from .errors import JobFileError
 from .program import Program
 from .programs import Keys
 
-FIRST = ("model", "train")  # sections whose keys have short names also if another section has a key of that name
+FIRST = ("model", "train", "exchange")  # sections whose keys have short names also if another section has a key of that name
 SECTION_AS_KEY = {"model": "kind", "task": "kind", "workers": "count"}  # model="gcn", task="link", workers=2
 
 

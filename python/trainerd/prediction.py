@@ -36,13 +36,13 @@ class Options(TypedDict, total=False):
 def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any, **options: Unpack[Options]) -> Array: ...
 @overload
 def predict(run: str | os.PathLike[str] | Result, data: Any, *, nodes: Any, best: int = 10, known: bool = False,
-            **options: Unpack[Options]) -> tuple[Array, Array]: ...
+            relation: int | None = None, **options: Unpack[Options]) -> tuple[Array, Array]: ...
 @overload
 def predict(run: str | os.PathLike[str] | Result, data: Any, **options: Unpack[Options]) -> Result: ...
 
 
 def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any = None, nodes: Any = None, best: int = 10, known: bool = False,
-            client: Client | None = None, name: str | None = None, embeddings: str | None = None,
+            relation: int | None = None, client: Client | None = None, name: str | None = None, embeddings: str | None = None,
             output: str | os.PathLike[str] | None = None, set: Mapping[str, Any] | Sequence[str] | None = None,
             program: str | os.PathLike[str] | None = None, timeout: float | None = None) -> Any:
     """Predict, wait, and return the result: `.predictions()`, `.logits()`, `.embeddings()`, `.json["metrics"]`.
@@ -55,10 +55,12 @@ def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any = Non
 
     run         a training's result or its folder, whose best weights are used, or a file of weights in it
     data        a data folder's path, a graph of PyTorch Geometric or DGL, a dict of arrays, or a dict: the [dataset] section of a job file
-    pairs       node numbers [2, n], heads and tails
+    pairs       node numbers [2, n], heads and tails; with a decoder of relations (task.decoder = "distmult") [3, n], the third row
+                relations
     nodes       node numbers [m]
     best        number of partners of each of the nodes
     known       nodes that an edge of the graph joins with the node may be partners
+    relation    of the partners, with a decoder of relations
     client      the daemon that runs it; default: `trainerd --predict` on this machine
     name        of the job; default: the training's
     embeddings  a layer, by the name of its weights ("convs.0"), or its activation ("acts.0"): also write its output for each node
@@ -77,7 +79,7 @@ def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any = Non
     with tempfile.TemporaryDirectory(prefix="trainerd-predict-") as temporary:
         here = Path(temporary)
         if pairs is not None or nodes is not None:
-            job["predict"] = _asked(here, pairs, nodes, best, known)
+            job["predict"] = _asked(here, pairs, nodes, best, known, relation)
             output = here / "out" if output is None else output
         given = (("dir", None if output is None else os.path.expanduser(output)), ("embeddings", embeddings))
         job["output"] = {key: value for key, value in given if value is not None}
@@ -90,14 +92,15 @@ def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any = Non
         return result if nodes is None else (result.array("partners.npy"), result.array("partner_scores.npy"))
 
 
-def _asked(folder: Path, pairs: Any, nodes: Any, best: int, known: bool) -> dict[str, Any]:
+def _asked(folder: Path, pairs: Any, nodes: Any, best: int, known: bool, relation: int | None) -> dict[str, Any]:
     """The section [predict] of what a model of links is asked."""
     from .arrays import np
     from .tensors import array_of
     name, values = ("pairs", pairs) if nodes is None else ("nodes", nodes)
     array, path = array_of(values), folder / f"{name}.npy"
     np.save(path, np.ascontiguousarray(array if array.size else array.astype(np.int64)))
-    return {name: path} if nodes is None else {name: path, "best": best, "known": known}
+    asked: dict[str, Any] = {name: path} if nodes is None else {name: path, "best": best, "known": known}
+    return asked if relation is None else {**asked, "relation": relation}
 
 
 def predict_there(client: Client, model: str, job: dict[str, Any], set: Mapping[str, Any] | Sequence[str] | None, timeout: float | None) -> Result:

@@ -165,6 +165,19 @@ static enum status ship_parts(struct coordinator *c)
     return status;
 }
 
+/* What is held out, and edges that are known where others are ranked among all nodes. */
+static enum status keep_links(struct coordinator *c)
+{
+    struct training_links *links = &c->training.links;
+    enum status status = score_held_copy(&c->dataset.links, &links->held);
+    for (int split = 0; split < LINKS_SPLIT_N && status == STATUS_OK; split++) {
+        if (links->held.held[split].among_all) {
+            status = links_known_held(&c->dataset, (enum links_split)split, &links->known[split]);
+        }
+    }
+    return status;
+}
+
 /* The last use of the dataset's arrays. */
 static enum status begin_training(struct coordinator *c)
 {
@@ -173,7 +186,7 @@ static enum status begin_training(struct coordinator *c)
     dataset_fingerprint(&c->dataset, true, fingerprint);
     training_begin(&c->training, fingerprint, training_partition_hash(&c->partition));
     if (c->dataset.of_links) {
-        status = score_held_copy(&c->dataset.links, &c->training.links);
+        status = keep_links(c);
     } else if (score_any_takes_rows(&c->training.metrics) || coordinator_counts_classes(c) ||
                c->job.output.probabilities) {
         status = score_labels_copy(&c->dataset, &c->training.labels);
@@ -291,6 +304,7 @@ static enum status train(struct coordinator *c)
         start_fleet,     place,        ship_parts,  begin_training,    await_workers, put_weights,     clear_output,
         continue_folder, open_metrics, lead_to_run, begin_tensorboard, run_epochs,    end_tensorboard, NULL};
     c->training.job = &c->job;
+    c->training.links.program = &c->program;
     c->training.output = &c->output;
     c->training.progress = &c->progress;
     c->training.partition = &c->partition;
@@ -416,7 +430,10 @@ static void release(struct coordinator *c, enum status status)
     tensorboard_close(c->training.tensorboard);
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
-    score_held_release(&c->training.links);
+    score_held_release(&c->training.links.held);
+    for (int split = 0; split < LINKS_SPLIT_N; split++) {
+        links_known_release(&c->training.links.known[split]);
+    }
     score_confusion_release(&c->result.confusion);
     embeddings_release(&c->embeddings);
     splits_release(&c->drawn);

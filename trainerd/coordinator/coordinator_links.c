@@ -14,7 +14,7 @@ static enum status array_write(struct coordinator *c, const char *name, enum npy
     return dir_replace(&c->output.dir, name, piece, 2);
 }
 
-static enum status scores_write(struct coordinator *c, const float *rows)
+static enum status scores_write(struct coordinator *c, const struct decoder *decoder, const float *rows)
 {
     const struct links_pairs *pairs = &c->asked.pairs;
     size_t n = (size_t)pairs->n;
@@ -23,13 +23,13 @@ static enum status scores_write(struct coordinator *c, const float *rows)
     if (status != STATUS_OK) {
         return status;
     }
-    links_score(rows, c->facts.n_class, pairs, score);
+    links_score(decoder, rows, pairs, score);
     status = array_write(c, "scores.npy", NPY_TYPE_F32, 1, &pairs->n, score, n * sizeof *score);
     memory_release(MEMORY_OTHER, score, n, sizeof *score);
     return status;
 }
 
-static enum status partners_write(struct coordinator *c, const float *rows)
+static enum status partners_write(struct coordinator *c, const struct decoder *decoder, const float *rows)
 {
     const int64_t k = c->job.predict.best, shape[2] = {c->asked.n, k};
     size_t n = (size_t)shape[0] * (size_t)shape[1];
@@ -40,7 +40,7 @@ static enum status partners_write(struct coordinator *c, const float *rows)
         status = memory_acquire(MEMORY_OTHER, n, sizeof *score, &score);
     }
     if (status == STATUS_OK) {
-        partners_find(rows, c->facts.n_node, c->facts.n_class, &c->asked, k, node, score);
+        partners_find(decoder, rows, c->facts.n_node, &c->asked, k, node, score);
         status = array_write(c, "partners.npy", NPY_TYPE_I64, 2, shape, node, n * sizeof *node);
     }
     if (status == STATUS_OK) {
@@ -53,9 +53,17 @@ static enum status partners_write(struct coordinator *c, const float *rows)
 
 enum status coordinator_write_asked(struct coordinator *c, float *rows)
 {
-    enum status status = c->asked.pairs.end != NULL ? scores_write(c, rows) : STATUS_OK;
-    if (status != STATUS_OK || c->asked.node == NULL) {
-        return status;
+    struct training_decoder decoder;
+    if (c->asked.pairs.end == NULL && c->asked.node == NULL) {
+        return STATUS_OK;
     }
-    return partners_write(c, rows);
+    enum status status = training_decoder_open(&c->training, &decoder);
+    if (status == STATUS_OK && c->asked.pairs.end != NULL) {
+        status = scores_write(c, &decoder.of, rows);
+    }
+    if (status == STATUS_OK && c->asked.node != NULL) {
+        status = partners_write(c, &decoder.of, rows);
+    }
+    training_decoder_close(&decoder);
+    return status;
 }

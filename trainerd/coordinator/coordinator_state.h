@@ -4,7 +4,7 @@
 #define TRAINERD_COORDINATOR_STATE_H
 
 #include "partition/graph/dataset.h"
-#include "partition/graph/links_asked.h"
+#include "partition/links/links_asked.h"
 #include "partition/part/partition.h"
 #include "trainerd/coordinator/coordinator.h"
 #include "trainerd/coordinator/epochs/training.h"

@@ -230,6 +230,8 @@ Test(predict_links, what_cannot_be_asked_is_refused_with_the_reason)
         {66, "--set predict.model=o --set predict.nodes=nowhere", "predict.nodes: nowhere: "},
         {78, "--set predict.model=n --set predict.nodes=nodes.npy",
          "predict.nodes does not go with 'n/best.safetensors', a model of nodes"},
+        {78, "--set predict.model=o --set predict.nodes=nodes.npy --set predict.relation=0",
+         "predict.relation does not go with 'o/best.safetensors', whose scores know no relations"},
         {78, "--set predict.model=o --set output.probabilities=true",
          "output.probabilities does not go with 'o/best.safetensors'"},
         {78, LINK "--set predict.nodes=nodes.npy",

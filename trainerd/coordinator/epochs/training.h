@@ -39,6 +39,13 @@ struct training_spent {
     double checkpoint_s;
 };
 
+/* What edges are scored by. */
+struct training_links {
+    const struct program *program;           /* borrowed */
+    struct links held;                       /* score_held_copy */
+    struct links_known known[LINKS_SPLIT_N]; /* of splits that are ranked among all nodes */
+};
+
 struct training {
     /* Set by the caller before training_run; all borrowed. */
     const struct job *job;
@@ -56,7 +63,7 @@ struct training {
     struct job_choices metrics; /* score_metrics; the first one chooses the best weights */
     /* of the whole graph; filled where a metric, or the counts of the result, take logits */
     struct score_labels labels;
-    struct links links; /* of a job of links: what is held out (score_held_copy) */
+    struct training_links links; /* of a job of links */
     struct training_floats floats;
     struct library_ranges libraries; /* of all workers; for checkpoints */
     int64_t memory;                  /* bytes of all workers together, measured; for events */
@@ -107,6 +114,18 @@ enum status training_rows_place(struct training *training, enum worker_state wha
 
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);
+
+/* The decoder of a job of links, with the workers' weights. */
+struct training_decoder {
+    struct decoder of;
+    float *weights; /* n_weight; NULL: of the dot product */
+    size_t n_weight;
+};
+
+/* Fetch the weights of a decoder with any. In training_score.c. owns  the caller: training_decoder_close, also
+ * after a failure. errors  STATUS_NOMEM, those of the fleet */
+enum status training_decoder_open(const struct training *training, struct training_decoder *out);
+void training_decoder_close(struct training_decoder *decoder);
 
 /* The job's metrics by split; NaN: without labelled rows. */
 struct training_scores {

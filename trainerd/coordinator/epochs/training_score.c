@@ -37,25 +37,61 @@ static enum status rows_score(const struct training *training, const float *logi
     return status;
 }
 
+enum status training_decoder_open(const struct training *training, struct training_decoder *out)
+{
+    const struct program *program = training->links.program;
+    *out = (struct training_decoder){0};
+    enum status status = STATUS_OK;
+    if (program->decoder >= 0) {
+        out->n_weight = (size_t)program->n_weight;
+        status = memory_acquire(MEMORY_OTHER, out->n_weight, sizeof *out->weights, &out->weights);
+    }
+    if (out->weights != NULL) {
+        status = fleet_get(training->fleet, WORKER_STATE_WEIGHTS, 0, out->weights,
+                           out->n_weight * sizeof *out->weights);
+    }
+    out->of = decoder_of(training->job, program, out->weights);
+    return status;
+}
+
+void training_decoder_close(struct training_decoder *decoder)
+{
+    memory_release(MEMORY_OTHER, decoder->weights, decoder->n_weight, sizeof *decoder->weights);
+    *decoder = (struct training_decoder){0};
+}
+
 /* Held-out edges, from their nodes' rows. */
-static enum status links_score_split(const struct training *training, const float *rows, int split,
+static enum status links_score_split(const struct training *training, const struct score_rows *rows, int split,
                                      struct training_scores *out)
 {
-    const struct links_held *held =
-        &training->links.held[split == DATASET_SPLIT_VALID ? LINKS_SPLIT_VALID : LINKS_SPLIT_TEST];
+    enum links_split of_links = split == DATASET_SPLIT_VALID ? LINKS_SPLIT_VALID : LINKS_SPLIT_TEST;
+    const struct links_held *held = &training->links.held.held[of_links];
+    const struct job *loss = split == DATASET_SPLIT_VALID ? training->job : NULL;
     struct score_links scores;
     double of[JOB_CHOICES_MOST];
-    enum status status = score_links_open(held, rows, training->n_class, &scores);
+    enum status status = score_links_open(held, &training->links.known[of_links], rows, loss, &scores);
     if (status == STATUS_OK) {
         status = score_links_metrics(&training->metrics, &scores, of);
     }
     for (int i = 0; i < training->metrics.n && status == STATUS_OK; i++) {
         out->of[i][split] = of[i];
     }
-    if (status == STATUS_OK && split == DATASET_SPLIT_VALID) {
-        out->valid_loss = score_links_loss(&scores);
+    if (status == STATUS_OK && loss != NULL) {
+        out->valid_loss = score_links_loss(training->job, &scores);
     }
     score_links_close(&scores);
+    return status;
+}
+
+static enum status links_score_all(const struct training *training, const float *rows, struct training_scores *out)
+{
+    struct training_decoder decoder;
+    enum status status = training_decoder_open(training, &decoder);
+    const struct score_rows all = {.decoder = &decoder.of, .of = rows, .n_node = training->partition->n_node};
+    for (int split = DATASET_SPLIT_VALID; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
+        status = links_score_split(training, &all, split, out);
+    }
+    training_decoder_close(&decoder);
     return status;
 }
 
@@ -63,14 +99,8 @@ static enum status links_score_split(const struct training *training, const floa
 static enum status all_score(const struct training *training, const float *rows, int first, int last,
                              struct training_scores *out)
 {
-    enum status status = STATUS_OK;
-    if (!job_predicts_links(training->job)) {
-        return rows_score(training, rows, first, last, out);
-    }
-    for (int split = DATASET_SPLIT_VALID; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
-        status = links_score_split(training, rows, split, out);
-    }
-    return status;
+    return job_predicts_links(training->job) ? links_score_all(training, rows, out)
+                                             : rows_score(training, rows, first, last, out);
 }
 
 enum status training_score(struct training *training, const struct fleet_report *report, int first, int last,

@@ -1,11 +1,8 @@
-/* PARTNERS_LANES asked nodes at a time: each row of the graph is read once for all of them, and a heap for each keeps
+/* DECODER_LANES asked nodes at a time: each row of the graph is read once for all of them, and a heap for each keeps
  * its best nodes, the worst of them at the root. */
 #include "trainerd/coordinator/score/partners.h"
 
-#include "protocol/base/memory.h"
-
 #include <math.h>
-#include <stdlib.h>
 
 struct heap {
     int64_t n, most;
@@ -79,34 +76,20 @@ static void finish(struct heap *heap)
     }
 }
 
-/* out[lane] = Σ_c row[c] · asked[c][lane], added in double in the order of the columns. */
-static void lanes_score(const float *row, int64_t width, const double *asked, float out[PARTNERS_LANES])
-{
-    double sum[PARTNERS_LANES] = {0};
-    for (int64_t c = 0; c < width; c++) {
-        for (int lane = 0; lane < PARTNERS_LANES; lane++) {
-            sum[lane] += row[c] * asked[c * PARTNERS_LANES + lane];
-        }
-    }
-    for (int lane = 0; lane < PARTNERS_LANES; lane++) {
-        out[lane] = (float)sum[lane];
-    }
-}
-
 /* Nodes first to first + n - 1 of those asked for. */
-static void lanes_find(const float *rows, int64_t n_node, int64_t width, const struct links_asked *asked,
-                       int64_t first, int n, double *columns, struct heap heap[PARTNERS_LANES])
+static void lanes_find(const struct decoder_lanes *lanes, const float *rows, int64_t n_node,
+                       const struct links_asked *asked, int64_t first, int n, struct heap heap[DECODER_LANES])
 {
-    float score[PARTNERS_LANES];
-    for (int64_t i = 0; i < width * PARTNERS_LANES; i++) {
-        int64_t lane = i % PARTNERS_LANES;
-        columns[i] = lane < n ? (double)rows[asked->node[first + lane] * width + i / PARTNERS_LANES] : 0.0;
+    int64_t width = lanes->decoder->width;
+    float score[DECODER_LANES];
+    for (int lane = 0; lane < n; lane++) {
+        decoder_ask(lanes, lane, rows + asked->node[first + lane] * width, asked->relation);
     }
     for (int64_t v = 0; v < n_node; v++) {
-        lanes_score(rows + v * width, width, columns, score);
+        decoder_answer(lanes, rows + v * width, score);
         for (int lane = 0; lane < n; lane++) {
             if (has_place(&heap[lane], score[lane]) && v != asked->node[first + lane] &&
-                !links_asked_joins(asked, first + lane, (uint32_t)v)) {
+                !links_known_has(&asked->known, first + lane, (uint32_t)v)) {
                 put(&heap[lane], v, score[lane]);
             }
         }
@@ -116,22 +99,23 @@ static void lanes_find(const float *rows, int64_t n_node, int64_t width, const s
     }
 }
 
-void partners_find(const float *rows, int64_t n_node, int64_t width, const struct links_asked *asked, int64_t k,
-                   int64_t *node_out, float *score_out)
+void partners_find(const struct decoder *decoder, const float *rows, int64_t n_node, const struct links_asked *asked,
+                   int64_t k, int64_t *node_out, float *score_out)
 {
 #pragma omp parallel
     {
-        double *columns = memory_alloc((size_t)width * PARTNERS_LANES, sizeof *columns);
+        struct decoder_lanes lanes;
+        decoder_lanes_open(decoder, &lanes);
 #pragma omp for schedule(dynamic)
-        for (int64_t first = 0; first < asked->n; first += PARTNERS_LANES) {
-            struct heap heap[PARTNERS_LANES];
-            int n = (int)(asked->n - first < PARTNERS_LANES ? asked->n - first : PARTNERS_LANES);
+        for (int64_t first = 0; first < asked->n; first += DECODER_LANES) {
+            struct heap heap[DECODER_LANES];
+            int n = (int)(asked->n - first < DECODER_LANES ? asked->n - first : DECODER_LANES);
             for (int lane = 0; lane < n; lane++) {
                 heap[lane] = (struct heap){
                     .most = k, .node = node_out + (first + lane) * k, .score = score_out + (first + lane) * k};
             }
-            lanes_find(rows, n_node, width, asked, first, n, columns, heap);
+            lanes_find(&lanes, rows, n_node, asked, first, n, heap);
         }
-        free(columns);
+        decoder_lanes_close(&lanes);
     }
 }

@@ -67,7 +67,7 @@ static enum status metric_check(const char *key, enum job_metric metric, bool mu
 static int auto_metric(const struct job *job, bool multi_label)
 {
     if (job_predicts_links(job)) {
-        return JOB_METRIC_ROC_AUC;
+        return job->task.candidates == JOB_CANDIDATES_ALL ? JOB_METRIC_MRR : JOB_METRIC_ROC_AUC;
     }
     return job_regresses(job) ? JOB_METRIC_R2 : multi_label ? JOB_METRIC_MICRO_F1 : JOB_METRIC_ACCURACY;
 }

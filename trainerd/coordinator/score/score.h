@@ -28,8 +28,8 @@ enum score_sum {
     SCORE_SUM_WEIGHT /* that the loss is a mean over */
 };
 
-/* The job's metrics, each once, with "auto" filled in: accuracy, micro_f1 of several labels, r2 of numbers, roc_auc
- * of links.
+/* The job's metrics, each once, with "auto" filled in: accuracy, micro_f1 of several labels, r2 of numbers, of
+ * links roc_auc, or mrr among all nodes.
  *
  *   errors  STATUS_CONFIG accuracy of several labels per node, roc_auc and average_precision of more than two classes
  */

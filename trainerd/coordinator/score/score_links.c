@@ -1,6 +1,7 @@
 #include "trainerd/coordinator/score/score_links.h"
 
 #include "protocol/base/memory.h"
+#include "trainerd/coordinator/score/score_loss.h"
 #include "trainerd/coordinator/score/score_ranked.h"
 
 #include <math.h>
@@ -9,42 +10,36 @@
 
 #define CHUNK ((int64_t)1 << 16) /* scores whose losses are added up at once, whatever the number of threads */
 
-/* Products from which on threads save more than it takes to wake them: on busy cores that is milliseconds. */
-#define PARALLEL_LEAST ((int64_t)1 << 22)
-
-static float pair_score(const float *rows, int64_t width, uint32_t head, uint32_t tail)
+void links_score(const struct decoder *decoder, const float *rows, const struct links_pairs *pairs, float *score)
 {
-    const float *a = rows + head * width, *b = rows + tail * width;
-    double sum = 0.0;
-    for (int64_t c = 0; c < width; c++) {
-        sum += (double)a[c] * b[c];
-    }
-    return (float)sum;
-}
-
-void links_score(const float *rows, int64_t width, const struct links_pairs *pairs, float *score)
-{
-#pragma omp parallel for schedule(static) if (pairs->n * width > PARALLEL_LEAST)
-    for (int64_t k = 0; k < pairs->n; k++) {
-        score[k] = pair_score(rows, width, pairs->end[2 * k], pairs->end[2 * k + 1]);
-    }
+    const struct decoder_pairs of = {.n = pairs->n, .end = pairs->end, .relation = pairs->relation};
+    decoder_score(decoder, rows, &of, score);
 }
 
 /* The arrays of what is held out, and their lengths. */
 struct numbers {
-    uint32_t **at;
-    size_t n;
+    void **at;
+    size_t n, size;
 };
 
-#define N_NUMBERS (3 * LINKS_SPLIT_N)
+#define N_NUMBERS (5 * LINKS_SPLIT_N)
+
+static void pairs_numbers(struct links_pairs *pairs, struct numbers out[2])
+{
+    out[0] = (struct numbers){(void **)&pairs->end, 2 * (size_t)pairs->n, sizeof *pairs->end};
+    out[1] = (struct numbers){(void **)&pairs->relation, pairs->relation != NULL ? (size_t)pairs->n : 0,
+                              sizeof *pairs->relation};
+}
 
 static void numbers_of(struct links *links, struct numbers out[N_NUMBERS])
 {
     for (int split = 0; split < LINKS_SPLIT_N; split++) {
         struct links_held *held = &links->held[split];
-        out[3 * split] = (struct numbers){&held->positive.end, 2 * (size_t)held->positive.n};
-        out[3 * split + 1] = (struct numbers){&held->negative.end, 2 * (size_t)held->negative.n};
-        out[3 * split + 2] = (struct numbers){&held->tail, (size_t)held->positive.n * (size_t)held->n_tail};
+        struct numbers *of = out + 5 * split;
+        pairs_numbers(&held->positive, of);
+        pairs_numbers(&held->negative, of + 2);
+        of[4] = (struct numbers){(void **)&held->tail, (size_t)held->positive.n * (size_t)held->n_tail,
+                                 sizeof *held->tail};
     }
 }
 
@@ -55,13 +50,13 @@ enum status score_held_copy(const struct links *links, struct links *out)
     *out = *links;
     numbers_of(out, to);
     for (int k = 0; k < N_NUMBERS; k++) {
-        const uint32_t *from = *to[k].at;
+        const void *from = *to[k].at;
         *to[k].at = NULL;
         if (status == STATUS_OK && to[k].n > 0) {
-            status = memory_acquire(MEMORY_OTHER, to[k].n, sizeof *from, to[k].at);
+            status = memory_acquire(MEMORY_OTHER, to[k].n, to[k].size, to[k].at);
         }
         if (*to[k].at != NULL) {
-            memcpy(*to[k].at, from, to[k].n * sizeof *from);
+            memcpy(*to[k].at, from, to[k].n * to[k].size);
         }
     }
     return status;
@@ -72,12 +67,13 @@ void score_held_release(struct links *links)
     struct numbers all[N_NUMBERS];
     numbers_of(links, all);
     for (int k = 0; k < N_NUMBERS; k++) {
-        memory_release(MEMORY_OTHER, *all[k].at, all[k].n, sizeof(uint32_t));
+        memory_release(MEMORY_OTHER, *all[k].at, all[k].n, all[k].size);
     }
     *links = (struct links){0};
 }
 
-enum status score_links_open(const struct links_held *held, const float *rows, int64_t width, struct score_links *out)
+enum status score_links_open(const struct links_held *held, const struct links_known *known,
+                             const struct score_rows *rows, const struct job *job, struct score_links *out)
 {
     int64_t n = held->positive.n, n_tail = held->n_tail;
     *out = (struct score_links){
@@ -86,22 +82,28 @@ enum status score_links_open(const struct links_held *held, const float *rows, i
     if (status == STATUS_OK) {
         status = memory_acquire(MEMORY_OTHER, (size_t)out->n_negative, sizeof *out->negative, &out->negative);
     }
+    if (status == STATUS_OK && held->among_all) {
+        status = memory_acquire(MEMORY_OTHER, 2 * (size_t)n, sizeof *out->rank, &out->rank);
+    }
     if (status != STATUS_OK) {
         return status;
     }
-    links_score(rows, width, &held->positive, out->positive);
-    if (n_tail == 0) {
-        links_score(rows, width, &held->negative, out->negative);
-    }
-#pragma omp parallel for schedule(static) if (n * n_tail * width > PARALLEL_LEAST)
-    for (int64_t k = 0; k < n * n_tail; k++) {
-        out->negative[k] = pair_score(rows, width, held->positive.end[2 * (k / n_tail)], held->tail[k]);
+    const struct decoder_pairs tails = {
+        .n = n, .end = held->positive.end, .relation = held->positive.relation, .n_tail = n_tail, .tail = held->tail};
+    links_score(rows->decoder, rows->of, &held->positive, out->positive);
+    if (held->among_all) {
+        score_all_rank(rows, &held->positive, out->positive, known, job, out->rank);
+    } else if (n_tail > 0) {
+        decoder_score(rows->decoder, rows->of, &tails, out->negative);
+    } else {
+        links_score(rows->decoder, rows->of, &held->negative, out->negative);
     }
     return STATUS_OK;
 }
 
 void score_links_close(struct score_links *links)
 {
+    memory_release(MEMORY_OTHER, links->rank, 2 * (size_t)links->n_positive, sizeof *links->rank);
     memory_release(MEMORY_OTHER, links->positive, (size_t)links->n_positive, sizeof *links->positive);
     memory_release(MEMORY_OTHER, links->negative, (size_t)links->n_negative, sizeof *links->negative);
     *links = (struct score_links){0};
@@ -177,9 +179,21 @@ static double tails_metric(enum job_metric metric, const struct score_links *lin
     return sum / (double)links->n_positive;
 }
 
+/* Both ends of each edge among all nodes; a rank that is NaN makes the sum NaN. */
+static double all_metric(enum job_metric metric, const struct score_links *links)
+{
+    int64_t k = hits_of(metric);
+    double sum = 0.0;
+    for (int64_t i = 0; i < 2 * links->n_positive; i++) {
+        double rank = links->rank[i].rank;
+        sum += isnan(rank) ? (double)NAN : k > 0 ? (double)(rank <= (double)k) : 1.0 / rank;
+    }
+    return sum / (2.0 * (double)links->n_positive);
+}
+
 static bool takes_pool(enum job_metric metric, const struct score_links *links)
 {
-    return !job_metric_is_of_links(metric) || links->n_tail == 0;
+    return links->rank == NULL && (!job_metric_is_of_links(metric) || links->n_tail == 0);
 }
 
 /* All scores in order: an array with room for twice as many. */
@@ -213,31 +227,73 @@ enum status score_links_metrics(const struct job_choices *metrics, const struct 
     enum status status = known && pooled ? rows_open(links, &row) : STATUS_OK;
     for (int i = 0; i < metrics->n && status == STATUS_OK; i++) {
         enum job_metric metric = (enum job_metric)metrics->of[i];
-        out[i] = !known                            ? (double)NAN
-                 : !job_metric_is_of_links(metric) ? ranked_metric(metric, row, n)
-                 : takes_pool(metric, links)       ? pool_metric(metric, links, row)
-                                                   : tails_metric(metric, links);
+        bool ranks = job_metric_is_of_links(metric);
+        out[i] = !known || (!ranks && links->rank != NULL) ? (double)NAN
+                 : !ranks                                  ? ranked_metric(metric, row, n)
+                 : links->rank != NULL                     ? all_metric(metric, links)
+                 : takes_pool(metric, links)               ? pool_metric(metric, links, row)
+                                                           : tails_metric(metric, links);
     }
     memory_release(MEMORY_OTHER, row, 2 * (size_t)n, sizeof *row);
     return status;
 }
 
-/* log(1 + exp(x)) without overflow. */
-static double softplus(double x)
+/* What a mean is over: n of these, each a number of scores. */
+struct losses {
+    const struct score_links *links;
+    double margin;
+    int64_t n, n_each;
+    double (*of)(const struct losses *losses, int64_t k);
+};
+
+static double edge_bce(const struct losses *losses, int64_t k)
 {
-    return (x > 0.0 ? x : 0.0) + log1p(exp(-fabs(x)));
+    return softplus(-(double)losses->links->positive[k]);
 }
 
-/* Mean of softplus(sign · s). */
-static double loss_mean(const float *score, int64_t n, double sign)
+static double negative_bce(const struct losses *losses, int64_t k)
 {
-    int64_t n_chunk = (n + CHUNK - 1) / CHUNK;
+    return softplus(losses->links->negative[k]);
+}
+
+/* The n_each negatives of edge k. */
+static const float *negatives_of(const struct losses *losses, int64_t k)
+{
+    const struct score_links *links = losses->links;
+    return links->negative + (links->n_tail > 0 ? k * links->n_tail : k % links->n_negative);
+}
+
+static double edge_margin(const struct losses *losses, int64_t k)
+{
+    const float *negative = negatives_of(losses, k);
+    double sum = 0.0;
+    for (int64_t i = 0; i < losses->n_each; i++) {
+        double over = losses->margin - losses->links->positive[k] + negative[i];
+        sum += over < 0.0 ? 0.0 : over;
+    }
+    return sum / (double)losses->n_each;
+}
+
+static double edge_cross_entropy(const struct losses *losses, int64_t k)
+{
+    const float *negative = negatives_of(losses, k);
+    struct log_sum sum = log_sum_of(losses->links->positive[k]);
+    for (int64_t i = 0; i < losses->n_each; i++) {
+        log_sum_add(&sum, negative[i]);
+    }
+    return log_sum_end(&sum) - losses->links->positive[k];
+}
+
+/* In chunks of so many that they have CHUNK scores. */
+static double loss_mean(const struct losses *losses)
+{
+    int64_t n = losses->n, size = CHUNK / losses->n_each + 1, n_chunk = (n + size - 1) / size;
     double *part = memory_alloc((size_t)n_chunk + 1, sizeof *part), sum = 0.0;
 #pragma omp parallel for schedule(static) if (n_chunk > 1)
     for (int64_t chunk = 0; chunk < n_chunk; chunk++) {
-        int64_t end = (chunk + 1) * CHUNK < n ? (chunk + 1) * CHUNK : n;
-        for (int64_t k = chunk * CHUNK; k < end; k++) {
-            part[chunk] += softplus(sign * score[k]);
+        int64_t end = (chunk + 1) * size < n ? (chunk + 1) * size : n;
+        for (int64_t k = chunk * size; k < end; k++) {
+            part[chunk] += losses->of(losses, k);
         }
     }
     for (int64_t chunk = 0; chunk < n_chunk; chunk++) {
@@ -247,7 +303,34 @@ static double loss_mean(const float *score, int64_t n, double sign)
     return sum / (double)n;
 }
 
-double score_links_loss(const struct score_links *links)
+/* Of both ends among all nodes: means over them, but of bce over all candidates. */
+static double all_loss(const struct job *job, const struct score_links *links, double edges)
 {
-    return loss_mean(links->positive, links->n_positive, -1.0) + loss_mean(links->negative, links->n_negative, 1.0);
+    bool groups = job->train.loss == JOB_LOSS_MARGIN || job->train.loss == JOB_LOSS_CROSS_ENTROPY;
+    double sum = 0.0;
+    int64_t n = 0;
+    for (int64_t i = 0; i < 2 * links->n_positive; i++) {
+        sum += links->rank[i].loss;
+        n += groups ? 1 : links->rank[i].n;
+    }
+    return (groups ? 0.0 : edges) + sum / (double)n;
+}
+
+double score_links_loss(const struct job *job, const struct score_links *links)
+{
+    struct losses losses = {.links = links, .margin = job->task.margin, .n = links->n_positive, .n_each = 1};
+    bool groups = job->train.loss == JOB_LOSS_MARGIN || job->train.loss == JOB_LOSS_CROSS_ENTROPY;
+    if (groups && links->rank == NULL) {
+        losses.n_each = links->n_tail > 0 ? links->n_tail : 1;
+        losses.of = job->train.loss == JOB_LOSS_MARGIN ? edge_margin : edge_cross_entropy;
+        return loss_mean(&losses);
+    }
+    losses.of = edge_bce;
+    double edges = loss_mean(&losses);
+    if (links->rank != NULL) {
+        return all_loss(job, links, edges);
+    }
+    losses.of = negative_bce;
+    losses.n = links->n_negative;
+    return edges + loss_mean(&losses);
 }

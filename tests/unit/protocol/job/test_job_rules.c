@@ -403,7 +403,8 @@ Test(job_rules, codecs_that_make_no_schedule_are_refused_with_what_was_expected)
 Test(job_rules, links_are_refused_with_keys_about_labels_and_with_what_they_cannot_do_yet)
 {
     REFUSED(LINKS "[train]\nloss = \"mse\"\n", "job.toml:6:8: train.loss does not go with task.kind = \"link\"",
-            "expected \"auto\", \"bce\", \"margin\" or \"cross_entropy\"");
+            "expected \"auto\", \"bce\", \"margin\"");
+    REFUSED(LINKS "[train]\nloss = \"huber\"\n", "job.toml:6:8: train.loss does not go with");
     REFUSED(LINKS "[train]\nclass_weights = \"balanced\"\n", "job.toml:6:17: train.class_weights does not go with");
     REFUSED(LINKS "[train]\nlabel_smoothing = 0.1\n", "job.toml:6:19: train.label_smoothing does not go with");
     REFUSED(LINKS "[model]\nlabel_input = true\n", "job.toml:6:15: model.label_input does not go with");
@@ -475,6 +476,14 @@ Test(job_rules, metrics_of_links_and_of_nodes_are_not_mixed_up)
     REFUSED(LINKS "[train]\nmetric = \"accuracy\"\n",
             "job.toml:6:10: the metric \"accuracy\" is of nodes, and task.kind = \"link\"", "expected \"roc_auc\"");
     REFUSED(LINKS "[train]\nmetrics = [\"mrr\", \"r2\"]\n", "job.toml:6:11: the metric \"r2\" is of nodes");
+    REFUSED(
+        LINKS "candidates = \"all\"\n[train]\nmetrics = [\"mrr\", \"roc_auc\"]\n",
+        "job.toml:7:11: the metric \"roc_auc\" is of edges among pairs without one, and task.candidates = \"all\"",
+        "expected \"mrr\" or \"hits@10\"");
+    REFUSED(LINKS "candidates = \"all\"\n[train]\nmetric = \"average_precision\"\n",
+            "\"average_precision\" is of edges");
+    cr_expect_eq(job_case_load(LINKS "candidates = \"all\"\n[train]\nmetrics = [\"auto\", \"hits@3\"]\n", &job),
+                 STATUS_OK, "%s", status_reason());
     REFUSED(GRAPH "[train]\nmetric = \"mrr\"\n", "job.toml:4:10: the metric \"mrr\" is of links",
             "expected task.kind = \"link\"");
     REFUSED("[dataset]\npath = \"x\"\n[train]\nloss = \"mse\"\nmetrics = [\"hits@10\"]\n", "\"hits@10\" is of links");

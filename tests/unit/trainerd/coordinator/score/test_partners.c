@@ -32,7 +32,7 @@ static int best_first(const void *a, const void *b)
 /* Each node's neighbours: `row[i]` is i, repeats of a node have a list each. */
 static int64_t joined_at[ASKED + 1];
 static uint32_t nodes[ASKED], row[ASKED], joined[ASKED * N];
-static float rows[N * WIDTH];
+static float rows[N * WIDTH], weights[2 * WIDTH];
 
 /* Rows of small numbers, so that many scores are equal; with some of them not numbers. */
 static struct links_asked drawn(int64_t seed, bool with_joined, int nan_every)
@@ -52,29 +52,34 @@ static struct links_asked drawn(int64_t seed, bool with_joined, int nan_every)
         }
     }
     joined_at[ASKED] = n_joined;
-    return (struct links_asked){.n = ASKED,
-                                .node = nodes,
-                                .row = row,
-                                .n_row = ASKED,
-                                .joined_at = joined_at,
-                                .n_joined = n_joined,
-                                .joined = with_joined ? joined : NULL};
+    for (int i = 0; i < 2 * WIDTH; i++) {
+        weights[i] = (float)(draw(seed, i, 4) % 3) - 1.0F;
+    }
+    const struct links_known known = {ASKED, row, ASKED, joined_at, n_joined, joined};
+    return (struct links_asked){
+        .n = ASKED, .node = nodes, .relation = 1, .known = with_joined ? known : (struct links_known){0}};
 }
 
-static void expect_partners(const struct links_asked *asked, int64_t i, int64_t k, const int64_t *node,
-                            const float *score)
+/* The dot product, DistMult, and one layer. */
+static const struct decoder decoders[] = {
+    {.width = WIDTH},
+    {.width = WIDTH, .relations = weights},
+    {.width = WIDTH, .n_layer = 1, .layer = {{WIDTH, 1, weights, weights + WIDTH}}}};
+
+static void expect_partners(const struct decoder *decoder, const struct links_asked *asked, int64_t i, int64_t k,
+                            const int64_t *node, const float *score)
 {
     struct one all[N];
     int64_t n = 0;
     for (uint32_t v = 0; v < N; v++) {
         uint32_t end[2] = {asked->node[i], v};
-        const struct links_pairs pair = {1, end};
+        const struct links_pairs pair = {1, end, (uint16_t[]){1}};
         bool is_joined = false;
-        for (int64_t at = asked->joined_at[i]; asked->joined != NULL && at < asked->joined_at[i + 1]; at++) {
-            is_joined = is_joined || asked->joined[at] == v;
+        for (int64_t at = joined_at[i]; asked->known.n > 0 && at < joined_at[i + 1]; at++) {
+            is_joined = is_joined || joined[at] == v;
         }
         all[n].node = v;
-        links_score(rows, WIDTH, &pair, &all[n].score);
+        links_score(decoder, rows, &pair, &all[n].score);
         n += v != asked->node[i] && !is_joined && !isnan(all[n].score);
     }
     qsort(all, (size_t)n, sizeof *all, best_first);
@@ -102,9 +107,10 @@ Test(partners, are_the_first_of_all_other_nodes_in_order)
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         for (int64_t seed = 0; seed < 10; seed++) {
             struct links_asked asked = drawn(seed, ways[w].with_joined, ways[w].nan_every);
-            partners_find(rows, N, WIDTH, &asked, ways[w].k, node, score);
+            const struct decoder *decoder = &decoders[seed % 3];
+            partners_find(decoder, rows, N, &asked, ways[w].k, node, score);
             for (int64_t i = 0; i < ASKED; i++) {
-                expect_partners(&asked, i, ways[w].k, node + i * ways[w].k, score + i * ways[w].k);
+                expect_partners(decoder, &asked, i, ways[w].k, node + i * ways[w].k, score + i * ways[w].k);
             }
         }
     }
@@ -120,7 +126,7 @@ Test(partners, have_the_same_bits_for_any_number_of_threads)
     }
     for (int i = 0; i < 2; i++) {
         omp_set_num_threads(i == 0 ? 1 : 4);
-        partners_find(rows, N, WIDTH, &asked, K, node[i], score[i]);
+        partners_find(&decoders[1], rows, N, &asked, K, node[i], score[i]);
     }
     cr_assert_eq(memcmp(node[0], node[1], sizeof node[0]), 0);
     cr_assert_eq(memcmp(score[0], score[1], sizeof score[0]), 0);
