@@ -196,6 +196,11 @@ Test(link_jobs, have_the_same_bits_for_any_workers_in_every_exchange)
         {"--set exchange.plain=true --set train.eval_every=0", true},
         {"--set train.precision=bf16 --set memory.recompute=always", true},
         {"--set partition.parts=7 --set partition.method=random", true},
+        {"--set task.sampling=ends --set exchange.schedule=halo", true},
+        {"--set train.loss=cross_entropy --set task.negatives=3 --set exchange.prefetch=0", true},
+        {"--set train.loss=margin --set task.margin=0.5 --set exchange.codec=int8", true},
+        {"--set task.decoder=mlp --set task.decoder_hidden=5", true},
+        {"--set task.decoder=mlp --set task.decoder_layers=3 --set train.loss=margin", true},
     };
     for (size_t i = 0; i < sizeof ways / sizeof *ways; i++) {
         char names[3][16];
@@ -215,10 +220,13 @@ Test(link_jobs, have_the_same_bits_for_any_workers_in_every_exchange)
     }
 }
 
-Test(link_jobs, send_and_allocate_what_the_plan_says)
+static void expect_planned(const char *more)
 {
-    const char *settings = "--set workers.count=2 --set task.channels=32 --set dataset.path= --set "
-                           "dataset.generator=sbm --set dataset.nodes=2000";
+    char settings[256];
+    snprintf(settings, sizeof settings,
+             "--set workers.count=2 --set task.channels=32 --set dataset.path= --set dataset.generator=sbm --set "
+             "dataset.nodes=2000 %s",
+             more);
     job_run("%s --set output.dir=o", settings);
     json_t *result = results_json(folder_path("o/result.json")), *plan = job_run_plan("%s", settings);
     results_expect_memory(result, "all", "links");
@@ -236,6 +244,14 @@ Test(link_jobs, send_and_allocate_what_the_plan_says)
     cr_assert_eq(results_number(result, "allocations_in_epochs"), 0);
     json_decref(result);
     json_decref(plan);
+}
+
+Test(link_jobs, send_and_allocate_what_the_plan_says)
+{
+    expect_planned("");
+    expect_planned("--set task.sampling=ends --set task.negatives=3");
+    expect_planned("--set task.decoder=mlp");
+    expect_planned("--set task.decoder=mlp --set train.loss=margin --set dataset.undirected=no");
 }
 
 /* --- models --- */
@@ -284,6 +300,13 @@ Test(link_jobs, train_rgcn_on_edges_with_types)
     char directed[256];
     snprintf(directed, sizeof directed, "%s --set dataset.undirected=no", settings);
     expect_trained("directed", directed);
+    for (int k = 0; k < 2; k++) {
+        char name[16], decoded[512];
+        snprintf(name, sizeof name, "distmult%d", k);
+        snprintf(decoded, sizeof decoded, "%s --set task.decoder=distmult --set train.lr=0.05 --set train.loss=%s",
+                 k == 0 ? settings : directed, k == 0 ? "bce" : "cross_entropy");
+        expect_trained(name, decoded);
+    }
 }
 
 /* --- what is learned --- */

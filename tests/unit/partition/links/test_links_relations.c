@@ -204,8 +204,8 @@ Test(links_relations, of_the_dot_product_do_not_count)
     dataset_release(&d);
     fixture_i64("test_edge_type.npy", 1, (int64_t[]){1}, (int64_t[]){0});
     expect_words(fixture_remarks(&job), "distmult");
-    fixture_i64("test_edge_type.npy", 1, (int64_t[]){1}, (int64_t[]){0});
-    expect_words(fixture_remarks(&job), "test_edge_type.npy: test_edge_type.npy, with task.kind");
+    fixture_i64("test_edge_types.npy", 1, (int64_t[]){1}, (int64_t[]){0});
+    expect_words(fixture_remarks(&job), "test_edge_types.npy: test_edge_type.npy, with task.kind");
 }
 
 Test(links_relations, change_the_contents_of_a_split)
@@ -229,8 +229,7 @@ Test(links_relations, that_do_not_fit_are_refused)
 {
     struct job job = random_job(1);
     fixture_i64("test_edge_type.npy", 1, (int64_t[]){1}, (int64_t[]){0});
-    fixture_refused(&job, STATUS_NO_INPUT, "test_edges.npy: no such file",
-                    "test_edge_type.npy has the relations of");
+    fixture_refused(&job, STATUS_NO_INPUT, "test_edges.npy: no such file", "test_edge_type.npy has the relations of");
     fixture_remove("test_edge_type.npy");
     fixture_i64("test_edges.npy", 2, (int64_t[]){2, 2}, (int64_t[]){0, 1, 1, 2});
     fixture_refused(&job, STATUS_NO_INPUT, "test_edge_type.npy", "expected the relation of each edge of");
