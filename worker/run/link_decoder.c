@@ -1,7 +1,7 @@
 #include "worker/run/link_decoder.h"
 
 #include "protocol/base/log.h"
-#include "worker/plan/link_layers.h"
+#include "worker/rows/link_layers.h"
 
 static float *weights_of(const struct trainer *t, int param)
 {

@@ -196,8 +196,8 @@ struct cpu_kernels {
                          int64_t end, double *sum);
     /* One row of link_loss: adds to its gradient, and returns the sum of its pairs' losses. */
     double (*link_row)(const struct device_links *how, const struct cpu_link_row *row);
-    /* Pairs first … end-1 of an operation: gradients of whole rows, scales of columns `column` on. pair_losses: groups;
-     * returns the sum of their losses. */
+    /* Pairs first … end-1 of an operation: gradients of whole rows, scales of columns `column` on. pair_losses:
+     * groups; returns the sum of their losses. */
     void (*pair_scores)(const struct device_pairs *pairs, int64_t first, int64_t end, float *score);
     void (*pair_gradients)(const struct device_pairs *pairs, int64_t first, int64_t end, const float *slope,
                            float *grad);

@@ -1,4 +1,4 @@
-#include "worker/plan/link_layers.h"
+#include "worker/rows/link_layers.h"
 
 #include "worker/rows/amounts.h"
 
