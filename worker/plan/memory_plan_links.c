@@ -1,8 +1,8 @@
 /* What scoring pairs of nodes takes: rows of all other ranks' parts, one part's after the other, and drawn pairs. */
-#include "worker/rows/link_layers.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/amounts.h"
 #include "worker/rows/link_ends.h"
+#include "worker/rows/link_layers.h"
 #include "worker/rows/link_routes.h"
 
 #include <stdlib.h>
