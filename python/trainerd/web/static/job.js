@@ -2,13 +2,13 @@
 import { ENDED, attempt, bytes, get, lessIsBetter, listen, make, metric, missing, number, one, post, put, say, seconds, when, write } from "./common.js";
 import { Epochs, LineChart, available } from "./curves.js";
 
-const DRAW_MS = 250;
+const DRAW_MS = 400;
 const LOG_LETTERS_MOST = 400000;
 const CLASSES_MOST = 40; // of a confusion matrix
 const id = Number(new URLSearchParams(location.search).get("job"));
 const epochs = new Epochs();
 const charts = new Map(); // of a title
-let job = {}, shown = {}, drawing = null;
+let job = {}, shown = {}, drawing = null, drawnAt = -Infinity;
 
 // --- facts ---
 
@@ -134,6 +134,7 @@ function chart(title) {
 }
 function draw() {
   drawing = null;
+  drawnAt = performance.now();
   if (!epochs.length) return;
   const by = document.querySelector("input[name=x]:checked").value, x = by === "epoch" ? "epoch" : "seconds of training";
   const best = epochs.best, at = best && (by === "epoch" ? best.epoch : best.seconds);
@@ -151,7 +152,7 @@ function draw() {
   }
   if (epochs.values.has("epoch_s")) chart("seconds of an epoch").show(x, curves([["epoch", "epoch_s", 0], ...PHASES.map(([label, key], k) => [label, key, k + 1])]));
 }
-const drawSoon = () => { drawing ??= setTimeout(() => requestAnimationFrame(draw), DRAW_MS); };
+const drawSoon = () => { drawing ??= setTimeout(() => requestAnimationFrame(draw), Math.max(0, drawnAt + DRAW_MS - performance.now())); };
 
 function log(text) {
   const place = one("log-text"), follows = place.scrollTop + place.clientHeight >= place.scrollHeight - 8;
@@ -170,7 +171,7 @@ function take(event) {
     if (changed) attempt(showAll)();
   }
   if (event.epochs) {
-    epochs.add(event.epochs, lessIsBetter(event.epochs.metric?.[0]));
+    epochs.add(event.epochs, lessIsBetter(event.epochs[0].metric));
     if (!ENDED.includes(job.state)) {
       job.epoch = epochs.last.epoch + 1;
       write(one("progress"), `epoch ${job.epoch} of ${job.epochs}`);
