@@ -214,6 +214,13 @@ class Pages(PagesCase):
         cells = self.script("return [...document.querySelectorAll('#panels section:last-child tbody tr')].map(r => [...r.querySelectorAll('td')].map(c => +c.textContent))")
         self.assertEqual(cells, result.json["confusion"]["matrix"])
         self.until_text("best", f"best: epoch {result.best['epoch'] + 1}, ")
+        bars = self.script("return [...document.querySelectorAll('#last tr')].filter(r => r.querySelector('.fill')).map("
+                           "r => [...r.querySelectorAll('.fill > div')].map(d => parseFloat(d.style.width)))")
+        last = result.epochs()[-1]
+        self.assertEqual(len(bars), 2)
+        for shares, times in zip(bars, last["seconds_workers"], strict=True):
+            for share, s in zip(shares, times, strict=True):
+                self.assertAlmostEqual(share, min(100, 100 * s / last["epoch_s"]), 2)
         self.assertIn('generator = "sbm"', self.text("config"))
         self.assertIn("best.safetensors", self.text("files"))
         self.assertFalse(self.one("cancel").is_enabled())

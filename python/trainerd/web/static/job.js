@@ -117,15 +117,16 @@ function showPanels() {
 
 // --- epochs ---
 
-const PHASES = [["compute", "compute_s"], ["wait", "wait_s"], ["pack", "pack_s"], ["evaluate", "evaluate_s"]];
+const PHASES = [["compute", "compute_s"], ["pack", "pack_s"], ["wait", "wait_s"], ["evaluate", "evaluate_s"]];
 function showLast() {
-  const last = epochs.last, layers = last.bytes_layers ?? [];
-  const lines = PHASES.filter(([, name]) => !missing(last[name])).map(([name, key]) => [name, filled(seconds(last[key]), last[key] / last.epoch_s)]);
-  const times = table("", [`epoch ${last.epoch + 1}: ${seconds(last.epoch_s)}`, "the most of any worker"], lines);
+  const last = epochs.last, layers = last.bytes_layers ?? [], each = last.seconds_workers ?? [];
+  const lines = each.length ? each.map((times, rank) => [String(rank), ...times]) : [["the most of any", ...PHASES.map(([, key]) => last[key])]];
+  const times = table("", ["worker", ...PHASES.map(([name]) => name)],
+                      lines.map(([name, ...of]) => [name, ...of.map((s) => missing(s) ? "" : filled(seconds(s), s / last.epoch_s))]));
   const traffic = layers.length ? table("", ["layer that sends", "forward", "backward", "evaluate"], layers.map((layer, k) => [String(k + 1), ...layer.map((x) => bytes(x))])) : null;
   one("last").className = "";
   put(one("last"), ...[times, traffic].filter(Boolean).flatMap((panel) => [...panel.children].slice(1)),
-      make("p", { className: "dim" }, `sent ${bytes(last.bytes_sent)}, received ${bytes(last.bytes_received)}; learning rate ${number(last.lr)}`));
+      make("p", { className: "dim" }, `epoch ${last.epoch + 1}: ${seconds(last.epoch_s)}, sent ${bytes(last.bytes_sent)}, received ${bytes(last.bytes_received)}; learning rate ${number(last.lr)}`));
 }
 
 function chart(title) {
