@@ -131,6 +131,7 @@ class Client:
         file, text = _job_of(job)
         home = os.path.abspath(os.path.expanduser(folder or os.getcwd()))
         settings = settings + _program_of(text, settings, home)
+        each = None if each is None else [own + _program_of(text, settings + own, home) for own in each]
         given: dict[str, Any] = dict(options)
         given["time_limit_s"] = given.pop("time_limit", None)
         given["submission_id"] = given.get("submission_id") or secrets.token_hex(16)

@@ -54,6 +54,10 @@ class AClient(DaemonCase):
         model = self.client.submit(job, folder="elsewhere").wait(PATIENCE_S).json["job"]["model"]
         self.assertIn("def layer", model["program"])
         self.expect(trainerd.MissingInput, f"'{self.folder}/own.gnn': No such file", self.client.submit, job)
+        other = 'def layer(v, out):\n    return linear("other", v.x, out)\n'
+        (self.folder / "elsewhere/other.gnn").write_text(other, encoding="ascii")
+        jobs = self.client.submit_group(job, [{"train.seed": 2}, {"model.program": "other.gnn"}], group="programs", folder="elsewhere")
+        self.assertEqual([one.wait(PATIENCE_S).json["job"]["model"]["program"] for one in jobs], [model["program"], other])
 
     def test_finds_the_first_job_of_a_submission_id(self) -> None:
         first = self.client.submit(SHORT, submission_id="once")
