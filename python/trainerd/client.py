@@ -129,12 +129,13 @@ class Client:
         if unknown:
             raise UsageError(f"'{unknown[0]}' is not an option of submit, expected one of {', '.join(SubmitOptions.__annotations__)}")
         file, text = _job_of(job)
-        settings = settings + _program_of(text, settings)
+        home = os.path.abspath(os.path.expanduser(folder or os.getcwd()))
+        settings = settings + _program_of(text, settings, home)
+        each = None if each is None else [own + _program_of(text, settings + own, home) for own in each]
         given: dict[str, Any] = dict(options)
         given["time_limit_s"] = given.pop("time_limit", None)
         given["submission_id"] = given.get("submission_id") or secrets.token_hex(16)
-        return self.ask_again("submit", config=text, file=file, folder=os.path.abspath(os.path.expanduser(folder or os.getcwd())),
-                              set=settings, jobs=each, **given)
+        return self.ask_again("submit", config=text, file=file, folder=home, set=settings, jobs=each, **given)
 
     def job(self, job: int | str) -> Job:
         """A job by its number, or by its name, which means your newest job of that name."""
@@ -283,9 +284,9 @@ def _job_of(job: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
     return file, text
 
 
-def _program_of(text: str, settings: list[str]) -> list[str]:
-    """The text of the file that model.program names, as a setting: the daemon opens no file of its users. Mistakes of the
-    job file are left to the daemon."""
+def _program_of(text: str, settings: list[str], folder: str) -> list[str]:
+    """The text of the file that model.program names, from this folder, as a setting: the daemon opens no file of its users. Mistakes of
+    the job file are left to the daemon."""
     try:
         model = tomllib.loads(text).get("model", {})
     except tomllib.TOMLDecodeError:
@@ -298,4 +299,4 @@ def _program_of(text: str, settings: list[str]) -> list[str]:
     path = named.get("program")
     if named.get("kind") != "program" or not isinstance(path, str) or not path or "\n" in path or "\\n" in path:
         return []
-    return settings_of({"model.program": Program.from_file(path)})
+    return settings_of({"model.program": Program.from_file(os.path.join(folder, os.path.expanduser(path)))})

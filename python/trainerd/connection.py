@@ -282,9 +282,10 @@ class Connection:
             if answer.get("id") == self._id:
                 return answer
 
-    def event_line(self) -> bytes | None:
-        """The next event of the only stream of this connection, as JSON that is not parsed yet. None: the stream has ended."""
-        line = self._line(None)
+    def event_line(self, timeout: float | None = None) -> bytes | None:
+        """The next event of the only stream of this connection, as JSON that is not parsed yet. None: the stream has ended; `timeout` as of
+        `receive`."""
+        line = self._line(None if timeout is None else time.monotonic() + timeout)
         if b'"event"' in line:  # a text's quotes have backslashes before them
             return line
         self._parse(line)

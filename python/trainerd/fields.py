@@ -83,6 +83,7 @@ class Epoch(TypedDict, total=False):
     bytes_evaluate: float
     bytes_reduce: float
     bytes_layers: list[list[float]]
+    seconds_workers: list[list[float]]
     rollbacks: int
     time: float
     back_offs: int

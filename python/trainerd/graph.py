@@ -417,13 +417,12 @@ def _drawn(labels: Array | None, shares: Sequence[float], seed: int) -> dict[str
     known = labels >= 0 if of_classes else ~np.isnan(labels).all(1) if labels.ndim == 2 else ~np.isnan(labels)
     nodes = np.random.default_rng(seed).permutation(np.flatnonzero(known))
     kind = labels[nodes] if of_classes else np.zeros(len(nodes), np.int64)
-    order = np.argsort(kind, kind="stable")
-    counts = np.bincount(kind)
-    first = np.repeat(np.cumsum(counts) - counts, counts)
-    place = (np.arange(len(nodes)) - first + 0.5) / np.repeat(counts, counts)  # of a node among those of its class, 0 to 1
+    nodes = nodes[np.argsort(kind, kind="stable")]
+    # By the place of a node among those of its class, 0 to 1.
     until = np.cumsum(shares)
-    splits = np.searchsorted(until, place)
-    return {name: np.sort(nodes[order[splits == k]]) for k, name in enumerate(SPLITS)}
+    of_class = (np.searchsorted(until, (np.arange(n) + 0.5) / n).astype(np.int8) for n in np.bincount(kind))
+    splits = np.concatenate([np.zeros(0, np.int8), *of_class])
+    return {name: np.sort(nodes[splits == k]) for k, name in enumerate(SPLITS)}
 
 
 def _split_arrays(graph: Graph, n: int, labels: Array | None, options: Options) -> dict[str, Array]:

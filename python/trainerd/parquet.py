@@ -13,7 +13,8 @@ from typing import Any, Unpack
 from .errors import DataError, MissingInput
 from .tables import ENDS, Folder, TableOptions, write_tables
 
-BATCH_ROWS = 1 << 20
+BATCH_ROWS = 1 << 18
+BUFFER_BYTES = 1 << 20  # of a column: a row group may have all edges of its file
 
 
 def _files_of(paths: Iterable[Folder]) -> list[Path]:
@@ -33,7 +34,7 @@ def _opened(path: Path) -> Any:
     except ImportError as error:
         raise MissingInput(f"'pyarrow' cannot be imported ({error}): pip install pyarrow") from error
     try:
-        return pyarrow.parquet.ParquetFile(path)
+        return pyarrow.parquet.ParquetFile(path, buffer_size=BUFFER_BYTES)
     except (OSError, pyarrow.ArrowException) as error:
         raise DataError(f"'{path}': {str(error).splitlines()[0]}, expected Parquet") from error
 

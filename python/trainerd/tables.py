@@ -193,6 +193,13 @@ def _graph_of(nodes: Any, columns: Columns, options: Options) -> Graph:
     return graph
 
 
+def _add_edges(graph: Graph, columns: Columns, edges: Iterable[Any], n_edge: int) -> None:
+    rows = _EdgeRows(graph, columns, n_edge)
+    for table in edges:
+        rows.add(table)
+    rows.end()
+
+
 def write_tables(edges: Iterable[Any], n_edge: int, nodes: Any, folder: Folder, given: TableOptions) -> Path:
     """A table of the nodes, and the n_edge edges in one table after another; options as of `from_pandas`."""
     unknown = sorted(given.keys() - TableOptions.__annotations__.keys())
@@ -204,10 +211,8 @@ def write_tables(edges: Iterable[Any], n_edge: int, nodes: Any, folder: Folder, 
     if not isinstance(label, str) and others.get("classes") is None and not others.get("numbers"):
         others["classes"] = list(label)
     graph = _graph_of(nodes, columns, others)
-    rows = _EdgeRows(graph, columns, n_edge)
-    for table in edges:
-        rows.add(table)
-    rows.end()
+    del nodes  # features are copies
+    _add_edges(graph, columns, edges, n_edge)
     return write_graph(graph, folder, **others)
 
 

@@ -11,7 +11,7 @@ import pyarrow
 import pyarrow.parquet
 
 import trainerd
-from folders import FolderCase, arrays_in, json_in
+from folders import PEAK, FolderCase, arrays_in, json_in
 
 COLUMNS: dict[str, Any] = {"source": "from", "target": "to", "id": "name", "weight": "sum", "relation": "how", "features": ["age"], "draw": (0.5, 0.2, 0.2)}
 
@@ -52,10 +52,13 @@ class Parquet(FolderCase):
         rng = np.random.default_rng(1)
         self.write("nodes.parquet", {"id": np.arange(n) * 3, "x": rng.random(n), "label": rng.integers(0, 3, n)}, n)
         for k in range(2):
-            self.write(f"edges/{k}.parquet", {key: rng.integers(0, n, m // 2) * 3 for key in ("source", "target")}, 1 << 20)
-        program = "import resource, sys, trainerd, trainerd.parquet, pyarrow.parquet; " \
-                  "before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss; trainerd.from_parquet(sys.argv[1:3], sys.argv[3], draw=(0.6, 0.2, 0.2)); " \
-                  "print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)"
+            self.write(f"edges/{k}.parquet", {key: rng.integers(0, n, m // 2) * 3 for key in ("source", "target")}, (1 << 20, m)[k])
+        program = PEAK + """
+import sys, trainerd, pyarrow.parquet
+before = peak()
+trainerd.from_parquet(sys.argv[1:3], sys.argv[3], draw=(0.6, 0.2, 0.2))
+print(peak() - before)
+"""
         done = subprocess.run([sys.executable, "-c", program, self.folder / "nodes.parquet", self.folder / "edges", self.folder / "made"],
                               capture_output=True, text=True, check=True)
         self.assertEqual(arrays_in(self.folder / "made")["edges"].shape, (2, m))

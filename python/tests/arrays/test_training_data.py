@@ -15,20 +15,19 @@ import torch
 
 import trainerd
 from daemon import Daemon
-from folders import C, N, FolderCase, arrays_in, random_data
+from folders import C, N, PEAK, FolderCase, arrays_in, random_data
 from trainerd.data import pyg_graph
 from trainerd.fields import Epoch
 from trainerd.graph import hold_graph
 
 KEYS: dict[str, Any] = {"hidden": 8, "epochs": 5, "parts": 2, "progress": False}
-BIG = """
-import resource, sys
+BIG = f"""{PEAK}
 import numpy as np, trainerd
 n, rng = 200_000, np.random.default_rng(1)
-data = {"edges": rng.integers(0, n, (2, 2_000_000)), "labels": np.arange(n) % 3, "features": np.ones((n, 128), np.float32), "train": np.arange(n)}
-before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+data = {{"edges": rng.integers(0, n, (2, 2_000_000)), "labels": np.arange(n) % 3, "features": np.ones((n, 128), np.float32), "train": np.arange(n)}}
+before = peak()
 trainerd.train(data, hidden=4, epochs=1, parts=2, progress=False)
-print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
+print(peak() - before)
 """
 
 

@@ -25,6 +25,7 @@ from daemon import LONG, PATIENCE_S, PROGRAMS, SHORT, DaemonCase
 
 SCRIPT = "<img src=x onerror=document.title=1>"
 WAITING = 5000
+LONG_EPOCHS = 10000
 PHONE = 360
 SEEN_S = 60  # until a page shows what it should, on a loaded machine
 SCREENSHOTS = pathlib.Path(os.environ["SCREENSHOTS"])
@@ -48,6 +49,7 @@ class PagesCase(DaemonCase):
     done: trainerd.Job
     failed: trainerd.Job
     linked: trainerd.Job
+    long: trainerd.Job
     running: trainerd.Job
 
     @classmethod
@@ -64,6 +66,7 @@ class PagesCase(DaemonCase):
         cls.linked = links[0]
         for job in (cls.done, cls.failed, *jobs, *links):
             job.wait(PATIENCE_S, check=False)
+        cls.long = client.submit({**SHORT, "name": "epochs", "train": {"epochs": LONG_EPOCHS}})
         cls.running = client.submit({**LONG, "name": "running", "dataset": {"generator": "sbm", "nodes": 20000}})
         for event in cls.running.watch(timeout=PATIENCE_S):
             if event.get("event") == "epoch":
@@ -211,10 +214,25 @@ class Pages(PagesCase):
         cells = self.script("return [...document.querySelectorAll('#panels section:last-child tbody tr')].map(r => [...r.querySelectorAll('td')].map(c => +c.textContent))")
         self.assertEqual(cells, result.json["confusion"]["matrix"])
         self.until_text("best", f"best: epoch {result.best['epoch'] + 1}, ")
+        bars = self.script("return [...document.querySelectorAll('#last tr')].filter(r => r.querySelector('.fill')).map("
+                           "r => [...r.querySelectorAll('.fill > div')].map(d => parseFloat(d.style.width)))")
+        last = result.epochs()[-1]
+        self.assertEqual(len(bars), 2)
+        for shares, times in zip(bars, last["seconds_workers"], strict=True):
+            for share, s in zip(shares, times, strict=True):
+                self.assertAlmostEqual(share, min(100, 100 * s / last["epoch_s"]), 2)
         self.assertIn('generator = "sbm"', self.text("config"))
         self.assertIn("best.safetensors", self.text("files"))
         self.assertFalse(self.one("cancel").is_enabled())
         self.screenshot("job")
+
+    def test_10000_epochs_are_drawn_at_once(self) -> None:
+        self.long.wait(PATIENCE_S)
+        began = self.open(f"job?job={self.long.id}")
+        self.until("all epochs", lambda: self.script("return Object.values(Chart.instances)[0]?.data.datasets[0]._data?.at(-1)?.x") == LONG_EPOCHS - 1)
+        took = time.monotonic() - began
+        print(f"\njob: {LONG_EPOCHS} epochs are drawn after {took:.2f} s")
+        self.assertLess(took, 5)  # on a loaded machine; the page's figure is in docs/web.md
 
     def test_links_have_curves_of_held_out_edges_alone(self) -> None:
         self.open(f"job?job={self.linked.id}")
@@ -308,7 +326,7 @@ class Pages(PagesCase):
         found = self.browser.execute_async_script("""
             const done = arguments[0];
             import(new URL("static/curves.js", location).href).then(({ Epochs }) => {
-                const epochs = new Epochs(), row = (epoch, valid) => ({ epoch: [epoch], epoch_s: [0.5], loss: [1], valid_metric: [valid] });
+                const epochs = new Epochs(), row = (epoch, valid) => [{ epoch, epoch_s: 0.5, loss: 1, valid_metric: valid }];
                 for (let k = 0; k < 50000; k++) epochs.add(row(k, k === 777 ? 2 : 1), false);
                 const many = [epochs.length, epochs.best.epoch, epochs.trained];
                 epochs.add(row(704, null), false);

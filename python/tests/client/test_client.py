@@ -49,6 +49,15 @@ class AClient(DaemonCase):
         (self.folder / "elsewhere").mkdir()
         result = self.client.submit(SHORT, folder="elsewhere").wait(PATIENCE_S)
         self.assertEqual(result.folder.parent, self.folder / "elsewhere/runs")
+        (self.folder / "elsewhere/own.gnn").write_text('def layer(v, out):\n    return linear("lin", v.x, out)\n', encoding="ascii")
+        job = {**SHORT, "model": {"kind": "program", "program": "own.gnn"}}
+        model = self.client.submit(job, folder="elsewhere").wait(PATIENCE_S).json["job"]["model"]
+        self.assertIn("def layer", model["program"])
+        self.expect(trainerd.MissingInput, f"'{self.folder}/own.gnn': No such file", self.client.submit, job)
+        other = 'def layer(v, out):\n    return linear("other", v.x, out)\n'
+        (self.folder / "elsewhere/other.gnn").write_text(other, encoding="ascii")
+        jobs = self.client.submit_group(job, [{"train.seed": 2}, {"model.program": "other.gnn"}], group="programs", folder="elsewhere")
+        self.assertEqual([one.wait(PATIENCE_S).json["job"]["model"]["program"] for one in jobs], [model["program"], other])
 
     def test_finds_the_first_job_of_a_submission_id(self) -> None:
         first = self.client.submit(SHORT, submission_id="once")

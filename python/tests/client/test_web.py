@@ -163,14 +163,26 @@ class APage(PageCase):
         job = self.client.submit(SHORT, set={"workers.count": 2, "partition.parts": 4})
         events = list(self.page.events(f"events?job={job.id}"))
         self.assertEqual([event["job"]["state"] for event in events if "job" in event][-1], "SUCCEEDED")
-        epochs = [epoch for event in events if "epochs" in event for epoch in event["epochs"]["epoch"]]
-        self.assertEqual(epochs, [0, 1, 2])
+        epochs = [epoch for event in events if "epochs" in event for epoch in event["epochs"]]
+        self.assertEqual([epoch["epoch"] for epoch in epochs], [0, 1, 2])
         self.assertIn("epoch 3/3", "".join(event.get("log", "") for event in events))
         self.assertEqual(events[-1], {"end": True})
         of_worker = "".join(event.get("log", "") for event in self.page.events(f"events?job={job.id}&rank=0"))
         self.assertNotIn("epoch 3/3", of_worker)
         columns = self.page.read(f"epochs?job={job.id}")
         self.assertEqual(columns["loss"], [epoch["loss"] for epoch in job.epochs()])
+
+    def test_has_the_epochs_of_a_job_that_has_ended_from_its_file_or_from_the_daemon(self) -> None:
+        job = self.client.submit(SHORT, set={"train.epochs": 5000})
+        job.wait(PATIENCE_S)
+
+        def epochs() -> list[dict[str, Any]]:
+            return [epoch for event in self.page.events(f"events?job={job.id}") if "epochs" in event for epoch in event["epochs"]]
+        expected = job.result().epochs()
+        self.assertEqual(epochs(), expected)
+        with unittest.mock.patch.object(self.page.server.api, "local", False):
+            found = epochs()
+        self.assertEqual(found, [{**epoch, "event": "epoch", "id": 1} for epoch in expected])
 
     def test_thins_the_epochs_of_long_runs_and_keeps_evaluated_ones(self) -> None:
         job = self.client.submit(SHORT, set={"train.epochs": 9000, "train.eval_every": 100})

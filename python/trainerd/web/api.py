@@ -51,7 +51,7 @@ class Api:
             "about": lambda _: {"version": self.client.version(), "folder": os.getcwd(), "user": self.client.ask("hello").get("role")},
             "jobs": lambda _: self.jobs.events(),
             "job": lambda asked: self._job(_number(asked.get("job"))),
-            "events": lambda asked: job_events(self.client, _number(asked.get("job")), _number(asked.get("rank"), least=-1, otherwise=-1)),
+            "events": lambda asked: self._events(_number(asked.get("job")), _number(asked.get("rank"), least=-1, otherwise=-1)),
             "epochs": lambda asked: self._epochs(_number(asked.get("job"))),
             "file": lambda asked: self._file(_number(asked.get("job")), asked.get("name", "")),
             "keys": lambda _: [key._asdict() for key in self.programs.keys()],
@@ -103,6 +103,9 @@ class Api:
             raise MissingInput(f"'{name}' is not a regular file")
         return Download(file, re.sub(r"[^\w.-]", "_", name, flags=re.ASCII), info.st_size)
 
+    def _events(self, job: int, rank: int) -> Iterator[Any]:
+        return job_events(self.client, job, rank, self._metrics_of_file(self.client.show(job)))
+
     def _epochs(self, job: int) -> dict[str, list[Any]]:
         """The epochs so far as columns, for curves of several jobs: of each stride one, if possible one that was evaluated. Strides are powers
         of two, so that runs of several lengths have epochs in common. Only lines that are kept are parsed."""
@@ -111,21 +114,20 @@ class Api:
         while n_epoch > stride * POINTS_MOST:
             stride *= 2
         kept: dict[int, bytes] = {}
-        for number, line in enumerate(self._metrics(job, shown)):
+        for number, line in enumerate(self._metrics_of_file(shown) or self._metrics_of_daemon(job)):
             if kept.get(number // stride) is None or (NOT_EVALUATED in kept[number // stride] and NOT_EVALUATED not in line):
                 kept[number // stride] = line
         names = ("epoch", "loss", "train_metric", "valid_metric", "test_metric")
         rows = [[epoch.get(name) for name in names] for epoch in map(json.loads, kept.values())]
         return dict(zip(names, map(list, zip(*rows, strict=True)), strict=True)) if rows else {name: [] for name in names}
 
-    def _metrics(self, job: int, shown: Shown) -> Iterator[bytes]:
-        """The lines of metrics.jsonl: of the file, which is quicker, where it is this job's and not a later one's in the same folder; else from
-        the daemon."""
+    def _metrics_of_file(self, shown: Shown) -> list[bytes] | None:
+        """The lines of metrics.jsonl, where the file is this job's and not a later one's in the same folder: quicker than from the daemon."""
         result = Path(shown["output"], "result.json")
         with contextlib.suppress(OSError, ValueError):
             if self.local and shown["result"] is not None and json.loads(result.read_bytes()) == shown["result"]:
-                return iter(result.with_name("metrics.jsonl").read_bytes().splitlines())
-        return self._metrics_of_daemon(job)
+                return result.with_name("metrics.jsonl").read_bytes().splitlines()
+        return None
 
     def _metrics_of_daemon(self, job: int) -> Iterator[bytes]:
         with self.client.connect() as connection:

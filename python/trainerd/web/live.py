@@ -6,6 +6,7 @@ and then, so that its reader finds out whether the page is still there.
 from __future__ import annotations
 
 import contextlib
+import json
 import os
 import selectors
 import threading
@@ -24,6 +25,7 @@ NEAR = 100  # how many of them
 WHOLE_SHARE = 50  # all jobs are asked for at most once in this many times of what it takes
 GATHER_S = 0.1  # events of a job are sent together
 LINES_MOST = 2000  # of a stream, in one go
+LINES_BEHIND = 20  # with more there is no pause
 DRAIN_S = 0.001
 # Of a job, in this order, as a list: with thousands of jobs names would be most of the answer.
 FIELDS = ("id", "name", "owner", "state", "reason_text", "position", "group", "tags", "epoch", "epochs", "seconds_left", "loss", "metric",
@@ -119,50 +121,58 @@ def machine() -> dict[str, Any]:
     return figures
 
 
-def job_events(client: Client, job: int, rank: int) -> Iterator[Any]:
-    """The job whenever it changes, its epochs as columns, and its log: {"job"}, {"epochs"}, {"log"}, and {"end"} when it has ended."""
+def job_events(client: Client, job: int, rank: int, metrics: list[bytes] | None) -> Iterator[Any]:
+    """The job whenever it changes, its epochs as lines of metrics.jsonl, and its log: {"job"}, {"epochs"} in JSON, {"log"}, and {"end"} when it
+    has ended. metrics: all lines, if they are known already."""
+    streams: dict[str, dict[str, Any]] = {"watch": {}, "logs": {"follow": True, "rank": rank if rank >= 0 else None}}
+    if metrics is None:
+        streams["metrics"] = {"follow": True}
+    else:
+        yield _event_of("metrics", metrics)
     with contextlib.ExitStack() as opened, selectors.DefaultSelector() as selector:
-        for command, fields in (("watch", {}), ("metrics", {"follow": True}), ("logs", {"follow": True, "rank": rank if rank >= 0 else None})):
+        for command, fields in streams.items():
             connection = opened.enter_context(client.connect())
             connection.send(command, job=job, **fields)
             selector.register(connection, selectors.EVENT_READ, (command, connection))
         more: list[tuple[str, Connection]] = []
         while selector.get_map():
-            gathered: dict[str, Any] = {}
             # What _drain has left in a buffer, select does not see.
             ready = [key.data for key, _ in selector.select(0 if more else PERIOD_S)] + more
-            more = []
+            more, is_behind = [], False
             for command, connection in dict.fromkeys(ready):
-                events, ended, full = _drain(connection)
-                more += [(command, connection)] if full else []
+                lines, ended = _drain(connection)
+                more += [(command, connection)] if len(lines) == LINES_MOST else []
+                is_behind |= len(lines) >= LINES_BEHIND
                 if ended:
                     selector.unregister(connection)
-                gathered |= _gathered(command, events)
-            yield gathered or None
-            if not more and selector.get_map():
+                yield _event_of(command, lines)
+            if not ready:
+                yield None
+            if not is_behind and selector.get_map():
                 time.sleep(GATHER_S)
         yield {"end": True}
 
 
-def _drain(connection: Connection) -> tuple[list[dict[str, Any]], bool, bool]:
-    """The events that are there, whether the stream has ended, and whether there may be more."""
-    events: list[dict[str, Any]] = []
+def _drain(connection: Connection) -> tuple[list[bytes], bool]:
+    """The events that are there, and whether the stream has ended."""
+    lines: list[bytes] = []
     with contextlib.suppress(TimeoutError):
-        while len(events) < LINES_MOST:
-            event = connection.receive(DRAIN_S)
-            if event.get("end"):
-                return events, True, False
-            events.append(event)
-    return events, False, len(events) == LINES_MOST
+        while len(lines) < LINES_MOST:
+            line = connection.event_line(DRAIN_S)
+            if line is None:
+                return lines, True
+            lines.append(line)
+    return lines, False
 
 
-def _gathered(command: str, events: list[dict[str, Any]]) -> dict[str, Any]:
-    if not events:
-        return {}
+def _event_of(command: str, lines: list[bytes]) -> dict[str, Any] | bytes | None:
+    """Epochs are not parsed here: of a long run they are many."""
+    if not lines:
+        return None
+    if command == "metrics":
+        return b'{"epochs": [' + b",".join(lines) + b"]}"
+    events = list(map(json.loads, lines))
     if command == "logs":
         return {"log": "".join(str(event.get("text", "")) for event in events)}
-    if command == "metrics":
-        names = dict.fromkeys(name for event in events for name in event if name not in ("id", "event"))
-        return {"epochs": {name: [event.get(name) for event in events] for name in names}}
     jobs = [event["job"] for event in events if event.get("event") == "job"]
-    return {"job": jobs[-1]} if jobs else {}
+    return {"job": jobs[-1]} if jobs else None

@@ -198,7 +198,8 @@ class Handler(BaseHTTPRequestHandler):
             self._json(answer)
 
     def _events(self, events: Iterator[Any]) -> None:
-        """Server-sent events, until they end or the browser leaves. An event of None is sent as a comment, which finds out."""
+        """Server-sent events, until they end or the browser leaves: values, or JSON in bytes. An event of None is sent as a comment, which
+        finds out."""
         self.close_connection = True
         self._head(200, {"Content-Type": "text/event-stream", "Connection": "close"})
         sent_at = time.monotonic()
@@ -210,7 +211,8 @@ class Handler(BaseHTTPRequestHandler):
                     now = time.monotonic()
                     if event is not None or now - sent_at >= BEAT_S:
                         sent_at = now
-                        self.wfile.write(b":\n\n" if event is None else b"data: " + json.dumps(event).encode() + b"\n\n")
+                        text = event if isinstance(event, bytes) else json.dumps(event).encode()
+                        self.wfile.write(b":\n\n" if event is None else b"data: " + text + b"\n\n")
             except TrainerdError as error:
                 self.wfile.write(b"data: " + json.dumps({"error": error.reason}).encode() + b"\n\n")
 

@@ -300,6 +300,21 @@ Test(lossy, a_plain_exchange_sends_every_row_of_every_layer)
     json_decref(plain);
 }
 
+/* Each worker's times, of four digits, have the epoch's as their greatest. */
+static void expect_times(const json_t *epoch, size_t n_worker)
+{
+    static const char *const names[] = {"compute_s", "pack_s", "wait_s", "evaluate_s"};
+    const json_t *workers = json_object_get(epoch, "seconds_workers");
+    cr_assert_eq(json_array_size(workers), n_worker);
+    for (size_t k = 0; k < 4; k++) {
+        double most = 0, all = results_number(epoch, names[k]);
+        for (size_t rank = 0; rank < n_worker; rank++) {
+            most = fmax(most, json_number_value(json_array_get(json_array_get(workers, rank), k)));
+        }
+        cr_expect_leq(fabs(most - all), 1e-3 * all, "%s: %g s, %g s of all", names[k], most, all);
+    }
+}
+
 /* Times of an epoch are the longest of any worker's, and one worker's add up to it. */
 Test(lossy, packing_waiting_and_computing_are_told_apart)
 {
@@ -313,6 +328,7 @@ Test(lossy, packing_waiting_and_computing_are_told_apart)
             double pack = results_number(epoch, "pack_s"), wait = results_number(epoch, "wait_s");
             double rest = results_number(epoch, "epoch_s") - results_number(epoch, "compute_s") - pack - wait;
             cr_expect(pack > 0.0 && wait >= 0.0, "epoch %zu: %g s of packing, %g s of waiting", e, pack, wait);
+            expect_times(epoch, n_worker);
             cr_expect(rest < 1e-9 && (n_worker > 1 || rest > -1e-9), "epoch %zu: %g s are neither", e, rest);
         }
         json_decref(metrics);

@@ -339,6 +339,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
                                            .job = training->job,
                                            .metrics = &training->metrics,
                                            .report = &report,
+                                           .fleet = training->fleet,
                                            .lr = lr};
         status = metrics_write(training->output, training->tensorboard, &left);
     }

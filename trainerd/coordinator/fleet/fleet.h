@@ -106,6 +106,12 @@ enum status fleet_ready(struct fleet *fleet, struct fleet_memory *memory_out, in
  * errors  STATUS_PEER a worker was lost; the reason has its rank and how it ended */
 enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool evaluate, struct fleet_report *out);
 
+/* Of the last epoch on one worker. */
+struct fleet_times {
+    double compute_s, pack_s, wait_s, evaluate_s;
+};
+struct fleet_times fleet_times(const struct fleet *fleet, uint32_t rank);
+
 /* What exchange.guard_every found in the last epoch, the same on every worker. */
 struct fleet_guard {
     bool compared; /* false: the epoch lost nothing */

@@ -317,6 +317,11 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
     return layers_add(rank, report->layers, out);
 }
 
+struct fleet_times fleet_times(const struct fleet *fleet, uint32_t rank)
+{
+    return fleet->workers[rank].times;
+}
+
 enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool evaluate, struct fleet_report *out)
 {
     fleet_begin(fleet, "in epoch %u", epoch);
@@ -335,6 +340,7 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool train, bool ev
         struct message_report report;
         status = message_decode_report(worker->answer, worker->n_answer, &report);
         if (status == STATUS_OK) {
+            worker->times = (struct fleet_times){report.compute_s, report.pack_s, report.wait_s, report.evaluate_s};
             status = report_add(rank, epoch, &report, out);
         }
         if (status != STATUS_OK) {

@@ -85,6 +85,7 @@ struct fleet_worker {
     uint8_t answer[MESSAGE_ANSWER_MOST_BYTES];
     size_t n_answer;
     struct memory_table planned;
+    struct fleet_times times;
 };
 
 /* One process for all workers: srun. */

@@ -11,14 +11,37 @@
 
 #define N_NUMBER 11
 #define NAME_BYTES 64
+#define WORKERS_MOST 256 /* with more, their times are left out: a line is read in one piece */
+
+static void put_value(FILE *file, double value, int digits)
+{
+    if (isfinite(value)) {
+        fprintf(file, "%.*g", digits, value);
+    } else {
+        fputs("null", file);
+    }
+}
 
 static void put_number(FILE *file, const char *name, double value)
 {
-    if (isfinite(value)) {
-        fprintf(file, ",\"%s\":%.17g", name, value);
-    } else {
-        fprintf(file, ",\"%s\":null", name);
+    fprintf(file, ",\"%s\":", name);
+    put_value(file, value, 17);
+}
+
+/* Of each worker [compute, pack, wait, evaluate]. */
+static void put_times(FILE *file, const struct fleet *fleet, int64_t n_worker)
+{
+    fputs(",\"seconds_workers\":[", file);
+    for (uint32_t rank = 0; n_worker <= WORKERS_MOST && rank < n_worker; rank++) {
+        struct fleet_times times = fleet_times(fleet, rank);
+        const double seconds[] = {times.compute_s, times.pack_s, times.wait_s, times.evaluate_s};
+        for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
+            fputs(i > 0 ? "," : rank > 0 ? ",[" : "[", file);
+            put_value(file, seconds[i], 4);
+        }
+        fputc(']', file);
     }
+    fputc(']', file);
 }
 
 /* All that is received is one of forward, backward, evaluate and reduce; the first three by layer, too. */
@@ -123,6 +146,7 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
         put_number(file, numbers[i].key, numbers[i].value);
         put_scalar(&scalars, numbers[i].tag, numbers[i].value);
     }
+    put_times(file, epoch->fleet, epoch->job->workers.count);
     put_scalar(&scalars, "bytes/received", (double)report->bytes_received);
     put_named(file, epoch, &scalars);
     put_bytes(file, report);

@@ -19,6 +19,7 @@ struct metrics_epoch {
     const struct job *job;
     const struct job_choices *metrics; /* the job's, as score_metrics gives them */
     const struct fleet_report *report; /* times and traffic */
+    const struct fleet *fleet;         /* each worker's times */
 };
 
 /* tensorboard: NULL for none. errors  STATUS_IO */

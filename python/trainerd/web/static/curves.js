@@ -12,25 +12,24 @@ export class Epochs {
   }
   get length() { return this.epoch.length; }
 
-  /* columns: of the server, an array for each name. */
-  add(columns, lessIsBetter) {
-    for (let k = 0; k < columns.epoch.length; k++) this.#row(columns, k, lessIsBetter);
+  /* rows: lines of metrics.jsonl. */
+  add(rows, lessIsBetter) {
+    for (const row of rows) this.#row(row, lessIsBetter);
   }
-  #row(columns, k, lessIsBetter) {
-    const epoch = columns.epoch[k];
+  #row(row, lessIsBetter) {
+    const epoch = row.epoch;
     if (this.last && epoch <= this.last.epoch) this.#cut(epoch);
-    this.trained += columns.epoch_s?.[k] ?? 0;
-    this.last = {};
-    for (const name in columns) this.last[name] = columns[name][k];
-    const valid = this.last.valid_metric ?? null;
+    this.trained += row.epoch_s ?? 0;
+    this.last = row;
+    const valid = row.valid_metric ?? null;
     if (valid !== null && (this.best === null || (lessIsBetter ? valid < this.best.valid : valid > this.best.valid)))
-      this.best = { epoch, valid, seconds: this.trained, loss: this.last.loss };
+      this.best = { epoch, valid, seconds: this.trained, loss: row.loss };
     if (epoch % this.stride) return;
     this.epoch.push(epoch);
     this.seconds.push(this.trained);
-    for (const name in columns) {
+    for (const name in row) {
       if (!this.values.has(name)) this.values.set(name, new Array(this.epoch.length - 1).fill(null));
-      this.values.get(name).push(typeof this.last[name] === "number" ? this.last[name] : null);
+      this.values.get(name).push(typeof row[name] === "number" ? row[name] : null);
     }
     for (const values of this.values.values()) if (values.length < this.epoch.length) values.push(null);
     if (this.epoch.length > POINTS_MOST) this.#thin();

@@ -2,13 +2,13 @@
 import { ENDED, attempt, bytes, get, lessIsBetter, listen, make, metric, missing, number, one, post, put, say, seconds, when, write } from "./common.js";
 import { Epochs, LineChart, available } from "./curves.js";
 
-const DRAW_MS = 250;
+const DRAW_MS = 400;
 const LOG_LETTERS_MOST = 400000;
 const CLASSES_MOST = 40; // of a confusion matrix
 const id = Number(new URLSearchParams(location.search).get("job"));
 const epochs = new Epochs();
 const charts = new Map(); // of a title
-let job = {}, shown = {}, drawing = null;
+let job = {}, shown = {}, drawing = null, drawnAt = -Infinity;
 
 // --- facts ---
 
@@ -117,15 +117,16 @@ function showPanels() {
 
 // --- epochs ---
 
-const PHASES = [["compute", "compute_s"], ["wait", "wait_s"], ["pack", "pack_s"], ["evaluate", "evaluate_s"]];
+const PHASES = [["compute", "compute_s"], ["pack", "pack_s"], ["wait", "wait_s"], ["evaluate", "evaluate_s"]];
 function showLast() {
-  const last = epochs.last, layers = last.bytes_layers ?? [];
-  const lines = PHASES.filter(([, name]) => !missing(last[name])).map(([name, key]) => [name, filled(seconds(last[key]), last[key] / last.epoch_s)]);
-  const times = table("", [`epoch ${last.epoch + 1}: ${seconds(last.epoch_s)}`, "the most of any worker"], lines);
+  const last = epochs.last, layers = last.bytes_layers ?? [], each = last.seconds_workers ?? [];
+  const lines = each.length ? each.map((times, rank) => [String(rank), ...times]) : [["the most of any", ...PHASES.map(([, key]) => last[key])]];
+  const times = table("", ["worker", ...PHASES.map(([name]) => name)],
+                      lines.map(([name, ...of]) => [name, ...of.map((s) => missing(s) ? "" : filled(seconds(s), s / last.epoch_s))]));
   const traffic = layers.length ? table("", ["layer that sends", "forward", "backward", "evaluate"], layers.map((layer, k) => [String(k + 1), ...layer.map((x) => bytes(x))])) : null;
   one("last").className = "";
   put(one("last"), ...[times, traffic].filter(Boolean).flatMap((panel) => [...panel.children].slice(1)),
-      make("p", { className: "dim" }, `sent ${bytes(last.bytes_sent)}, received ${bytes(last.bytes_received)}; learning rate ${number(last.lr)}`));
+      make("p", { className: "dim" }, `epoch ${last.epoch + 1}: ${seconds(last.epoch_s)}, sent ${bytes(last.bytes_sent)}, received ${bytes(last.bytes_received)}; learning rate ${number(last.lr)}`));
 }
 
 function chart(title) {
@@ -134,6 +135,7 @@ function chart(title) {
 }
 function draw() {
   drawing = null;
+  drawnAt = performance.now();
   if (!epochs.length) return;
   const by = document.querySelector("input[name=x]:checked").value, x = by === "epoch" ? "epoch" : "seconds of training";
   const best = epochs.best, at = best && (by === "epoch" ? best.epoch : best.seconds);
@@ -151,7 +153,7 @@ function draw() {
   }
   if (epochs.values.has("epoch_s")) chart("seconds of an epoch").show(x, curves([["epoch", "epoch_s", 0], ...PHASES.map(([label, key], k) => [label, key, k + 1])]));
 }
-const drawSoon = () => { drawing ??= setTimeout(() => requestAnimationFrame(draw), DRAW_MS); };
+const drawSoon = () => { drawing ??= setTimeout(() => requestAnimationFrame(draw), Math.max(0, drawnAt + DRAW_MS - performance.now())); };
 
 function log(text) {
   const place = one("log-text"), follows = place.scrollTop + place.clientHeight >= place.scrollHeight - 8;
@@ -170,7 +172,7 @@ function take(event) {
     if (changed) attempt(showAll)();
   }
   if (event.epochs) {
-    epochs.add(event.epochs, lessIsBetter(event.epochs.metric?.[0]));
+    epochs.add(event.epochs, lessIsBetter(event.epochs[0].metric));
     if (!ENDED.includes(job.state)) {
       job.epoch = epochs.last.epoch + 1;
       write(one("progress"), `epoch ${job.epoch} of ${job.epochs}`);

@@ -29,6 +29,9 @@ Test(training, every_epoch_is_a_line_and_unevaluated_metrics_are_null)
         cr_assert_eq(field(metrics, i, "pack_s"), 0.0625);
         cr_assert_eq(field(metrics, i, "wait_s"), 0.125);
         cr_assert_eq(field(metrics, i, "evaluate_s"), 0.0625);
+        char *times = json_dumps(json_object_get(json_array_get(metrics, i), "seconds_workers"), JSON_COMPACT);
+        cr_assert_str_eq(times, "[[0.25,0,0.125,0.0625],[0.125,0.0625,null,0.5]]");
+        free(times);
         cr_assert_eq(field(metrics, i, "bytes_sent"), 100);
         cr_assert_eq(field(metrics, i, "bytes_received"), 200);
         cr_assert_eq(field(metrics, i, "bytes_forward"), 90);
