@@ -117,5 +117,8 @@ enum status link_told_take(struct link_pass *p, struct link_place at, struct lin
     *out = come_at(p, n);
     *n_out = n_told(p, between(p, at.i, q), q, t->own.number[at.i]);
     enum status status = exchange_wait(t->setup.exchange, p->told_handle[n % MEMORY_LINKS_COME]);
-    return status == STATUS_OK ? told_check(p, at, *out, *n_out) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return told_check(p, at, *out, *n_out);
 }

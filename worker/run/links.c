@@ -93,7 +93,10 @@ static enum status block_run(struct link_pass *p, enum walk walk, struct link_pl
     enum status status = walk == WALK_UNIFORM  ? link_block_uniform(p, at.i, q, x)
                          : walk == WALK_SCORES ? link_block_scores(p, at.i, q, x)
                                                : link_block_gradients(p, at, x);
-    return status == STATUS_OK ? exchange_progress(p->trainer->setup.exchange) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return exchange_progress(p->trainer->setup.exchange);
 }
 
 /* All own parts whose way around the circle comes to this place. */
@@ -145,7 +148,10 @@ static enum status walk_run(struct trainer *t, const struct step *step, enum wal
     if (status == STATUS_OK && walk == WALK_SCORES) {
         status = link_groups_slopes(&p);
     }
-    return status == STATUS_OK ? exchange_settle(t->setup.exchange) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return exchange_settle(t->setup.exchange);
 }
 
 enum status links_run(struct trainer *t, const struct step *step)
