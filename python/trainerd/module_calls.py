@@ -16,7 +16,7 @@ IGNORED = ("Dropout", "Identity")  # a prediction drops nothing
 
 @dataclass(frozen=True)
 class Join:
-    """The outputs of several layers as one: "cat" or "max", as JumpingKnowledge."""
+    """Several values as one: "cat" or "max", as JumpingKnowledge, or "add"."""
 
     mode: str
 
@@ -123,27 +123,36 @@ def _basic(model: Any) -> list[Call]:
 
 
 def _flat(call: Call) -> list[Call]:
-    """A torch.nn.Sequential inside is its modules."""
-    if type(call.module).__name__ != "Sequential" or len(call.takes) != 1:
+    """A model inside, or a torch.nn.Sequential or MLP, is its modules."""
+    module, kind = call.module, type(call.module).__name__
+    if len(call.takes) != 1 or not (is_basic(module) or kind in ("Sequential", "MLP")):
         return [call]
-    inner = [(f"{call.name}.{key}", part) for key, part in call.module.named_children()]
-    flat = _chain(inner, call.weighs, f"{call.takes[0]}.{call.name}")
-    if flat:
-        flat[0].takes, flat[-1].gives = call.takes, call.gives
-    return [one for call in flat for one in _flat(call)]
+    if is_basic(module):
+        inner = _basic(module)
+    else:
+        inner = _chain([(name.removeprefix("."), part) for name, part in mlp_parts("", module)], call.weighs)
+    names = {inner[0].takes[0]: call.takes[0]}  # its input is the call's; its output, too, which may have an input's name
+    flat = []
+    for i, one in enumerate(inner):
+        takes = [names[name] for name in one.takes]
+        names[one.gives] = call.gives if i == len(inner) - 1 else f"{call.gives}.{call.name}.{one.gives}"
+        flat += _flat(Call(f"{call.name}.{one.name}", one.module, takes, names[one.gives], one.weighs and call.weighs))
+    return flat
+
+
+def is_basic(model: Any) -> bool:
+    return hasattr(model, "convs") and hasattr(model, "jk_mode")
 
 
 def calls_of(model: Any) -> list[Call]:
     """Modules in the order of their calls."""
-    if hasattr(model, "convs") and hasattr(model, "jk_mode"):
+    if is_basic(model):
         return _basic(model)
     if isinstance(model, Sequence):
         calls = _chain([(str(i), part) for i, part in enumerate(model)], True)
     elif type(model).__name__ != "Sequential":
-        raise UsageError(
-            f"model is a {type(model).__name__}, whose calls are not known: expected a BasicGNN (GCN, GraphSAGE, GIN, GAT, PNA, EdgeCNN), a "
-            "Sequential of PyTorch Geometric, or a list of modules in the order of their calls; trainerd --predict takes any names "
-            "(docs/predict.md)")
+        from .module_trace import calls_of_forward
+        calls = calls_of_forward(model)
     elif hasattr(model, "_module_descs") or hasattr(model, "_children"):
         calls = _described(model)
     else:

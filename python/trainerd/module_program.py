@@ -460,6 +460,10 @@ def _called(w: Writer, call: Call, takes: list[Value]) -> Value:
         rows = [take.own for take in takes]
         if module.mode == "cat":
             return w.value(f"concat({', '.join(rows)})" if len(rows) > 1 else rows[0], sum(take.width for take in takes))
+        if module.mode == "add":
+            if takes[0].width != takes[1].width:
+                refuse(name, module, f"a sum of {takes[0].width} and {takes[1].width} columns, expected as many")
+            return w.value(" + ".join(rows), takes[0].width)
         return w.value(functools.reduce(lambda a, b: f"maximum({a}, {b})", rows), takes[0].width)
     kind = type(module).__name__
     if kind not in LAYERS:

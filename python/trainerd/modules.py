@@ -126,6 +126,7 @@ def _linear(name: str, linear: Any) -> Layer:
 LAYERS: dict[str, Callable[[str, Any], Layer]] = {
     "GCNConv": _gcn, "SAGEConv": _sage, "GINConv": _gin, "GATConv": _attention, "GATv2Conv": _attention, "TransformerConv": _attention,
     "Linear": _linear}
+ENDS = ("LogSoftmax", "Softmax")
 NORMS = ("BatchNorm", "BatchNorm1d", "LayerNorm")
 
 
@@ -169,6 +170,8 @@ def _stack_of(calls: list[Call]) -> Stack:
     for call in calls:
         name, part = call.name, call.module
         if isinstance(part, Join):
+            if part.mode not in ("cat", "max"):
+                refuse(name, part, "a sum of values is of no stack")
             stack.jump, last = {"cat": "concat"}.get(part.mode, part.mode), call.gives
             continue
         if call.takes != [last]:
@@ -235,7 +238,21 @@ def job_of_module(model: Any, columns: int = 0) -> tuple[dict[str, dict[str, Any
 
     Raises UsageError that names the module that has no counterpart.
     """
-    calls = calls_of(model)
+    calls, _ = _without_end(calls_of(model))
+    return _job_of(calls, columns)
+
+
+def _without_end(calls: list[Call]) -> tuple[list[Call], Any]:
+    """The calls up to the logits, and the softmax behind them; None: there is none."""
+    last = [call for call in calls if type(call.module).__name__ not in IGNORED][-1:]
+    if last and type(last[0].module).__name__ in ENDS and last[0].module.dim in (1, -1):
+        return calls[:calls.index(last[0])], last[0].module
+    return calls, None
+
+
+def _job_of(calls: list[Call], columns: int) -> tuple[dict[str, dict[str, Any]], Tensors]:
+    if not calls:
+        raise UsageError("model: it has no modules before its softmax")
     try:
         return _job_of_stack(_stack_of(calls))
     except UsageError:
@@ -292,11 +309,11 @@ def _check_edges(data: Any, loops: str) -> None:
 
 def predict_pyg(model: Any, data: Any, *, workers: int = 1, set: Mapping[str, Any] | Sequence[str] | None = None,
                 program: str | os.PathLike[str] | None = None, timeout: float | None = None) -> Any:
-    """The logits of a trained model of PyTorch Geometric on the whole graph, a tensor [N, C]: as model.eval() and
+    """The output of a trained model of PyTorch Geometric on the whole graph, a tensor [N, C]: as model.eval() and
     model(data.x, data.edge_index) make them, computed by `trainerd --predict` on this machine in a fraction of the memory.
 
-    model     a BasicGNN (GCN, GraphSAGE, GIN, GAT, PNA, EdgeCNN), a Sequential of PyTorch Geometric, or a list of modules in the order of
-              their calls; what has no counterpart is refused by its name (docs/predict.md)
+    model     a BasicGNN (GCN, GraphSAGE, GIN, GAT, PNA, EdgeCNN), a Sequential of PyTorch Geometric, a list of modules in the order of their
+              calls, or a class of your own; what has no counterpart is refused by its name (docs/predict.md)
     data      torch_geometric.data.Data: x, edge_index, and edge_weight for layers that take it
     workers   processes that compute; the result does not depend on them
     set       further settings of the job: {"partition.parts": 4, "memory.limit": "2GiB"}
@@ -304,7 +321,8 @@ def predict_pyg(model: Any, data: Any, *, workers: int = 1, set: Mapping[str, An
     timeout   seconds, after which the prediction is stopped and TimeoutError raised
     """
     import torch
-    job, tensors = job_of_module(model, data.num_node_features)
+    calls, end = _without_end(calls_of(model))
+    job, tensors = _job_of(calls, data.num_node_features)
     _check_edges(data, job["dataset"]["self_loops"])
     with tempfile.TemporaryDirectory(prefix="trainerd-predict-") as name:
         folder = Path(name)
@@ -313,4 +331,5 @@ def predict_pyg(model: Any, data: Any, *, workers: int = 1, set: Mapping[str, An
         job["dataset"]["path"] = str(from_pyg(data, folder / "data", predict_only=True))
         whole = {"name": "predict-pyg", **job, "workers": {"count": workers}, "output": {"dir": str(folder / "out")}}
         result = predict_here(str(weights), whole, settings_of(set), program, timeout)
-        return torch.from_numpy(result.logits())
+        logits = torch.from_numpy(result.logits())
+        return logits if end is None else end(logits)

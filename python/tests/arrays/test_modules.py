@@ -12,7 +12,7 @@ from torch import nn
 from torch_geometric.data import Data
 from torch_geometric.nn import (
     APPNP, GAT, GCN, GIN, MLP, PNA, AGNNConv, ARMAConv, BatchNorm, ChebConv, ClusterGCNConv, EdgeCNN, EdgeConv, FiLMConv, GATConv, GATv2Conv,
-    GCN2Conv, GCNConv, GINConv, GraphConv, GraphSAGE, LayerNorm, LEConv, LGConv, MixHopConv, PNAConv, ResGatedGraphConv, SAGEConv, Sequential,
+    GCN2Conv, GCNConv, GINConv, GraphConv, GraphSAGE, JumpingKnowledge, LayerNorm, LEConv, LGConv, MixHopConv, PNAConv, ResGatedGraphConv, SAGEConv, Sequential,
     SGConv, SSGConv, TAGConv, TransformerConv)
 
 import trainerd
@@ -163,6 +163,33 @@ def random_layers(draw: random.Random, kind: str) -> nn.Module:
     return Sequential("x, edge_index, edge_weight", [*parts, (nn.Linear(width, C), "x -> x")][:None if draw.random() < 0.7 else -1])
 
 
+class OfArguments(nn.Module):  # type: ignore[misc]
+    """Residuals, values that are joined, models inside, and functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.norm = GCNConv(F, 16), GCNConv(16, 16), nn.BatchNorm1d(16)
+        self.mlp, self.inner, self.jump, self.last = MLP([16, 8, 16]), GCN(16, 16, 2), JumpingKnowledge("max"), nn.Linear(48, C)
+
+    def forward(self, x: Any, edge_index: Any, edge_weight: Any = None) -> Any:
+        h = nn.functional.dropout(nn.functional.elu(self.norm(self.first(x, edge_index, edge_weight))), p=0.5, training=self.training)
+        y = self.second(h, edge_index, edge_weight=edge_weight).relu() + h
+        z = self.inner(self.mlp(y), edge_index, edge_weight)
+        return nn.functional.log_softmax(self.last(torch.cat([z, h, self.jump([y, z])], dim=-1)), dim=1)
+
+
+class OfData(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList([SAGEConv(F, 16), GraphConv(16, 16), SAGEConv(16, C)])
+
+    def forward(self, data: Any) -> Any:
+        x, edge_index = data.x, data.edge_index
+        for conv in self.convs[:-1]:
+            x = nn.functional.leaky_relu(conv(x, edge_index), 0.2)
+        return torch.sigmoid(self.convs[-1](x, edge_index))
+
+
 class AModel(unittest.TestCase):
     def setUp(self) -> None:
         self.addCleanup(setattr, tempfile, "tempdir", tempfile.tempdir)
@@ -236,6 +263,37 @@ class AModel(unittest.TestCase):
             "c, d, edge_index, edge_weight -> x", "x -> x"]))))
         self.check(model, 4, str(model))
 
+    def test_of_a_class_of_one_s_own_is_read_from_its_forward(self) -> None:
+        models: list[Any] = [OfArguments(), OfData()]
+        for seed, model in enumerate(models):
+            torch.manual_seed(seed)
+            data = random_graph(np.random.default_rng(seed), True, True)
+            inputs = (data.x, data.edge_index, data.edge_weight) if isinstance(model, OfArguments) else (data.clone(),)
+            found = self.predict(shaken(model), data, 3, workers=2)
+            with torch.no_grad():
+                expected = model(*inputs)
+            self.assertLess(float((found - expected).norm() / expected.norm()), NEAR)
+
+    def test_of_a_forward_that_cannot_be_read_is_refused(self) -> None:
+        def model(call: Any) -> Any:
+            made: Any = type("Own", (nn.Module,), {"forward": call})()
+            made.conv = GCNConv(F, C)
+            return made
+
+        def depends(self: Any, x: Any, edge_index: Any) -> Any:
+            return self.conv(x if x.sum() > 0 else -x, edge_index)
+        for words, call in (("the calls of 'Own' cannot be read from its forward", depends),
+                            ("'mul' (mul) in its forward: no layer, norm or activation is known", lambda self, x, edge_index: self.conv(x, edge_index) * x),
+                            ("'batch' of the data, expected x, edge_index", lambda self, data: self.conv(data.x, data.batch)),
+                            ("expected rows of nodes, and not (conv, conv)", lambda self, x, edge_index: (self.conv(x, edge_index),) * 2),
+                            ("a sum of 11 and 5 columns", lambda self, x, edge_index: x + self.conv(x, edge_index)),
+                            ("'conv_lin_weight' (conv.lin.weight) in its forward: expected rows of nodes", lambda self, x, edge_index: x + self.conv.lin.weight),
+                            ("'conv' (conv) in its forward: expected rows of nodes, and not edge_index", lambda self, x, edge_index: self.conv(edge_index, x)),
+                            ("'cat' (cat) in its forward", lambda self, x, edge_index: torch.cat([x, x], 0))):
+            with self.subTest(words), self.assertRaises(trainerd.UsageError) as caught:
+                job_of_module(model(call), F)
+            self.assertIn(words, str(caught.exception))
+
     def test_as_a_list_of_modules_in_the_order_of_their_calls(self) -> None:
         data = random_graph(np.random.default_rng(3), True, False)
         torch.manual_seed(3)
@@ -258,9 +316,10 @@ class AModel(unittest.TestCase):
             self.assertIn(word, str(caught.exception))
 
     def test_is_refused_by_the_name_of_what_has_no_counterpart(self) -> None:
-        mine = type("Mine", (nn.Module,), {})
         step = "x, edge_index -> x"
-        self.refused(mine(), "Mine", "whose calls are not known")
+        self.refused(nn.Module(), "the calls of 'Module' cannot be read from its forward")
+        self.refused([GCNConv(F, 8), nn.Softmax(0)], "'1' (Softmax)")
+        self.refused([nn.Softmax(1)], "it has no modules before its softmax")
         self.refused([ChebConv(F, C, 2)], "'0' (ChebConv): expected one of AGNNConv, APPNP")
         self.refused(GCN(F, 8, 2, C, improved=True), "'convs.0' (GCNConv): improved is True, expected False")
         self.refused(GCN(F, 8, 2, C, act="hardtanh"), "'act' (Hardtanh)", *ACTIVATIONS)
