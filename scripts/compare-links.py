@@ -35,41 +35,25 @@ import time
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-GRAPH = ROOT / "build/compare-links"
-sys.path.insert(0, str(ROOT / "python"))
-
 import numpy as np
 import torch
 import torch.nn.functional as F
-import trainerd
+from compare_jobs import ROOT, link_data, run_job, trainerd
 from torch_geometric import EdgeIndex, seed_everything
 from torch_geometric.nn import GAE, GCNConv, SAGEConv
 from torch_geometric.utils import negative_sampling, to_torch_csr_tensor
 
 Array = Any  # of NumPy
+GRAPH = ROOT / "build/compare-links"
 NAMES = ("cora", "citeseer", "hgb_acm")
 METRICS = ("roc_auc", "average_precision")
 SHARES = {"valid": 0.05, "test": 0.1}
 FORMS, DECODERS = ("edges", "csr", "cached"), ("index", "select", "embedding", "chunks")
-GCN = {"task.channels": 16, "model.kind": "gcn", "model.hidden": 32, "train.epochs": 200, "train.lr": 0.01, "train.metrics": METRICS}
-SAGE = {"task.channels": 128, "task.valid_share": 0.0, "task.test_share": 0.0, "model.kind": "sage", "model.hidden": 128,
+LINK = {"task.kind": "link", "workers.device": "cpu"}
+GCN = {**LINK, "task.channels": 16, "model.kind": "gcn", "model.hidden": 32, "train.epochs": 200, "train.lr": 0.01, "train.metrics": METRICS}
+SAGE = {**LINK, "task.channels": 128, "task.valid_share": 0.0, "task.test_share": 0.0, "model.kind": "sage", "model.hidden": 128,
         "train.eval_every": 0}
 THREADS, WIDTH, FEATURES, CHUNK = 2, 128, 64, 1 << 18
-
-
-def run_job(keys: dict[str, Any], folder: Path) -> Any:
-    """Write keys as the job file folder.toml, train, and return the trainerd.Result in folder."""
-    lines: dict[str, list[str]] = {}
-    for key, value in {"task.kind": "link", "workers.device": "cpu", **keys, "output.dir": str(folder)}.items():
-        section, name = key.split(".")
-        lines.setdefault(section, []).append(f"{name} = {json.dumps(value)}")
-    file = folder.with_suffix(".toml")
-    file.write_text("\n".join(line for section, own in lines.items() for line in (f"[{section}]", *own)) + "\n")
-    done = subprocess.run([ROOT / "build/bin/trainerd", "--config", file], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"compare-links.py: {file}: exit code {done.returncode}\n{done.stderr[-1000:]}")
-    return trainerd.Result(folder)
 
 
 # --- metrics ---------------------------------------------------------------------------------------------------------------------------
@@ -189,9 +173,7 @@ def compare_metrics(name: str, data: Path, n_seed: int) -> str:
         split = Split(edges, n_node, seed)
         with tempfile.TemporaryDirectory(prefix="compare-links-") as temporary:
             folder = Path(temporary) / "data"
-            folder.mkdir()
-            for path in source.glob("*.*"):
-                (folder / path.name).symlink_to(path)
+            link_data(source, folder)
             for of in SHARES:
                 np.save(folder / f"{of}_edges.npy", split.positive[of])
                 np.save(folder / f"{of}_edges_negative.npy", split.negative[of])

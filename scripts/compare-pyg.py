@@ -20,7 +20,6 @@ import json
 import math
 import os
 import statistics
-import subprocess
 import sys
 import tempfile
 from collections.abc import Callable
@@ -28,14 +27,12 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-ROOT = Path(__file__).resolve().parent.parent
-sys.path.insert(0, str(ROOT / "python"))
 os.environ.setdefault("DGLBACKEND", "pytorch")
 
 import numpy as np
 import torch
 import torch.nn.functional as F
-import trainerd
+from compare_jobs import ROOT, link_data, run_job, trainerd
 from torch.nn import Linear, ModuleList, ReLU, Sequential
 from torch_geometric.nn import GATConv, GATv2Conv, GCNConv, GINConv, RGCNConv, SAGEConv, TransformerConv
 from torch_geometric.nn import Linear as PyGLinear
@@ -288,20 +285,6 @@ METRICS: dict[str, Callable[[Array, Array], float]] = {
 
 # --- both programs ---------------------------------------------------------------------------------------------------------------------
 
-def run_job(keys: dict[str, Any], folder: Path) -> Any:
-    """Write keys as the job file folder.toml, train, and return the trainerd.Result in folder."""
-    lines: dict[str, list[str]] = {}
-    for key, value in {**keys, "output.dir": str(folder)}.items():
-        section, name = key.split(".")
-        lines.setdefault(section, []).append(f"{name} = {json.dumps(value)}")
-    file = folder.with_suffix(".toml")
-    file.write_text("\n".join(line for section, own in lines.items() for line in (f"[{section}]", *own)) + "\n")
-    done = subprocess.run([ROOT / "build/bin/trainerd", "--config", file], capture_output=True, text=True)
-    if done.returncode:
-        sys.exit(f"compare-pyg.py: {file}: exit code {done.returncode}\n{done.stderr[-1000:]}")
-    return trainerd.Result(folder)
-
-
 def read_data(folder: Path, run: Any) -> tuple[Any, Any, dict[str, Any]]:
     """The model's inputs, the labels, and the nodes of each split."""
     inputs = [part.to(torch.get_default_dtype()) if part is not None and part.is_floating_point() else part
@@ -428,9 +411,7 @@ def main() -> None:
         case = CASES[name]
         with tempfile.TemporaryDirectory(prefix="compare-pyg-") as temporary:
             work, folder, source = Path(temporary), Path(temporary) / "data", options.data.resolve() / case.data
-            folder.mkdir()
-            for path in source.glob("*.*"):
-                (folder / path.name).symlink_to(path)
+            link_data(source, folder)
             if case.derive:
                 case.derive(source, folder)
             keys = {"dataset.path": str(folder), "partition.parts": 4, "workers.count": 1, "workers.threads": 1, "workers.device": "cpu",

@@ -50,7 +50,9 @@ static bool shapes_fit(const struct walk *w, int32_t op)
     bool joins = of->kind == VERTEX_OP_ADD || of->kind == VERTEX_OP_SUBTRACT || of->kind == VERTEX_OP_MAXIMUM;
     bool fits = !plain || of->shape.n_dim == 1;
     for (int k = 0; k < 2 && joins && of->place == VERTEX_PLACE_NODE; k++) {
-        fits = fits && vertex_shape_equal(&walk_at(w, of->in[k])->shape, &of->shape);
+        const struct vertex_op *in = walk_at(w, of->in[k]);
+        bool is_row = of->kind != VERTEX_OP_MAXIMUM || in->place == VERTEX_PLACE_NODE; /* no number for rows of one */
+        fits = fits && is_row && vertex_shape_equal(&in->shape, &of->shape);
     }
     if (of->kind == VERTEX_OP_DOT && of->place == VERTEX_PLACE_NODE) {
         int64_t n[2] = {1, 1};

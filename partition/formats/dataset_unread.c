@@ -92,10 +92,18 @@ static const char *instead_of(const char *name)
     return NULL;
 }
 
-static void warn(const char *folder, const char *name)
+/* Is what is read instead of nodes, which a job of links does not read? */
+static bool is_of_nodes(const char *instead)
+{
+    return strncmp(instead, "labels", strlen("labels")) == 0 || strstr(instead, "_idx") != NULL;
+}
+
+static void warn(const char *folder, const char *name, bool links)
 {
     const char *instead = instead_of(name);
-    if (links_file_is_positive(name)) {
+    if (links && instead != NULL && is_of_nodes(instead)) {
+        log_warn("ignoring %s/%s: a job of links reads neither labels nor splits of nodes", folder, name);
+    } else if (links_file_is_positive(name)) {
         log_warn("ignoring %s/%s: it is read with task.kind = \"link\"", folder, name);
     } else if (links_file_is_type(name)) {
         log_warn("ignoring %s/%s: it is read with task.kind = \"link\" and task.decoder = \"distmult\"", folder,
@@ -122,7 +130,7 @@ void dataset_unread_npy(const char *folder, const struct job *job)
         const char *name = entry[i]->d_name;
         bool known = dataset_npy_splits_read(folder, name) || is_of_links(name, job);
         if (!known && n_unread++ < MOST) {
-            warn(folder, name);
+            warn(folder, name, links);
         }
         free(entry[i]);
     }

@@ -28,12 +28,19 @@ enum status job_home(struct job *job)
     const struct {
         const char *key;
         char *path;
-    } rows[] = {{"dataset.path", job->dataset.path},       {"partition.file", job->partition.file},
-                {"partition.cache", job->partition.cache}, {"model.init", job->model.init},
-                {"model.program", job->model.program},     {"train.class_weights", job->train.class_weights},
-                {"workers.hosts", job->workers.hosts},     {"workers.token_file", job->workers.token_file},
-                {"memory.spill", job->memory.spill},       {"predict.model", job->predict.model},
-                {"predict.pairs", job->predict.pairs},     {"predict.nodes", job->predict.nodes}};
+    } rows[] = {{"dataset.path", job->dataset.path},
+                {"partition.file", job->partition.file},
+                {"partition.cache", job->partition.cache},
+                {"model.init", job->model.init},
+                {"model.program", job->model.program},
+                {"train.class_weights", job->train.class_weights},
+                {"workers.hosts", job->workers.hosts},
+                {"workers.token_file", job->workers.token_file},
+                {"memory.spill", job->memory.spill},
+                {"predict.model", job->predict.model},
+                {"predict.pairs", job->predict.pairs},
+                {"predict.nodes", job->predict.nodes},
+                {"post.probabilities_file", job->post.probabilities_file}};
     enum status status = STATUS_OK;
     for (size_t i = 0; i < sizeof rows / sizeof *rows && status == STATUS_OK; i++) {
         status = job_home_path(rows[i].key, rows[i].path);

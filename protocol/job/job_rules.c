@@ -278,6 +278,16 @@ static void remark_values(const struct job *job, const struct job_places *places
         {JOB_KEY_exchange_guard_limit, exchange->guard_every == 0, "exchange.guard_every is 0"},
         {JOB_KEY_train_patience_monitor, job->train.patience == 0, "train.patience is 0"},
         {JOB_KEY_train_min_delta, job->train.patience == 0, "train.patience is 0"},
+        {JOB_KEY_post_layers, !job->post.label_propagation, "post.label_propagation is false"},
+        {JOB_KEY_post_alpha, !job->post.label_propagation, "post.label_propagation is false"},
+        {JOB_KEY_post_probabilities_file, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
+        {JOB_KEY_post_correct_layers, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
+        {JOB_KEY_post_correct_alpha, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
+        {JOB_KEY_post_smooth_layers, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
+        {JOB_KEY_post_smooth_alpha, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
+        {JOB_KEY_post_autoscale, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
+        {JOB_KEY_post_scale, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
+        {JOB_KEY_post_scale, job->post.correct_and_smooth && job->post.autoscale, "post.autoscale is true"},
         {JOB_KEY_predict_best, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
         {JOB_KEY_predict_relation, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
         {JOB_KEY_predict_known, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
@@ -465,6 +475,7 @@ void job_check_rules(const struct job *job, const struct job_places *places, str
     check_plateau(job, check);
     job_check_links(job, check);
     job_check_asked(job, check);
+    job_check_post(job, check);
     enum status metrics = job_check_metrics(job, places);
     if (metrics != STATUS_OK && !is_doubted(places, status_reason())) {
         mistakes_take(mistakes, metrics);

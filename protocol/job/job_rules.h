@@ -16,8 +16,9 @@ void rule_broken(const struct check *check, enum job_key_id key, const char *for
 
 #define BROKEN(key, ...) rule_broken(check, JOB_KEY_##key, __VA_ARGS__)
 
-/* Rules on the prediction of links. / Rules on what a trained model of links is asked. */
+/* Rules on the prediction of links. / on what a trained model of links is asked. / on what follows the training. */
 void job_check_links(const struct job *job, const struct check *check);
 void job_check_asked(const struct job *job, const struct check *check);
+void job_check_post(const struct job *job, const struct check *check);
 
 #endif

@@ -141,3 +141,23 @@ void job_check_asked(const struct job *job, const struct check *check)
         }
     }
 }
+
+void job_check_post(const struct job *job, const struct check *check)
+{
+    const struct {
+        enum job_key_id key;
+        const char *name;
+        bool is_on;
+    } rows[] = {{JOB_KEY_post_correct_and_smooth, "correct_and_smooth", job->post.correct_and_smooth},
+                {JOB_KEY_post_label_propagation, "label_propagation", job->post.label_propagation}};
+    const char *why = job_predicts_links(job) ? "task.kind = \"link\": pairs of nodes have no classes"
+                      : job_regresses(job)    ? "train.loss = \"mse\", \"mae\" or \"huber\": numbers have no classes"
+                      : job->workers.launcher == JOB_LAUNCHER_MANUAL
+                          ? "workers.launcher = \"manual\" yet: it starts workers of its own after the training"
+                          : NULL;
+    for (size_t i = 0; why != NULL && i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].is_on) {
+            rule_broken(check, rows[i].key, "post.%s does not go with %s", rows[i].name, why);
+        }
+    }
+}

@@ -134,15 +134,15 @@ def table(asked: argparse.Namespace) -> None:
 
 def smooth(asked: argparse.Namespace) -> None:
     from .arrays import save_array
-    from .smoothing import accuracies, correct_and_smooth
+    from .smoothing import smoothed
 
     result = Result(asked.run_folder)
-    options = {name: value for name in SMOOTHING if (value := getattr(asked, name)) is not None}
-    rows = correct_and_smooth(result, asked.data, autoscale=asked.scale is None, **options)
+    options = {name: value for name in SMOOTHING if name != "workers" and (value := getattr(asked, name)) is not None}
+    rows, after = smoothed(result, asked.data, {"autoscale": asked.scale is None, **options}, {"workers": asked.workers})
     save_array(asked.out, rows)
-    for when, of in (("before", result.probabilities()), ("after", rows)):
-        shares = accuracies(of, result, asked.data)
-        print(f"{when:<6}", *(f" {split} accuracy {shares[split]:.4f}" for split in ("valid", "test") if split in shares))
+    before = {split: result.best.get(f"{split}_metric", (result.json.get("metrics") or {}).get(split)) for split in ("valid", "test")}
+    for when, of in (("before", before), ("after", after)):
+        print(f"{when:<6}", *(f" {split} {result.json['metric']} {of[split]:.4f}" for split in ("valid", "test") if of[split] is not None))
 
 
 def load(asked: argparse.Namespace) -> None:

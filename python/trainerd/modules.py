@@ -1,8 +1,7 @@
 """A model of PyTorch Geometric as a job's [model] and weights, and its predictions by `trainerd --predict`.
 
-A model is read as a list of modules in the order of their calls: layers of one kind, then plain linear ones; norm, activation and dropout
-between them. What has no counterpart is refused by its name in the model. Classes are recognised by name, so that PyTorch need not be
-imported here.
+Layers of one kind, then plain linear ones, with norm, activation and dropout between them, are a kind of trainerd's models. Others are a
+vertex program (module_program.py). What has no counterpart is refused by its name in the model.
 """
 from __future__ import annotations
 
@@ -11,16 +10,17 @@ import tempfile
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 from .arrays import Array, np, save_safetensors
 from .data import from_pyg
 from .errors import UsageError
+from .module_calls import IGNORED, Call, Join, Tensors, calls_of, expect, mlp_parts, one_width, refuse, tensors_of
+from .module_program import job_of_calls
 from .prediction import predict_here
 from .tensors import adjacent_edges, array_of
 from .toml_text import settings_of
 
-Tensors = dict[str, Array]
 NORM_EPS = 1e-5  # of PyTorch, and of trainerd
 ATTENTIONS = {"GATConv": "gat", "GATv2Conv": "gatv2", "TransformerConv": "transformer"}
 
@@ -50,27 +50,6 @@ class Stack:
     jump: str = "none"
 
 
-def _refuse(name: str, module: Any, why: str) -> NoReturn:
-    raise UsageError(f"model: '{name}' ({type(module).__name__}): {why}")
-
-
-def _expect(name: str, module: Any, **wanted: Any) -> None:
-    for key, value in wanted.items():
-        found = getattr(module, key, value)
-        if found != value:
-            _refuse(name, module, f"{key} is {found!r}, expected {value!r}")
-
-
-def _tensors_of(name: str, module: Any) -> Tensors:
-    tensors = {}
-    for key, value in module.state_dict().items():
-        if hasattr(value, "materialize"):
-            _refuse(name, module, f"{key} has no shape yet, expected a model that has been called once")
-        if not key.endswith("num_batches_tracked"):
-            tensors[key] = array_of(value).astype(np.float32)
-    return tensors
-
-
 def _with(tensors: Tensors, **missing: tuple[int, ...]) -> Tensors:
     """Zeros for tensors that a module may lack; "__" is the dot in their names."""
     zeros = {key.replace("__", "."): np.zeros(shape, np.float32) for key, shape in missing.items()}
@@ -81,39 +60,19 @@ def _with(tensors: Tensors, **missing: tuple[int, ...]) -> Tensors:
 
 
 def _gcn(name: str, conv: Any) -> Layer:
-    _expect(name, conv, improved=False, normalize=True, aggr="add")
+    expect(name, conv, improved=False, normalize=True, aggr="add")
     f_in, f_out = conv.in_channels, conv.out_channels
-    return Layer(name, "gcn", f_in, f_out, _with(_tensors_of(name, conv), bias=(f_out,)), adds_loops=bool(conv.add_self_loops), weighs=True)
+    return Layer(name, "gcn", f_in, f_out, _with(tensors_of(name, conv), bias=(f_out,)), adds_loops=bool(conv.add_self_loops), weighs=True)
 
 
 def _sage(name: str, conv: Any) -> Layer:
-    _expect(name, conv, normalize=False, project=False)
+    expect(name, conv, normalize=False, project=False)
     aggregator = {"add": "sum"}.get(str(conv.aggr), str(conv.aggr))
     if aggregator not in ("mean", "max", "sum"):
-        _refuse(name, conv, f"aggr is {conv.aggr!r}, expected 'mean', 'max' or 'sum'")
-    f_in, f_out = _one_width(name, conv), conv.out_channels
-    return Layer(name, "sage", f_in, f_out, _with(_tensors_of(name, conv), lin_l__bias=(f_out,), lin_r__weight=(f_out, f_in)),
+        refuse(name, conv, f"aggr is {conv.aggr!r}, expected 'mean', 'max' or 'sum'")
+    f_in, f_out = one_width(name, conv), conv.out_channels
+    return Layer(name, "sage", f_in, f_out, _with(tensors_of(name, conv), lin_l__bias=(f_out,), lin_r__weight=(f_out, f_in)),
                  {"aggregator": aggregator})
-
-
-def _one_width(name: str, conv: Any) -> int:
-    found = conv.in_channels
-    if isinstance(found, (tuple, list)):
-        if len(set(found)) != 1:
-            _refuse(name, conv, f"in_channels is {found!r}, expected one number")
-        return int(found[0])
-    return int(found)
-
-
-def _mlp_parts(nn: Any) -> list[Any]:
-    """The modules of a torch.nn.Sequential, or of PyTorch Geometric's MLP, in the order of their calls."""
-    if not hasattr(nn, "lins"):
-        return [part for part in nn.children() if type(part).__name__ not in IGNORED]
-    parts = []
-    for i, linear in enumerate(nn.lins):
-        between = [*nn.norms[i:i + 1], nn.act]
-        parts += [linear, *(between[::-1] if nn.act_first else between)] if i < len(nn.lins) - 1 or not nn.plain_last else [linear]
-    return [part for part in parts if type(part).__name__ not in IGNORED]
 
 
 def _normed(linear: Tensors, norm: Any) -> Tensors:
@@ -127,13 +86,13 @@ def _normed(linear: Tensors, norm: Any) -> Tensors:
 
 def _gin(name: str, conv: Any) -> Layer:
     """Its nn is Linear, ReLU, Linear, with a batch norm after the first one if any."""
-    parts = _mlp_parts(conv.nn)
+    parts = [part for _, part in mlp_parts(f"{name}.nn", conv.nn)]
     kinds = [type(part).__name__ for part in parts]
     has_norm = kinds[1:2] in (["BatchNorm"], ["BatchNorm1d"]) and getattr(parts[1], "module", parts[1]).running_mean is not None
     if kinds[:1] + kinds[1 + has_norm:] != ["Linear", "ReLU", "Linear"]:
-        _refuse(f"{name}.nn", conv.nn, "expected Linear, ReLU, Linear, with a batch norm after the first one if any")
-    _expect(name, conv, aggr="add")
-    first, second = (_with(_tensors_of(name, part), bias=(part.weight.shape[0],)) for part in (parts[0], parts[-1]))
+        refuse(f"{name}.nn", conv.nn, "expected Linear, ReLU, Linear, with a batch norm after the first one if any")
+    expect(name, conv, aggr="add")
+    first, second = (_with(tensors_of(name, part), bias=(part.weight.shape[0],)) for part in (parts[0], parts[-1]))
     first = _normed(first, parts[1]) if has_norm else first
     tensors = {"eps": np.asarray(array_of(conv.eps), np.float32).reshape(1)}
     tensors |= {f"nn.0.{key}": value for key, value in first.items()} | {f"nn.2.{key}": value for key, value in second.items()}
@@ -142,12 +101,12 @@ def _gin(name: str, conv: Any) -> Layer:
 
 def _attention(name: str, conv: Any) -> Layer:
     kind = ATTENTIONS[type(conv).__name__]
-    _expect(name, conv, negative_slope=0.2, edge_dim=None, residual=False, share_weights=False, beta=False, root_weight=True)
-    f_in, width = _one_width(name, conv), conv.out_channels * (conv.heads if conv.concat else 1)
+    expect(name, conv, negative_slope=0.2, edge_dim=None, residual=False, share_weights=False, beta=False, root_weight=True)
+    f_in, width = one_width(name, conv), conv.out_channels * (conv.heads if conv.concat else 1)
     rows = conv.out_channels * conv.heads
-    tensors = {key.replace("lin_src.", "lin."): value for key, value in _tensors_of(name, conv).items()}
+    tensors = {key.replace("lin_src.", "lin."): value for key, value in tensors_of(name, conv).items()}
     if any(key.startswith("lin_dst.") for key in tensors):
-        _refuse(name, conv, f"in_channels is {conv.in_channels!r}, expected one number")
+        refuse(name, conv, f"in_channels is {conv.in_channels!r}, expected one number")
     zeros: dict[str, tuple[int, ...]] = {} if kind == "transformer" else {"bias": (width,)}
     if kind == "gatv2":
         zeros |= {"lin_l__bias": (rows,), "lin_r__bias": (rows,)}
@@ -159,7 +118,7 @@ def _attention(name: str, conv: Any) -> Layer:
 
 
 def _linear(name: str, linear: Any) -> Layer:
-    tensors = _tensors_of(name, linear)
+    tensors = tensors_of(name, linear)
     f_out, f_in = tensors["weight"].shape
     return Layer(name, "linear", f_in, f_out, _with(tensors, bias=(f_out,)))
 
@@ -167,19 +126,19 @@ def _linear(name: str, linear: Any) -> Layer:
 LAYERS: dict[str, Callable[[str, Any], Layer]] = {
     "GCNConv": _gcn, "SAGEConv": _sage, "GINConv": _gin, "GATConv": _attention, "GATv2Conv": _attention, "TransformerConv": _attention,
     "Linear": _linear}
+ENDS = ("LogSoftmax", "Softmax")
 NORMS = ("BatchNorm", "BatchNorm1d", "LayerNorm")
-IGNORED = ("Dropout", "Identity")  # a prediction drops nothing
 
 
 def _activation(name: str, module: Any) -> str | None:
     """A word of model.activation; None: the module is no activation."""
     kind = type(module).__name__
     if kind == "ELU":
-        _expect(name, module, alpha=1.0)
+        expect(name, module, alpha=1.0)
     if kind == "LeakyReLU":
-        _expect(name, module, negative_slope=0.01)
+        expect(name, module, negative_slope=0.01)
     if kind == "GELU":
-        _expect(name, module, approximate="none")
+        expect(name, module, approximate="none")
     return {"ReLU": "relu", "ELU": "elu", "LeakyReLU": "leaky_relu", "GELU": "gelu"}.get(kind)
 
 
@@ -189,16 +148,16 @@ def _norm_tensors(name: str, norm: Any) -> tuple[str, Tensors]:
     batch = kind != "LayerNorm"
     inner = getattr(norm, "module", norm)
     if not batch and getattr(norm, "mode", "node") != "node":
-        _refuse(name, norm, f"mode is {norm.mode!r}, over all nodes together; expected 'node'")
-    _expect(name, inner, eps=NORM_EPS)
-    tensors = _tensors_of(name, inner)
+        refuse(name, norm, f"mode is {norm.mode!r}, over all nodes together; expected 'node'")
+    expect(name, inner, eps=NORM_EPS)
+    tensors = tensors_of(name, inner)
     if batch and "running_mean" not in tensors:
-        _refuse(name, norm, "it has no running statistics (track_running_stats)")
+        refuse(name, norm, "it has no running statistics (track_running_stats)")
     if not batch and len(tuple(getattr(norm, "normalized_shape", (1,)))) != 1:
-        _refuse(name, norm, f"normalized_shape is {norm.normalized_shape!r}, expected one number")
+        refuse(name, norm, f"normalized_shape is {norm.normalized_shape!r}, expected one number")
     n = tensors["running_mean"].shape if batch else tensors["weight"].shape if "weight" in tensors else None
     if n is None:
-        _refuse(name, norm, "it has no weights (elementwise_affine, affine)")
+        refuse(name, norm, "it has no weights (elementwise_affine, affine)")
     full = {"weight": np.ones(n, np.float32), "bias": np.zeros(n, np.float32), **tensors}
     return ("batch", {f"module.{key}": value for key, value in full.items()}) if batch else ("layer", full)
 
@@ -206,86 +165,36 @@ def _norm_tensors(name: str, norm: Any) -> tuple[str, Tensors]:
 # --- models ---
 
 
-def _calls(model: Any) -> list[tuple[str, Any, bool]]:
-    """Modules in the order of their calls, with their names; True: called with edge_weight, too."""
-    if isinstance(model, Sequence):
-        return [(str(i), part, True) for i, part in enumerate(model)]
-    if type(model).__name__ != "Sequential":
-        raise UsageError(
-            f"model is a {type(model).__name__}, whose calls are not known: expected a BasicGNN (GCN, GraphSAGE, GIN, GAT), a Sequential "
-            "of PyTorch Geometric, or a list of modules in the order of their calls; trainerd --predict takes any names (docs/predict.md)")
-    if not hasattr(model, "_module_descs") and not hasattr(model, "_children"):
-        return [(name, part, False) for name, part in model.named_children()]
-    if hasattr(model, "_module_descs"):
-        sides = [[[one.strip() for one in side.split(",")] for side in text.split("->")] for text in model._module_descs]
-        described = [(name, takes, gives) for name, (takes, gives) in zip(model._module_names, sides)]
-    else:
-        described = [(child.name, child.param_names, child.return_names) for child in model._children]
-    calls, made, last = [], set[str](), described[0][1][0]
-    for name, takes, gives in described:
-        part = getattr(model, name)
-        if takes[0] != last or len(gives) != 1 or made & set(takes[1:]):
-            _refuse(name, part, f"it is called as '{', '.join(takes)} -> {', '.join(gives)}', expected the output of the module before it")
-        last = gives[0]
-        made.add(last)
-        calls.append((name, part, len(takes) > 2))
-    return calls
-
-
-def _flat(calls: list[tuple[str, Any, bool]]) -> list[tuple[str, Any, bool]]:
-    """A torch.nn.Sequential inside is its modules."""
-    flat = []
-    for name, part, weighs in calls:
-        inner = type(part).__name__ == "Sequential"
-        flat += _flat([(f"{name}.{key}", child, weighs) for key, child in part.named_children()]) if inner else [(name, part, weighs)]
-    return flat
-
-
-def _stack_of_calls(calls: list[tuple[str, Any, bool]]) -> Stack:
-    stack = Stack([], [], [])
-    for name, part, weighs in calls:
-        kind = type(part).__name__
-        word = _activation(name, part)
+def _stack_of(calls: list[Call]) -> Stack:
+    stack, last = Stack([], [], []), calls[0].takes[0]
+    for call in calls:
+        name, part = call.name, call.module
+        if isinstance(part, Join):
+            if part.mode not in ("cat", "max"):
+                refuse(name, part, "a sum of values is of no stack")
+            stack.jump, last = {"cat": "concat"}.get(part.mode, part.mode), call.gives
+            continue
+        if call.takes != [last]:
+            refuse(name, part, f"it takes {' and '.join(call.takes)}, expected the output of the module before it")
+        last = call.gives
+        kind, word = type(part).__name__, _activation(name, part)
         if kind in LAYERS:
+            expect(name, part, flow="source_to_target")
             layer = LAYERS[kind](name, part)
-            layer.weighs = layer.weighs and weighs
+            layer.weighs = layer.weighs and call.weighs
             stack.layers.append(layer)
             stack.norms.append(None)
             stack.activations.append("none")
         elif kind in IGNORED:
             continue
         elif not stack.layers:
-            _refuse(name, part, f"expected one of {', '.join(LAYERS)} before it")
+            refuse(name, part, f"expected one of {', '.join(LAYERS)} before it")
         elif kind in NORMS and stack.norms[-1] is None and stack.activations[-1] == "none":
             stack.norms[-1] = (name, part)
         elif word is not None and stack.activations[-1] == "none":
             stack.activations[-1] = word
         else:
-            _refuse(name, part, f"expected one of {', '.join(LAYERS)}, or after each of them a norm and then an activation")
-    return stack
-
-
-def _stack_of_basic(model: Any) -> Stack:
-    """torch_geometric.nn.GCN, GraphSAGE, GIN, GAT: convs, norms, act, and with jk lin."""
-    calls: list[tuple[str, Any, bool]] = []
-    jump, lin = getattr(model, "jk_mode", None), getattr(model, "lin", None)
-    norms = list(model.norms) if model.norms is not None else []
-    for i, conv in enumerate(model.convs):
-        calls.append((f"convs.{i}", conv, True))
-        if i == len(model.convs) - 1 and jump is None:
-            continue
-        between = [(f"norms.{i}", norms[i], False)] if i < len(norms) else []
-        if model.act is not None:
-            between.insert(0 if model.act_first else 1, ("act", model.act, False))
-        calls += between
-    stack = _stack_of_calls(calls + ([("lin", lin, False)] if jump == "last" else []))
-    if jump not in (None, "last"):
-        if jump not in ("cat", "max"):
-            raise UsageError(f"model: jk is {jump!r}, expected 'cat', 'max' or 'last'")
-        stack.jump = "concat" if jump == "cat" else "max"
-        stack.layers.append(_linear("lin", lin))
-        stack.norms.append(None)
-        stack.activations.append("none")
+            refuse(name, part, f"expected one of {', '.join(LAYERS)}, or after each of them a norm and then an activation")
     return stack
 
 
@@ -323,12 +232,34 @@ def _heads_of(convs: list[Layer], n_hidden: int) -> dict[str, int]:
     return {**({"heads": hidden[0].heads} if hidden else {}), **({"out_heads": convs[-1].heads} if n_hidden < len(convs) else {})}
 
 
-def job_of_module(model: Any) -> tuple[dict[str, dict[str, Any]], Tensors]:
-    """The [model] and [dataset] sections of a job, and the weights by trainerd's names, of a model of PyTorch Geometric.
+def job_of_module(model: Any, columns: int = 0) -> tuple[dict[str, dict[str, Any]], Tensors]:
+    """The [model] and [dataset] sections of a job, and the weights by trainerd's names, of a model of PyTorch Geometric: of a kind of
+    trainerd's models, else as a vertex program. columns: of the input.
 
     Raises UsageError that names the module that has no counterpart.
     """
-    stack = _stack_of_basic(model) if hasattr(model, "convs") and hasattr(model, "jk_mode") else _stack_of_calls(_flat(_calls(model)))
+    calls, _ = _without_end(calls_of(model))
+    return _job_of(calls, columns)
+
+
+def _without_end(calls: list[Call]) -> tuple[list[Call], Any]:
+    """The calls up to the logits, and the softmax behind them; None: there is none."""
+    last = [call for call in calls if type(call.module).__name__ not in IGNORED][-1:]
+    if last and type(last[0].module).__name__ in ENDS and last[0].module.dim in (1, -1):
+        return calls[:calls.index(last[0])], last[0].module
+    return calls, None
+
+
+def _job_of(calls: list[Call], columns: int) -> tuple[dict[str, dict[str, Any]], Tensors]:
+    if not calls:
+        raise UsageError("model: it has no modules before its softmax")
+    try:
+        return _job_of_stack(_stack_of(calls))
+    except UsageError:
+        return job_of_calls(calls, columns)
+
+
+def _job_of_stack(stack: Stack) -> tuple[dict[str, dict[str, Any]], Tensors]:
     layers = stack.layers[:-1] if stack.jump != "none" else stack.layers
     convs = [layer for layer in layers if layer.kind != "linear"]
     if not convs or any(layer.kind == "linear" for layer in layers[:len(convs)]):
@@ -378,19 +309,20 @@ def _check_edges(data: Any, loops: str) -> None:
 
 def predict_pyg(model: Any, data: Any, *, workers: int = 1, set: Mapping[str, Any] | Sequence[str] | None = None,
                 program: str | os.PathLike[str] | None = None, timeout: float | None = None) -> Any:
-    """The logits of a trained model of PyTorch Geometric on the whole graph, a tensor [N, C]: as model.eval() and
+    """The output of a trained model of PyTorch Geometric on the whole graph, a tensor [N, C]: as model.eval() and
     model(data.x, data.edge_index) make them, computed by `trainerd --predict` on this machine in a fraction of the memory.
 
-    model     a BasicGNN (GCN, GraphSAGE, GIN, GAT), a Sequential of PyTorch Geometric, or a list of modules in the order of their calls;
-              what has no counterpart is refused by its name
-    data      torch_geometric.data.Data: x, edge_index, and edge_weight for models of GCNConv
+    model     a BasicGNN (GCN, GraphSAGE, GIN, GAT, PNA, EdgeCNN), a Sequential of PyTorch Geometric, a list of modules in the order of their
+              calls, or a class of your own; what has no counterpart is refused by its name (docs/predict.md)
+    data      torch_geometric.data.Data: x, edge_index, and edge_weight for layers that take it
     workers   processes that compute; the result does not depend on them
     set       further settings of the job: {"partition.parts": 4, "memory.limit": "2GiB"}
     program   path of the program trainerd; default: in the folder $TRAINERD_BIN, else on PATH
     timeout   seconds, after which the prediction is stopped and TimeoutError raised
     """
     import torch
-    job, tensors = job_of_module(model)
+    calls, end = _without_end(calls_of(model))
+    job, tensors = _job_of(calls, data.num_node_features)
     _check_edges(data, job["dataset"]["self_loops"])
     with tempfile.TemporaryDirectory(prefix="trainerd-predict-") as name:
         folder = Path(name)
@@ -399,4 +331,5 @@ def predict_pyg(model: Any, data: Any, *, workers: int = 1, set: Mapping[str, An
         job["dataset"]["path"] = str(from_pyg(data, folder / "data", predict_only=True))
         whole = {"name": "predict-pyg", **job, "workers": {"count": workers}, "output": {"dir": str(folder / "out")}}
         result = predict_here(str(weights), whole, settings_of(set), program, timeout)
-        return torch.from_numpy(result.logits())
+        logits = torch.from_numpy(result.logits())
+        return logits if end is None else end(logits)

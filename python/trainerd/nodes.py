@@ -5,15 +5,20 @@ import os
 from typing import Any
 
 from .arrays import Array, load_array, np
+from .graph import Graph
 from .names import TYPE_NAMES, load_names, load_node_names
 
 
-def _types_of(folder: str, n: int) -> dict[str, Array]:
+def _names_in(source: str | Graph, n: int) -> tuple[Array | None, Array | None, list[str] | None]:
+    """Names of the nodes, their types, and the types' names; None: a folder or a graph has none."""
+    if isinstance(source, Graph):
+        return source.node_names, source.node_type, source.type_names
+    path = os.path.join(source, "node_type.npy")
+    return load_node_names(source, n), load_array(path) if os.path.isfile(path) else None, load_names(source, TYPE_NAMES)
+
+
+def _types_of(types: Array, names: list[str], n: int) -> dict[str, Array]:
     """Each node's type by its name, and its number among those of its type."""
-    names, path = load_names(folder, TYPE_NAMES), os.path.join(folder, "node_type.npy")
-    if names is None or not os.path.isfile(path):
-        return {}
-    types = load_array(path)
     order = np.argsort(types, kind="stable")
     place = np.empty(n, np.int64)
     place[order] = np.arange(n) - np.searchsorted(types[order], types[order])
@@ -28,15 +33,15 @@ def probabilities_of(logits: Array, several: bool) -> Array:
     return probabilities
 
 
-def node_columns(logits: Array, dataset: dict[str, Any], folder: str | None) -> dict[str, Array]:
-    """Columns with a value for each node: see `Result.table`. dataset: of result.json; folder: the data folder,
-    None: missing."""
+def node_columns(logits: Array, dataset: dict[str, Any], source: str | Graph | None) -> dict[str, Array]:
+    """Columns with a value for each node: see `Result.table`. dataset: of result.json; source: the data folder, or the
+    graph in memory; None: missing."""
     n, n_class = logits.shape
     names = dataset.get("class_names") or [str(k) for k in range(n_class)]
-    ids = None if folder is None else load_node_names(folder, n)
+    ids, types, type_names = (None, None, None) if source is None else _names_in(source, n)
     columns: dict[str, Array] = {"id": np.arange(n) if ids is None else ids}
-    if ids is None and folder is not None:
-        columns |= _types_of(folder, n)
+    if ids is None and types is not None and type_names is not None:
+        columns |= _types_of(types, type_names, n)
     if "outputs" in dataset:
         return columns | {"value" if n_class == 1 else f"value_{name}": logits[:, k] for k, name in enumerate(names)}
     several = bool(dataset.get("multi_label"))

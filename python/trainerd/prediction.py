@@ -89,7 +89,9 @@ def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any = Non
                       else predict_there(client, model, job, set, timeout))
         if pairs is not None:
             return result.array("scores.npy")
-        return result if nodes is None else (result.array("partners.npy"), result.array("partner_scores.npy"))
+        if nodes is None:
+            return Result(result.folder, result.json, data)
+        return (result.array("partners.npy"), result.array("partner_scores.npy"))
 
 
 def _asked(folder: Path, pairs: Any, nodes: Any, best: int, known: bool, relation: int | None) -> dict[str, Any]:

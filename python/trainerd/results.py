@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, cast
 
 from .errors import DataError, MissingInput, TrainerdError
 from .fields import Epoch
+from .sources import is_in_memory
 
 if TYPE_CHECKING:
     from .arrays import Array
@@ -153,6 +154,9 @@ class Result:
         """The columns of `table`, without pandas."""
         from .nodes import node_columns
         dataset = self.json.get("dataset", {})
+        if data is None and self._data is not None and is_in_memory(self._data):
+            from .data import graph_of
+            return node_columns(self.logits(), dataset, graph_of(self._data))
         folder = dataset.get("path") if data is None else os.path.expanduser(data)
         if data is not None and not os.path.isdir(folder):
             raise MissingInput(f"'{folder}' is not there, expected the data folder")
@@ -162,8 +166,8 @@ class Result:
         """A pandas.DataFrame with a row for each node: id, class, probability, and p_<class> of each class. With
         several labels: <label> (0 or 1) and p_<label>; for regression: value.
 
-        id is the node's name if the data folder has names, else its number; with several node types the number
-        within its `type`. data: the data folder, if it has moved since the job ran.
+        id is the node's name if the data folder, or the graph in memory, has names, else its number; with several node
+        types the number within its `type`. data: the data folder, if it has moved since the job ran.
         """
         try:
             import pandas

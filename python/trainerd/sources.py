@@ -13,6 +13,11 @@ if TYPE_CHECKING:
     from .graph import Options
 
 
+def is_in_memory(data: Any) -> bool:
+    """Is it a graph, or arrays? Else it is a folder, or a [dataset] section."""
+    return not (isinstance(data, (str, os.PathLike)) or (isinstance(data, Mapping) and "edges" not in data))
+
+
 class Source:
     """A graph and its [dataset] section, until it is closed.
 
@@ -32,7 +37,7 @@ class Source:
         self._open = ExitStack()
         if isinstance(data, (str, os.PathLike)):
             self.section: dict[str, Any] = {"path": os.path.abspath(os.path.expanduser(data))}
-        elif isinstance(data, Mapping) and "edges" not in data:
+        elif not is_in_memory(data):
             self.section = dict(data)
         else:
             with self._open as undone:

@@ -2,7 +2,8 @@
 from __future__ import annotations
 
 import importlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
 from .errors import MissingInput
@@ -43,6 +44,16 @@ def tracked(tracker: Tracker | None, job: dict[str, Any], run: Callable[[], Resu
     return result
 
 
+@contextmanager
+def _ended_unless_begun(tracker: Tracker) -> Iterator[None]:
+    """A run that its tracker has opened is ended where what follows fails."""
+    try:
+        yield
+    except BaseException:
+        tracker.end(None)
+        raise
+
+
 def _numbers(epoch: Epoch) -> dict[str, float]:
     return {name: value for name, value in epoch.items() if isinstance(value, (int, float)) and name not in NO_METRICS}
 
@@ -68,8 +79,9 @@ class Wandb(Tracker):
 
     def begin(self, name: str, keys: dict[str, Any]) -> None:
         self._run = self._wandb.init(**{"name": name, **self._init})
-        self._run.config.update(keys)
-        self._run.define_metric("*", step_metric="epoch")
+        with _ended_unless_begun(self):
+            self._run.config.update(keys)
+            self._run.define_metric("*", step_metric="epoch")
 
     def log(self, epoch: Epoch) -> None:
         self._run.log({"epoch": epoch["epoch"], **_numbers(epoch)})
@@ -89,7 +101,8 @@ class Mlflow(Tracker):
 
     def begin(self, name: str, keys: dict[str, Any]) -> None:
         self._mlflow.start_run(**{"run_name": name, "nested": True, **self._start})
-        self._mlflow.log_params({key: str(value)[:PARAMETER_MOST] for key, value in keys.items()})
+        with _ended_unless_begun(self):
+            self._mlflow.log_params({key: str(value)[:PARAMETER_MOST] for key, value in keys.items()})
 
     def log(self, epoch: Epoch) -> None:
         # MLflow's names have no "@".

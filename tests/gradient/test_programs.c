@@ -119,6 +119,9 @@ Test(tile_gradient, every_instruction_gives_its_gradient_of_nodes_and_of_edges)
     }
     check("max(tanh(S * D) + D for e in v.in_edges)", false, &sparse); /* a gate of rows without edges */
     check("sum(dropout(softmax(S * D), 0.4) * S for e in v.in_edges)", false, &hub);
+    /* rows of one column, and a number, for two of the tiles */
+    check("linear('inner', maximum(v.degree, 1.5) * max(S for e in v.in_edges), 4) / maximum(v.degree, 1.5)", false,
+          &sparse);
     for (int op = 0; op < TILE_OP_N; op++) {
         const unsigned all = op == TILE_OP_WON || op == TILE_OP_DROP ? 2U : op == TILE_OP_RELU_BACK ? 1U : 3U;
         cr_expect_eq(seen[op] & all, all, "instruction %d is not in any of these programs", op);

@@ -141,6 +141,8 @@ static void report_libraries(struct coordinator *c)
 
 static enum status start_fleet(struct coordinator *c)
 {
+    c->workers.memory = memory_alloc((size_t)c->job.workers.count, sizeof *c->workers.memory);
+    c->workers.libraries = memory_alloc((size_t)c->job.workers.count, sizeof *c->workers.libraries);
     const struct fleet_setup setup = {.stop = &interrupt_now, .attempt = c->options->attempt, .events = c->events};
     enum status status = fleet_open(&c->job, &setup, &c->workers.fleet);
     c->training.fleet = c->workers.fleet;
@@ -298,11 +300,9 @@ static enum status end_tensorboard(struct coordinator *c)
     return tensorboard_end(c->training.tensorboard, clock_wall_s());
 }
 
-static enum status train(struct coordinator *c)
+/* What the training borrows of the coordinator. */
+static enum status settle_training(struct coordinator *c)
 {
-    static coordinator_step *const steps[] = {
-        start_fleet,     place,        ship_parts,  begin_training,    await_workers, put_weights,     clear_output,
-        continue_folder, open_metrics, lead_to_run, begin_tensorboard, run_epochs,    end_tensorboard, NULL};
     c->training.job = &c->job;
     c->training.links.program = &c->program;
     c->training.output = &c->output;
@@ -313,6 +313,15 @@ static enum status train(struct coordinator *c)
     c->training.save = &interrupt_checkpoint;
     c->training.n_class = c->facts.n_class;
     c->training.multi_label = c->facts.multi_label;
+    return STATUS_OK;
+}
+
+static enum status train(struct coordinator *c)
+{
+    static coordinator_step *const steps[] = {settle_training, start_fleet,     place,       ship_parts,
+                                              begin_training,  await_workers,   put_weights, clear_output,
+                                              continue_folder, open_metrics,    lead_to_run, begin_tensorboard,
+                                              run_epochs,      end_tensorboard, NULL};
     print_workers(c);
     events_state(c->events, "STARTING");
     interrupt_mode(INTERRUPT_MODE_STOP);
@@ -323,6 +332,23 @@ static enum status train(struct coordinator *c)
     spent[RESULT_PHASE_CHECKPOINT] = c->training.spent.checkpoint_s;
     spent[RESULT_PHASE_TRAIN] -= c->training.spent.evaluate_s + c->training.spent.checkpoint_s;
     return status;
+}
+
+static enum status check_limit(struct coordinator *c)
+{
+    return plan_check_limit(&c->plan, &c->job);
+}
+
+static enum status evaluate(struct coordinator *c)
+{
+    return training_predict(&c->training, &c->result.scores);
+}
+
+enum status coordinator_evaluate(struct coordinator *c)
+{
+    static coordinator_step *const steps[] = {coordinator_plan, check_limit,    settle_training, start_fleet, place,
+                                              ship_parts,       begin_training, await_workers,   evaluate,    NULL};
+    return coordinator_steps(c, steps);
 }
 
 /* --- attempts --- */
@@ -351,18 +377,11 @@ static enum status publish(struct coordinator *c)
     return run_folder_publish(&c->run);
 }
 
-static enum status check_limit(struct coordinator *c)
-{
-    return plan_check_limit(&c->plan, &c->job);
-}
-
 static enum status open_folder(struct coordinator *c)
 {
     enum status status = run_folder_open(&c->run, &c->output);
     if (status == STATUS_OK) {
         remember(c);
-        c->workers.memory = memory_alloc((size_t)c->job.workers.count, sizeof *c->workers.memory);
-        c->workers.libraries = memory_alloc((size_t)c->job.workers.count, sizeof *c->workers.libraries);
     }
     return status;
 }
@@ -394,6 +413,12 @@ static enum status print_plan(struct coordinator *c)
     return status;
 }
 
+/* Propagations follow a training that is saved, and whose workers have ended. */
+static bool is_saved(const struct coordinator *c)
+{
+    return c->training.has_saved && c->training.fleet == NULL;
+}
+
 static enum status run(struct coordinator *c)
 {
     static coordinator_step *const steps[] = {check_limit, open_folder, train, coordinator_write_results,
@@ -413,14 +438,14 @@ static enum status run(struct coordinator *c)
     status = coordinator_steps(c, steps);
     if (status == STATUS_OK) {
         coordinator_print_end(c);
-    } else if (status == STATUS_INTERRUPTED && interrupt_now != 0) {
+    } else if (status == STATUS_INTERRUPTED && interrupt_now != 0 && !is_saved(c)) {
         status = status_fail(status, "%s after %lld epoch%s, too soon to write a checkpoint", status_reason(),
                              (long long)c->training.state.n_epoch, c->training.state.n_epoch == 1 ? "" : "s");
     }
     return status;
 }
 
-static void release(struct coordinator *c, enum status status)
+void coordinator_close(struct coordinator *c, enum status status)
 {
     bool is_done = status == STATUS_OK;
     if (status == STATUS_INTERRUPTED && c->workers.fleet != NULL && c->job.workers.launcher == JOB_LAUNCHER_MANUAL) {
@@ -479,7 +504,7 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     char reason[STATUS_REASON_BYTES];
     snprintf(reason, sizeof reason, "%s", status_reason());
     end->run = c->run;
-    release(c, status);
+    coordinator_close(c, status);
     run_folder_close(&end->run);
     return status == STATUS_OK ? STATUS_OK : status_fail_lines(status, reason);
 }

@@ -144,7 +144,7 @@ enum status coordinator_steps(struct coordinator *c, coordinator_step *const *st
     return status;
 }
 
-static enum status load_dataset(struct coordinator *c)
+enum status coordinator_load(struct coordinator *c)
 {
     enum status status = dataset_load(&c->job, &c->dataset);
     c->sparse_features = c->dataset.feature_indptr != NULL;
@@ -514,11 +514,35 @@ static enum status make_plan(struct coordinator *c)
 
 enum status coordinator_prepare(struct coordinator *c)
 {
-    static coordinator_step *const steps[] = {
-        coordinator_settle,  load_dataset,  count_graph,    fit_model,   read_asked,
-        find_contents,       keep_facts,    choose_parts,   rules_check, keep_splits,
-        coordinator_program, check_foreign, check_planning, cut,         measure,
-        coordinator_count,   report_parts,  count_floats,   make_plan,   NULL};
+    static coordinator_step *const steps[] = {coordinator_settle,
+                                              coordinator_load,
+                                              count_graph,
+                                              fit_model,
+                                              read_asked,
+                                              find_contents,
+                                              keep_facts,
+                                              choose_parts,
+                                              rules_check,
+                                              coordinator_check_post,
+                                              keep_splits,
+                                              coordinator_program,
+                                              check_foreign,
+                                              check_planning,
+                                              cut,
+                                              measure,
+                                              coordinator_count,
+                                              report_parts,
+                                              count_floats,
+                                              make_plan,
+                                              NULL};
     enum status status = coordinator_open_job(c);
     return status != STATUS_OK || c->run.is_done ? status : coordinator_steps(c, steps);
+}
+
+enum status coordinator_plan(struct coordinator *c)
+{
+    static coordinator_step *const steps[] = {coordinator_program, cut,       measure, coordinator_count,
+                                              count_floats,        make_plan, NULL};
+    c->facts = sizes_of(&c->dataset);
+    return coordinator_steps(c, steps);
 }

@@ -178,17 +178,27 @@ static enum status read_memory(struct coordinator *c)
     return fleet_memory(c->workers.fleet, c->workers.memory);
 }
 
+/* Propagations that fail, or are stopped, leave the training to a --resume. */
+static enum status save_before_post(struct coordinator *c)
+{
+    return coordinator_has_post(c) && !job_predicts(&c->job) ? training_save(&c->training) : STATUS_OK;
+}
+
 enum status coordinator_write_results(struct coordinator *c)
 {
     /* Logits last: traces and counts are of the training alone. */
-    static coordinator_step *const steps[] = {write_last,  write_best,   write_splits, write_trace, sync_metrics,
-                                              read_memory, read_traffic, write_logits, NULL};
+    static coordinator_step *const steps[] = {save_before_post, write_last,  write_best,   write_splits, write_trace,
+                                              sync_metrics,     read_memory, read_traffic, write_logits, NULL};
     FAULT(RESULTS);
     enum status status = coordinator_steps(c, steps);
     if (status != STATUS_OK) {
         return status;
     }
     coordinator_phase_end(c, RESULT_PHASE_WRITE);
+    if ((status = coordinator_post(c)) != STATUS_OK) {
+        return status;
+    }
+    coordinator_phase_end(c, RESULT_PHASE_POST);
     c->result.job = &c->job;
     c->result.source = job_predicts(&c->job) ? &c->source : NULL;
     c->result.dataset = &c->facts;
@@ -244,6 +254,7 @@ static void print_prediction(struct coordinator *c)
     char took[PROGRESS_TEXT_BYTES];
     progress_duration(c->result.total_s, took);
     (c->facts.of_links ? print_links : print_metrics)(c);
+    coordinator_print_post(c);
     progress_print(&c->progress, "done in %s, results in %s", took, run_folder_results(&c->run));
 }
 
@@ -292,5 +303,6 @@ void coordinator_print_end(struct coordinator *c)
         progress_print(&c->progress, "test %s %s with the initial weights", metric, last);
     }
     print_others(c);
+    coordinator_print_post(c);
     progress_print(&c->progress, "done in %s, results in %s", took, run_folder_results(&c->run));
 }

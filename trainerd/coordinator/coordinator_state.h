@@ -79,6 +79,25 @@ enum status coordinator_settle(struct coordinator *c);
 /* Everything that needs no workers, up to the plan. Ends early where the run's folder has whole results. */
 enum status coordinator_prepare(struct coordinator *c);
 
+/* The dataset of the job. / Of a job without epochs whose dataset is loaded: parts and plan; and workers, which
+ * evaluate it, with the scores in the result. Then the dataset is released.
+ * errors  those of a training; STATUS_NOMEM the plan exceeds the limit */
+enum status coordinator_load(struct coordinator *c);
+enum status coordinator_plan(struct coordinator *c);
+enum status coordinator_evaluate(struct coordinator *c);
+
+/* End the workers, and free all that the coordinator has and itself. `status`: how the job ended. */
+void coordinator_close(struct coordinator *c, enum status status);
+
+/* Does the job ask for propagations ([post])? / Can they be made of the dataset? / Make them, by workers of their own
+ * after the job's, which have evaluated the best weights. / Print their metrics. In coordinator_post.c.
+ * errors  STATUS_CONFIG several labels per node · STATUS_DATA no labels of training nodes, probabilities that do not
+ *         fit · those of coordinator_evaluate, and of files */
+bool coordinator_has_post(const struct coordinator *c);
+enum status coordinator_check_post(struct coordinator *c);
+enum status coordinator_post(struct coordinator *c);
+void coordinator_print_post(struct coordinator *c);
+
 /* The job's program, from the dataset. */
 enum status coordinator_program(struct coordinator *c);
 

@@ -234,21 +234,46 @@ static json_t *dataset_json(const struct result *result)
     return all;
 }
 
-static void put_prediction(json_t *all, const struct result *result)
+/* The metrics of an evaluation by split. */
+static json_t *scores_json(const struct training *training, const struct training_scores *scores)
 {
     static const char *const names[SCORE_N_SPLIT] = {"other", "train", "valid", "test", [SCORE_SPLIT_ALL] = "all"};
-    const struct training *training = result->training;
     json_t *metrics = json_object();
     for (int split = 0; split < SCORE_N_SPLIT; split++) {
         if (names[split] == NULL) {
             continue; /* they are in valid and in test */
         }
-        json_object_set_new(metrics, names[split], report_number(result->scores.of[0][split]));
+        json_object_set_new(metrics, names[split], report_number(scores->of[0][split]));
         for (int i = 0; i < training->metrics.n && training->job->train.metrics.n > 0; i++) {
-            put_named(metrics, names[split], training->metrics.of[i], result->scores.of[i][split]);
+            put_named(metrics, names[split], training->metrics.of[i], scores->of[i][split]);
         }
     }
-    json_object_set_new(all, "metrics", metrics);
+    return metrics;
+}
+
+/* Propagations after it; null without. */
+static json_t *posted_json(const struct result *result)
+{
+    json_t *all = json_object();
+    for (int post = 0; post < RESULT_POST_N; post++) {
+        const struct result_posted *posted = &result->posted[post];
+        if (posted->file != NULL) {
+            json_object_set_new(all, posted->key,
+                                json_pack("{s:s, s:o, s:f}", "file", posted->file, "metrics",
+                                          scores_json(result->training, &posted->scores), "seconds",
+                                          posted->seconds));
+        }
+    }
+    if (json_object_size(all) > 0) {
+        return all;
+    }
+    json_decref(all);
+    return json_null();
+}
+
+static void put_prediction(json_t *all, const struct result *result)
+{
+    json_object_set_new(all, "metrics", scores_json(result->training, &result->scores));
     /* The folder itself: a link to the newest run may lead elsewhere tomorrow. */
     const char *weights = strrchr(result->source->weights, '/');
     char *folder = realpath(result->source->folder, NULL);
@@ -291,6 +316,7 @@ static json_t *result_json(const struct result *result)
     (result->source != NULL ? put_prediction : put_training)(all, result);
     json_object_set_new(all, "confusion", report_confusion(&result->confusion));
     put_calibration(all, result);
+    json_object_set_new(all, "post", posted_json(result));
     json_object_set_new(all, "seconds", seconds_json(result));
     json_object_set_new(all, "traffic", plan_traffic_compared(result->program, result->plan, &result->traffic));
     json_object_set_new(all, "allocations_in_epochs", json_integer(training->state.n_call));

@@ -25,13 +25,23 @@
     X(TRAIN, "train")           /* epochs, with their evaluations */                                                 \
     X(EVALUATE, "evaluate")     /* evaluation without training */                                                    \
     X(CHECKPOINT, "checkpoint") /* writing checkpoints */                                                            \
-    X(WRITE, "write")           /* weights and logits */
+    X(WRITE, "write")           /* weights and logits */                                                             \
+    X(POST, "post")             /* propagations after it */
 
 enum result_phase {
 #define X(name, text) RESULT_PHASE_##name,
     RESULT_PHASE_LIST(X)
 #undef X
         RESULT_PHASE_N
+};
+
+/* What is propagated after the training ([post]). */
+enum result_post { RESULT_POST_SMOOTHED, RESULT_POST_PROPAGATED, RESULT_POST_N };
+
+struct result_posted {
+    const char *key, *file; /* of [post]; that has the rows. NULL: not asked for */
+    struct training_scores scores;
+    double seconds;
 };
 
 struct result {
@@ -49,9 +59,10 @@ struct result {
     /* of test nodes, with the weights that logits.npy is of; n_class 0: not counted */
     struct score_confusion confusion;
     double calibration[DATASET_SPLIT_N]; /* of VALID and TEST, where there are probabilities of classes */
-    const uint32_t *machine_of_rank;     /* job->workers.count: equal where workers share a machine */
-    const char *cipher;                  /* that seals their messages; "none" */
-    double phase_s[RESULT_PHASE_N];      /* PHASE_TRAIN without the two after it */
+    struct result_posted posted[RESULT_POST_N];
+    const uint32_t *machine_of_rank; /* job->workers.count: equal where workers share a machine */
+    const char *cipher;              /* that seals their messages; "none" */
+    double phase_s[RESULT_PHASE_N];  /* PHASE_TRAIN without the two after it */
     double total_s;
 };
 

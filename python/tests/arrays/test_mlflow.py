@@ -51,6 +51,14 @@ class Mlflow(FolderCase):
         self.assertEqual((child.info.run_name, child.data.tags["page"], child.data.tags["mlflow.parentRunId"]), ("child", "1", parent.info.run_id))
         self.assertEqual(child.data.params["model.program"], program.text[:500])
 
+    def test_is_not_left_open_where_its_begin_fails(self) -> None:
+        trainerd.train(random_data(), tracker=trainerd.trackers.Mlflow(), **KEYS)
+        again = trainerd.trackers.Mlflow(run_id=self.only_run().info.run_id)
+        with self.assertRaisesRegex(mlflow.MlflowException, "model.hidden"):  # a run's parameters do not change
+            trainerd.train(random_data(), tracker=again, **{**KEYS, "hidden": 9})
+        self.assertIsNone(mlflow.active_run())
+        self.assertEqual(self.only_run().info.status, "FAILED")
+
     def test_has_the_failure_of_one_that_fails(self) -> None:
         def fail(_: Epoch) -> None:
             raise OverflowError

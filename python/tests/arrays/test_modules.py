@@ -10,10 +10,14 @@ import numpy as np
 import torch
 from torch import nn
 from torch_geometric.data import Data
-from torch_geometric.nn import GAT, GCN, GIN, PNA, BatchNorm, GATConv, GATv2Conv, GCNConv, GINConv, GraphSAGE, LayerNorm, SAGEConv, Sequential, TransformerConv
+from torch_geometric.nn import (
+    APPNP, GAT, GCN, GIN, MLP, PNA, AGNNConv, ARMAConv, BatchNorm, ChebConv, ClusterGCNConv, EdgeCNN, EdgeConv, FiLMConv, GATConv, GATv2Conv,
+    GCN2Conv, GCNConv, GINConv, GraphConv, GraphSAGE, JumpingKnowledge, LayerNorm, LEConv, LGConv, MixHopConv, PNAConv, ResGatedGraphConv, SAGEConv, Sequential,
+    SGConv, SSGConv, TAGConv, TransformerConv)
 
 import trainerd
 from daemon import PROGRAMS
+from trainerd.module_program import ACTIVATIONS, LAYERS, WEIGHED
 from trainerd.modules import job_of_module
 
 DRAWS = int(os.environ.get("TEST_MODELS", "24"))
@@ -88,6 +92,104 @@ def random_sequential(draw: random.Random) -> nn.Module:
     return Sequential("x, edge_index, edge_weight", parts)
 
 
+def act_of(draw: random.Random, width: int) -> nn.Module:
+    made: list[nn.Module] = [nn.ELU(0.7), nn.GELU(), nn.LeakyReLU(0.3), nn.PReLU(draw.choice([1, width])), nn.ReLU(), nn.ReLU6(), nn.SiLU(),
+                             nn.Sigmoid(), nn.Softplus(), nn.Tanh()]
+    return draw.choice(made)
+
+
+def norm_of(draw: random.Random, width: int) -> nn.Module:
+    made: list[nn.Module] = [nn.BatchNorm1d(width, affine=draw.random() < 0.5, eps=1e-3), BatchNorm(width), LayerNorm(width, mode="node"),
+                             nn.LayerNorm(width), nn.Identity()]
+    return draw.choice(made)
+
+
+def pna_of(draw: random.Random, f: int, out: int) -> PNAConv:
+    aggregators = draw.sample(["mean", "min", "max", "std", "var", "sum"], draw.choice([1, 3, 4]))
+    scalers = draw.sample(["identity", "amplification", "attenuation", "linear", "inverse_linear"], draw.choice([1, 3]))
+    divides = f % 2 == 0 and out % 2 == 0 and draw.random() < 0.5
+    return PNAConv(f, out, aggregators, scalers, torch.tensor([3, 5, 9, 4, 1]), towers=2 if out % 2 == 0 else 1, pre_layers=draw.choice([1, 2]),
+                   post_layers=draw.choice([1, 2]), divide_input=divides)
+
+
+def layer_of(draw: random.Random, kind: str, f: int, out: int) -> tuple[nn.Module, int]:
+    """A layer of any kind with random options, and its columns."""
+    bias, k, a = draw.random() < 0.7, draw.choice([1, 2, 4]), draw.choice([0.0, 0.1, 0.4])
+    loops = {} if draw.random() < 0.7 else {"add_self_loops": False}
+    heads, joins = draw.choice([1, 3]), draw.random() < 0.5
+    mlps: list[Any] = [lambda w: nn.Linear(w, out, bias=bias),
+                       lambda w: nn.Sequential(nn.Linear(w, 7), nn.BatchNorm1d(7), nn.Tanh(), nn.Linear(7, out)),
+                       lambda w: MLP([w, 6, out], act=draw.choice(["elu", None]), norm=draw.choice(["batch_norm", None]), act_first=bias),
+                       lambda w: MLP([w, 6, out], plain_last=False)]
+    mlp = draw.choice(mlps)
+    made: dict[str, Any] = {
+        "AGNNConv": lambda: AGNNConv(bias, **loops), "APPNP": lambda: APPNP(k, a, **loops),
+        "ARMAConv": lambda: ARMAConv(f, out, draw.choice([1, 2]), k, bias, act=draw.choice([nn.ReLU(), nn.Tanh(), None]), bias=joins),
+        "ClusterGCNConv": lambda: ClusterGCNConv(f, out, a, bias=bias),
+        "EdgeConv": lambda: EdgeConv(mlp(2 * f), draw.choice(["max", "mean", "add", "min"])),
+        "FiLMConv": lambda: FiLMConv(f, out, act=draw.choice([nn.ReLU(), nn.Tanh(), None])),
+        "GATConv": lambda: GATConv(f, out, heads, joins, negative_slope=0.3, bias=bias, **loops),
+        "GATv2Conv": lambda: GATv2Conv(f, out, heads, joins, negative_slope=0.3, bias=bias, share_weights=k == 1, **loops),
+        "GCN2Conv": lambda: GCN2Conv(f, a, 0.5, k, shared_weights=bias, **loops),
+        "GCNConv": lambda: GCNConv(f, out, bias=bias, **({"normalize": False} if k == 1 else loops)),
+        "GINConv": lambda: GINConv(mlp(f), 0.3, bias), "GraphConv": lambda: GraphConv(f, out, draw.choice(["add", "mean", "max"]), bias),
+        "LEConv": lambda: LEConv(f, out, bias), "LGConv": lambda: LGConv(bias),
+        "MixHopConv": lambda: MixHopConv(f, out, draw.choice([[0, 1, 2], [1, 3], [2]]), bias=bias, **loops), "PNAConv": lambda: pna_of(draw, f, out),
+        "ResGatedGraphConv": lambda: ResGatedGraphConv(f, out, draw.choice([nn.Sigmoid(), nn.Tanh()]), root_weight=joins, bias=bias),
+        "SAGEConv": lambda: SAGEConv(f, out, draw.choice(["mean", "max", "add", "min"]), bias, joins, k == 1),
+        "SGConv": lambda: SGConv(f, out, k, bias=bias, **loops), "SSGConv": lambda: SSGConv(f, out, a, k, bias=bias, **loops),
+        "TAGConv": lambda: TAGConv(f, out, k, bias, draw.random() < 0.7),
+        "TransformerConv": lambda: TransformerConv(f, out, heads, joins, bias=bias, root_weight=k > 1)}
+    conv = made[kind]()
+    if kind == "MixHopConv":
+        return conv, out * len(conv.powers)
+    return conv, f if kind in ("AGNNConv", "APPNP", "GCN2Conv", "LGConv") else out * heads if "concat" in vars(conv) and joins else out
+
+
+def random_layers(draw: random.Random, kind: str) -> nn.Module:
+    """Two layers of a kind, with anything of rows around them."""
+    call = "x, edge_index, edge_weight -> x" if kind in WEIGHED else "x, edge_index -> x"
+    width, parts = F, list[Any]()
+    if draw.random() < 0.5 or kind == "GCN2Conv":
+        width = draw.choice([5, 6])
+        parts += [(nn.Linear(F, width), "x -> x"), (act_of(draw, width), "x -> x0"), (nn.Identity(), "x0 -> x")]
+    options = draw.getstate()
+    for _ in range(2):
+        draw.setstate(options)  # self loops as in the first one
+        conv, out = layer_of(draw, kind, width, draw.choice([3, 8]))
+        parts.append((conv, "x, x0, edge_index, edge_weight -> x" if kind == "GCN2Conv" else call))
+        width = out
+        parts += [(norm_of(draw, width), "x -> x"), (nn.Sequential(act_of(draw, width), nn.Dropout(0.5)), "x -> x")]
+    return Sequential("x, edge_index, edge_weight", [*parts, (nn.Linear(width, C), "x -> x")][:None if draw.random() < 0.7 else -1])
+
+
+class OfArguments(nn.Module):  # type: ignore[misc]
+    """Residuals, values that are joined, models inside, and functions."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.first, self.second, self.norm = GCNConv(F, 16), GCNConv(16, 16), nn.BatchNorm1d(16)
+        self.mlp, self.inner, self.jump, self.last = MLP([16, 8, 16]), GCN(16, 16, 2), JumpingKnowledge("max"), nn.Linear(48, C)
+
+    def forward(self, x: Any, edge_index: Any, edge_weight: Any = None) -> Any:
+        h = nn.functional.dropout(nn.functional.elu(self.norm(self.first(x, edge_index, edge_weight))), p=0.5, training=self.training)
+        y = self.second(h, edge_index, edge_weight=edge_weight).relu() + h
+        z = self.inner(self.mlp(y), edge_index, edge_weight)
+        return nn.functional.log_softmax(self.last(torch.cat([z, h, self.jump([y, z])], dim=-1)), dim=1)
+
+
+class OfData(nn.Module):  # type: ignore[misc]
+    def __init__(self) -> None:
+        super().__init__()
+        self.convs = nn.ModuleList([SAGEConv(F, 16), GraphConv(16, 16), SAGEConv(16, C)])
+
+    def forward(self, data: Any) -> Any:
+        x, edge_index = data.x, data.edge_index
+        for conv in self.convs[:-1]:
+            x = nn.functional.leaky_relu(conv(x, edge_index), 0.2)
+        return torch.sigmoid(self.convs[-1](x, edge_index))
+
+
 class AModel(unittest.TestCase):
     def setUp(self) -> None:
         self.addCleanup(setattr, tempfile, "tempdir", tempfile.tempdir)
@@ -111,7 +213,7 @@ class AModel(unittest.TestCase):
     def check(self, model: nn.Module, seed: int, what: str) -> None:
         rng = np.random.default_rng(seed)
         without_loops = any(getattr(part, "add_self_loops", True) is False for part in model.modules())
-        weighted = any(isinstance(part, GCNConv) for part in model.modules()) and seed % 2 == 0
+        weighted = any(type(part).__name__ in WEIGHED for part in model.modules()) and seed % 2 == 0
         data = random_graph(rng, not without_loops, weighted)
         basic = hasattr(model, "convs")
         inputs = (data.x, data.edge_index) if basic and not weighted else (data.x, data.edge_index, data.edge_weight if weighted else None)
@@ -128,6 +230,69 @@ class AModel(unittest.TestCase):
             model = shaken(random_basic(draw) if i % 2 == 0 else random_sequential(draw))
             with self.subTest(draw=i, seed=SEED):
                 self.check(model, seed, f"draw {i} of seed {SEED}: {model}")
+
+    def test_of_layers_of_any_kind_has_its_own_logits(self) -> None:
+        for i, kind in enumerate(sorted(LAYERS)):
+            for j in range(max(2, DRAWS // 12)):
+                seed = SEED * 100000 + 1000 * j + i
+                torch.manual_seed(seed)
+                with self.subTest(kind, draw=j, seed=SEED):
+                    model = shaken(random_layers(random.Random(seed), kind))
+                    self.check(model, seed, f"{kind} {j} of seed {SEED}: {model}")
+
+    def test_of_pyg_s_other_models_has_its_own_logits(self) -> None:
+        degrees = torch.tensor([3, 5, 9, 4, 1])
+        for i, jump in enumerate([None, "last", "cat", "max"]):
+            torch.manual_seed(i)
+            options: dict[str, Any] = {"jk": jump, "norm": "batch_norm" if i % 2 else None, "act": "tanh" if i > 1 else "relu"}
+            for model in (PNA(F, 8, 3, C, aggregators=["mean", "std"], scalers=["identity", "attenuation"], deg=degrees, **options),
+                          EdgeCNN(F, 8, 2, C, **options), GIN(F, 8, 2, C, **options), GraphSAGE(F, 8, 3, C, normalize=True, **options)):
+                with self.subTest(type(model).__name__, jk=jump):
+                    self.check(shaken(model), i, f"{jump}: {model}")
+
+    def test_of_several_kinds_and_values_has_its_own_logits(self) -> None:
+        step = "x, edge_index -> x"
+        torch.manual_seed(5)
+        model = shaken(Sequential("x, edge_index, edge_weight", [
+            (nn.LayerNorm(F), "x -> x"), (GraphConv(F, 8), "x, edge_index, edge_weight -> a"), (SAGEConv(F, 6, "max"), "x, edge_index -> b"),
+            (EdgeConv(nn.Linear(16, 9)), "a, edge_index -> c"), (nn.Tanh(), "b -> b"), (GINConv(nn.Linear(6, 9)), "b, edge_index -> d"),
+            (GCN2Conv(9, 0.3, 0.5, 2, add_self_loops=False), "c, d, edge_index, edge_weight -> x"), (nn.ReLU(), "x -> x"), (LGConv(False), step)]))
+        self.assertRaises(trainerd.UsageError, job_of_module, model)  # LGConv takes no edge weights here
+        model = shaken(Sequential("x, edge_index, edge_weight", list(zip(list(model.children())[:-1], [
+            "x -> x", "x, edge_index, edge_weight -> a", "x, edge_index -> b", "a, edge_index -> c", "b -> b", "b, edge_index -> d",
+            "c, d, edge_index, edge_weight -> x", "x -> x"]))))
+        self.check(model, 4, str(model))
+
+    def test_of_a_class_of_one_s_own_is_read_from_its_forward(self) -> None:
+        models: list[Any] = [OfArguments(), OfData()]
+        for seed, model in enumerate(models):
+            torch.manual_seed(seed)
+            data = random_graph(np.random.default_rng(seed), True, True)
+            inputs = (data.x, data.edge_index, data.edge_weight) if isinstance(model, OfArguments) else (data.clone(),)
+            found = self.predict(shaken(model), data, 3, workers=2)
+            with torch.no_grad():
+                expected = model(*inputs)
+            self.assertLess(float((found - expected).norm() / expected.norm()), NEAR)
+
+    def test_of_a_forward_that_cannot_be_read_is_refused(self) -> None:
+        def model(call: Any) -> Any:
+            made: Any = type("Own", (nn.Module,), {"forward": call})()
+            made.conv = GCNConv(F, C)
+            return made
+
+        def depends(self: Any, x: Any, edge_index: Any) -> Any:
+            return self.conv(x if x.sum() > 0 else -x, edge_index)
+        for words, call in (("the calls of 'Own' cannot be read from its forward", depends),
+                            ("'mul' (mul) in its forward: no layer, norm or activation is known", lambda self, x, edge_index: self.conv(x, edge_index) * x),
+                            ("'batch' of the data, expected x, edge_index", lambda self, data: self.conv(data.x, data.batch)),
+                            ("expected rows of nodes, and not (conv, conv)", lambda self, x, edge_index: (self.conv(x, edge_index),) * 2),
+                            ("a sum of 11 and 5 columns", lambda self, x, edge_index: x + self.conv(x, edge_index)),
+                            ("'conv_lin_weight' (conv.lin.weight) in its forward: expected rows of nodes", lambda self, x, edge_index: x + self.conv.lin.weight),
+                            ("'conv' (conv) in its forward: expected rows of nodes, and not edge_index", lambda self, x, edge_index: self.conv(edge_index, x)),
+                            ("'cat' (cat) in its forward", lambda self, x, edge_index: torch.cat([x, x], 0))):
+            with self.subTest(words), self.assertRaises(trainerd.UsageError) as caught:
+                job_of_module(model(call), F)
+            self.assertIn(words, str(caught.exception))
 
     def test_as_a_list_of_modules_in_the_order_of_their_calls(self) -> None:
         data = random_graph(np.random.default_rng(3), True, False)
@@ -151,31 +316,29 @@ class AModel(unittest.TestCase):
             self.assertIn(word, str(caught.exception))
 
     def test_is_refused_by_the_name_of_what_has_no_counterpart(self) -> None:
-        mine = type("Mine", (nn.Module,), {})
         step = "x, edge_index -> x"
-        self.refused(mine(), "Mine", "whose calls are not known")
-        self.refused(PNA(F, 8, 2, C, aggregators=["mean"], scalers=["identity"], deg=torch.ones(3, dtype=torch.int64)), "'convs.0' (PNAConv)")
+        self.refused(nn.Module(), "the calls of 'Module' cannot be read from its forward")
+        self.refused([GCNConv(F, 8), nn.Softmax(0)], "'1' (Softmax)")
+        self.refused([nn.Softmax(1)], "it has no modules before its softmax")
+        self.refused([ChebConv(F, C, 2)], "'0' (ChebConv): expected one of AGNNConv, APPNP")
         self.refused(GCN(F, 8, 2, C, improved=True), "'convs.0' (GCNConv): improved is True, expected False")
-        self.refused(GCN(F, 8, 2, C, act="tanh"), "'act' (Tanh)")
-        self.refused(GCN(F, 8, 2, C, norm="layer_norm"), "'norms.0' (LayerNorm): mode is 'graph'")
-        self.refused(GCN(F, 8, 2, C, norm="batch_norm", act_first=True), "'norms.0' (BatchNorm)", "a norm and then an activation")
+        self.refused(GCN(F, 8, 2, C, act="hardtanh"), "'act' (Hardtanh)", *ACTIVATIONS)
+        self.refused(GCN(F, 8, 2, C, norm="layer_norm"), "'norms.0' (LayerNorm): mode is 'graph', expected 'node'")
         self.refused(GCN(F, 8, 3, C, jk="lstm"), "jk is 'lstm', expected 'cat', 'max' or 'last'")
-        self.refused(GCN(F, 8, 3, C, act=nn.LeakyReLU(0.3)), "'act' (LeakyReLU): negative_slope is 0.3, expected 0.01")
-        self.refused(GAT(F, 8, 2, C, negative_slope=0.1), "'convs.0' (GATConv): negative_slope is 0.1, expected 0.2")
+        self.refused(GCN(F, 8, 2, C, flow="target_to_source"), "'convs.0' (GCNConv): flow is 'target_to_source'")
         self.refused(GraphSAGE(F, 8, 2, C, aggr="median"), "'convs.0' (SAGEConv): aggr is 'median'")
-        self.refused([GATConv(F, 4, heads=2, concat=False), GATConv(4, C)], "'0' averages its heads")
-        self.refused([GATConv(F, 4, heads=2)], "'0' concatenates its heads")
-        self.refused([GCNConv(F, 8), SAGEConv(8, C)], "the kind is 'sage' at '1' and 'gcn' at '0'")
-        self.refused([GCNConv(F, 8), GCNConv(8, 9), GCNConv(9, C)], "the width is 9 at '1' and 8 at '0'")
-        self.refused([GCNConv(F, 8), nn.ReLU(), GCNConv(8, 8), GCNConv(8, C)], "the activation is 'none' at '2' and 'relu' at '0'")
-        self.refused([GCNConv(F, C), nn.ReLU()], "an activation or norm follows '0'")
-        self.refused([nn.Linear(F, 8), GCNConv(8, C)], "then linear ones")
+        self.refused([GATConv(F, 4, edge_dim=3)], "'0' (GATConv): edge_dim is 3, expected None")
+        self.refused([GATConv((F, F), 4)], "'0' (GATConv): in_channels is (11, 11), expected one number")
+        self.refused([GCNConv(F, 8), SAGEConv(8, C)], "self loops are added at '0', and not at '1'")
         self.refused([GCNConv(F, 8), nn.Softmax(), GCNConv(8, C)], "'1' (Softmax)")
-        self.refused([nn.ReLU(), GCNConv(8, C)], "'0' (ReLU): expected one of GCNConv")
-        self.refused([GINConv(nn.Linear(F, C))], "'0.nn' (Linear): expected Linear, ReLU, Linear")
+        self.refused([GINConv(nn.Sequential(nn.Linear(F, C), nn.Softmax()))], "'0.nn.1' (Softmax): expected a linear map")
         self.refused([GCNConv(-1, C)], "'0' (GCNConv): lin.weight has no shape yet")
+        self.refused([nn.BatchNorm1d(F, track_running_stats=False)], "'0' (BatchNorm1d): it has no running statistics")
+        self.refused([ClusterGCNConv(F, C, add_self_loops=False)], "'0' (ClusterGCNConv): add_self_loops is False, expected True")
+        self.refused([], "it has no modules")
+        self.refused([nn.Linear(F, F), GCN2Conv(F, 0.1)], "'1' (GCN2Conv): it takes 1 values of nodes, expected 2")
         self.refused(Sequential("x, edge_index", [(GCNConv(F, F), step), (GCNConv(F, F), "x, edge_index -> y"), (lambda x, y: x + y, "x, y -> x")]),
-                     "'module_2'", "expected the output of the module before it")
+                     "'module_2' (function): expected one of")
 
     def test_edges_that_a_folder_cannot_have_are_refused(self) -> None:
         data = Data(x=torch.ones(3, F), edge_index=torch.tensor([[0, 0, 1], [1, 1, 1]]))

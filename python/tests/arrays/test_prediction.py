@@ -9,6 +9,8 @@ os.environ.setdefault("DGLBACKEND", "pytorch")
 
 import dgl
 import numpy as np
+import torch
+from torch_geometric.data import HeteroData
 
 import trainerd
 from daemon import LONG, PATIENCE_S, PROGRAMS, Daemon
@@ -85,6 +87,21 @@ class APrediction(FolderCase):
         trainerd.from_arrays("same", labels=["bee"] * N, classes=trained.class_names(), **arrays)
         trainerd.predict(trained.folder, "same", program=PROGRAMS / "trainerd")
         self.refused(trainerd.DataError, "'other/node_names.npy' has shape [40], expected [2]", node_columns, np.zeros((2, 1)), {}, "other")
+
+    def test_has_the_names_of_a_graph_in_memory(self) -> None:
+        ids = [f"account {i}" for i in range(N)]
+        arrays: dict[str, Any] = {"edges": np.array(ids)[self.data.edge_index.numpy()], "features": self.data.x, "ids": ids, "train": ids[::3]}
+        labels = np.array(["ant", "bee", "cow"])[self.data.y.numpy()]
+        trained = trainerd.train({**arrays, "labels": labels}, epochs=1, output="named", progress=False, program=PROGRAMS / "trainerd")
+        self.assertEqual(list(trained.columns()["id"]), ids)
+        self.assertEqual(list(trainerd.predict(trained, arrays, program=PROGRAMS / "trainerd").table()["id"]), ids)
+        self.assertEqual(list(trainerd.Result("named").columns()["id"]), list(range(N)))  # its data are gone
+        graph = HeteroData()
+        graph["paper"].x, graph["author"].x = torch.rand(3, 2), torch.rand(2, 2)
+        graph["author", "writes", "paper"].edge_index = torch.tensor([[0, 1, 1], [2, 0, 1]])
+        graph["paper"].y, graph["paper"].train_mask = torch.tensor([0, 1, 0]), torch.ones(3, dtype=torch.bool)
+        typed = trainerd.train(graph, model="rgcn", epochs=1, output="typed", progress=False, parts=1, program=PROGRAMS / "trainerd").columns()
+        self.assertEqual(list(zip(typed["type"].tolist(), typed["id"].tolist())), [("paper", 0), ("paper", 1), ("paper", 2), ("author", 0), ("author", 1)])
 
     def test_has_columns_for_several_labels_for_numbers_and_for_types(self) -> None:
         several = node_columns(np.array([[0.0, -800.0], [2.0, 800.0]]), {"multi_label": True, "class_names": ["a", "b"]}, None)

@@ -14,7 +14,7 @@ from torch_geometric.nn import CorrectAndSmooth, LabelPropagation
 from torch_geometric.nn.conv.gcn_conv import gcn_norm
 
 import trainerd
-from daemon import PROGRAMS, ROOT
+from daemon import PROGRAMS, ROOT, Daemon
 from folders import FolderCase, arrays_in, json_in, random_data
 
 N, C = 300, 4
@@ -116,6 +116,7 @@ class Labels(SmoothingCase):
     def test_that_cannot_be_propagated_are_refused(self) -> None:
         data = graph("directed")
         edges, y = data.edge_index, data.y
+        bare = trainerd.from_arrays(self.folder / "bare", edges=edges, features=np.ones((N, 1)), predict_only=True)
         for kind, words, given, options in (
                 (trainerd.DataError, "labels are numbers (regression), expected classes", data, {"labels": np.linspace(0, 1, N)}),
                 (trainerd.DataError, f"labels have shape [{N}, {C}], several for each node", data, {"labels": np.ones((N, C))}),
@@ -125,19 +126,102 @@ class Labels(SmoothingCase):
                 (trainerd.DataError, "there are labels of 9 nodes, and the graph has 300", data, {"labels": np.zeros(9, int)}),
                 (trainerd.DataError, "the graph has no labels", {"edges": edges, "nodes": N}, {}),
                 (trainerd.DataError, "the graph has no training nodes", {"edges": edges, "labels": y}, {}),
-                (trainerd.UsageError, "layers is 513, expected 1 to 512", data, {"layers": 513}),
-                (trainerd.UsageError, "alpha is 1.5, expected 0 to 1", data, {"alpha": 1.5}),
+                (trainerd.JobFileError, "post.layers is 513; expected a whole number from 1 to 512", data, {"layers": 513}),
+                (trainerd.JobFileError, "post.alpha is 1.5; expected a number from 0.0 to 1.0", data, {"alpha": 1.5}),
                 (trainerd.UsageError, "data is a int, expected a folder's path", 3, {}),
-                (trainerd.UsageError, "the [dataset] section has no path", {"generator": "karate"}, {}),
-                (trainerd.MissingInput, "has neither edges.npy nor indptr.npy", self.folder, {}),
+                (trainerd.UsageError, "the [dataset] section has no path", {"generator": "karate"}, {"train": [0]}),
+                (trainerd.JobFileError, "neither dataset.path nor dataset.generator is given", {}, {}),
+                (trainerd.MissingInput, "labels.npy", bare, {}),
+                (trainerd.DataError, "no known format, expected a folder with edges.npy", self.folder, {}),
+                (trainerd.MissingInput, "has neither edges.npy nor indptr.npy", self.folder, {"train": [0]}),
                 (trainerd.JobFileError, "unknown key 'worker'", data, {"worker": 2})):
             with self.subTest(words):
                 self.refused(kind, words, trainerd.label_propagation, given, **options)
         splits = {"edges": edges, "labels": y, "train": np.stack([data.train_mask] * 2, 1)}
         trainerd.label_propagation(splits, layers=512, **KEYS)
         path = trainerd.from_arrays(self.folder / "splits", features=np.ones((N, 1)), **splits)
-        self.refused(trainerd.DataError, "there are 2 splits, counted from 0, and dataset.split is 2", trainerd.label_propagation,
+        self.refused(trainerd.JobFileError, "train_mask.npy has 2 splits, expected 0 to 1", trainerd.label_propagation,
                      {"path": path, "split": 2})
+
+
+def write_npz(path: pathlib.Path, data: Data, x: Any) -> pathlib.Path:
+    """A graph of gnn-benchmark, which has no splits."""
+    order = torch.argsort(data.edge_index[0] * N + data.edge_index[1])
+    source, target = data.edge_index[:, order].numpy()
+    np.savez(path, adj_data=np.ones(len(source), np.float32), adj_indices=target, adj_indptr=np.searchsorted(source, np.arange(N + 1)),
+             adj_shape=(N, N), attr_matrix=x, labels=data.y.numpy())
+    return path
+
+
+def write_ogb(folder: pathlib.Path, data: Data, x: Any) -> pathlib.Path:
+    """A download of OGB."""
+    given = {"raw/edge": data.edge_index.T, "raw/node-feat": x, "raw/node-label": data.y[:, None], "raw/num-node-list": [[N]],
+             "raw/num-edge-list": [[data.num_edges]]}
+    for name, mask in {"train": data.train_mask, "valid": ~data.train_mask, "test": ~data.train_mask}.items():
+        given[f"split/random/{name}"] = np.flatnonzero(mask)[:, None]
+    for name, values in given.items():
+        path = folder / f"{name}.csv.gz"
+        path.parent.mkdir(parents=True, exist_ok=True)
+        np.savetxt(path, np.asarray(values), "%g", ",")
+    return folder
+
+
+class Jobs(SmoothingCase):
+    """The section [post]."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.data = graph("undirected")
+        self.data.x = torch.rand(N, 5)
+
+    def trained(self, data: Any, name: str, **keys: Any) -> trainerd.Result:
+        return trainerd.train(data, epochs=2, hidden=8, output=self.folder / name, progress=False, **KEYS, **keys)
+
+    def test_smooth_what_they_have_trained_as_the_functions_do(self) -> None:
+        post = {"correct_and_smooth": True, "label_propagation": True, "correct_layers": 3, "autoscale": False, "scale": 1.5, "alpha": 0.7}
+        of: dict[str, Any] = {"correct_layers": 3, "autoscale": False, "scale": 1.5}
+        path = trainerd.from_pyg(self.data, self.folder / "data")
+        for name, data in (("memory", self.data), ("folder", path)):
+            result = self.trained(data, name, workers=2, post=post)
+            np.testing.assert_allclose(result.array("smoothed.npy"), trainerd.correct_and_smooth(result, **of, **KEYS), rtol=1e-6)
+            np.testing.assert_array_equal(result.array("propagated.npy"), trainerd.label_propagation(data, alpha=0.7, **KEYS))
+            rows, right = result.array("smoothed.npy"), result.json["post"]["correct_and_smooth"]["metrics"]["train"]
+            self.assertAlmostEqual(right, float((rows.argmax(1) == self.data.y.numpy())[self.data.train_mask].mean()))
+        again = trainerd.predict(result, path, output=self.folder / "again", set={f"post.{key}": value for key, value in post.items()})
+        np.testing.assert_array_equal(again.array("smoothed.npy"), rows)
+
+    def test_of_a_daemon_publish_the_rows(self) -> None:
+        path = trainerd.from_pyg(self.data, self.folder / "data")
+        here = self.trained(path, "here", post={"correct_and_smooth": True})
+        daemon = Daemon(self.folder)
+        self.addCleanup(daemon.end)
+        there = self.trained(path, "there", post={"correct_and_smooth": True}, workers=2, daemon=trainerd.Client(daemon.address))
+        np.testing.assert_array_equal(there.array("smoothed.npy"), here.array("smoothed.npy"))
+
+    def test_read_every_format_and_generator(self) -> None:
+        x = self.data.x.numpy()
+        npz, ogb = write_npz(self.folder / "graph.npz", self.data, x), write_ogb(self.folder / "ogb", self.data, x)
+        for name, given in (("npz", npz), ("ogb", ogb), ("rmat", {"generator": "rmat", "nodes": 256, "features": 5})):
+            with self.subTest(name):
+                result = self.trained(given, name)
+                rows = trainerd.correct_and_smooth(result, **KEYS)
+                self.assertEqual(rows.shape, result.logits().shape)
+                np.testing.assert_array_equal(trainerd.correct_and_smooth(result.probabilities(), given, **KEYS), rows)
+                if name != "rmat":
+                    train = self.data.train_mask if name == "ogb" else result.array("drawn_train_idx.npy")
+                    expected = trainerd.correct_and_smooth(result.probabilities(), self.data, train=train, **KEYS)
+                    np.testing.assert_allclose(rows, expected, rtol=1e-5, atol=1e-6)
+
+    def test_with_a_file_of_probabilities_that_does_not_fit_are_refused(self) -> None:
+        rows = self.folder / "rows.npy"
+        post = {"correct_and_smooth": True, "probabilities_file": rows}
+        for words, values in (("has shape [299, 4], expected [300, any]", np.ones((N - 1, C))),
+                              ("3 columns, expected one for each of the 4 classes", np.ones((N, 3))),
+                              ("row 7 has nan, expected finite numbers", np.where(np.arange(N)[:, None] == 7, np.nan, np.ones((N, C))))):
+            np.save(rows, values)
+            self.refused(trainerd.DataError, words, self.trained, self.data, "run", post=post)
+        rows.unlink()
+        self.refused(trainerd.MissingInput, "post.probabilities_file: ", self.trained, self.data, "run", post=post)
 
 
 class Probabilities(SmoothingCase):
@@ -193,7 +277,7 @@ class Probabilities(SmoothingCase):
         path = trainerd.from_pyg(data, self.folder / "data")
         there = trainerd.train(path, epochs=2, hidden=8, output=self.folder / "there", undirected="yes", progress=False, **KEYS)
         np.testing.assert_array_equal(trainerd.correct_and_smooth(there.folder, **KEYS), expected)
-        self.refused(trainerd.MissingInput, "has neither edges.npy", trainerd.correct_and_smooth, result.folder, **KEYS)
+        self.refused(trainerd.MissingInput, "data: No such file or directory", trainerd.correct_and_smooth, result.folder, **KEYS)
 
     def test_are_those_of_a_result_with_its_split(self) -> None:
         data = graph("undirected")
@@ -222,9 +306,9 @@ class Probabilities(SmoothingCase):
                 (trainerd.DataError, "expected finite numbers [nodes, classes]", soft() / 0, data, {}),
                 (trainerd.DataError, "no training node has a label", soft(), data, {"train": np.zeros(N, bool)}),
                 (trainerd.UsageError, "probabilities have no graph of their own", soft(), None, {}),
-                (trainerd.UsageError, "correct_alpha is -1, expected 0 to 1", soft(), data, {"correct_alpha": -1}),
-                (trainerd.UsageError, "smooth_layers is -1, expected 1 to 512", soft(), data, {"smooth_layers": -1}),
-                (trainerd.UsageError, "scale is nan, expected a finite number", soft(), data, {"scale": float("nan")}),
+                (trainerd.JobFileError, "post.correct_alpha is -1.0; expected a number from 0.0 to 1.0", soft(), data, {"correct_alpha": -1}),
+                (trainerd.JobFileError, "post.smooth_layers is -1; expected a whole number from 0 to 256", soft(), data, {"smooth_layers": -1}),
+                (trainerd.JobFileError, "post.scale: nan is not a finite number", soft(), data, {"scale": float("nan")}),
                 (trainerd.MissingInput, "expected the folder of a job's results", "none", data, {})):
             with self.subTest(words):
                 self.refused(kind, words, trainerd.correct_and_smooth, given, of, **options)
@@ -259,14 +343,14 @@ class Command(SmoothingCase):
     def test_reads_data_that_have_moved(self) -> None:
         done = self.smooth("--out", "rows.npy")
         (self.folder / "data").rename(self.folder / "moved")
-        self.assertIn("expected an npy folder", self.smooth("--out", "x.npy", code=66).stderr)
+        self.assertIn("data: No such file or directory", self.smooth("--out", "x.npy", code=66).stderr)
         self.assertEqual(self.smooth("--out", "again.npy", "--data", "moved").stdout, done.stdout)
         self.assertEqual((self.folder / "again.npy").read_bytes(), (self.folder / "rows.npy").read_bytes())
 
     def test_writes_all_or_nothing(self) -> None:
         self.assertIn("cannot create 'none/rows.npy': No such file", self.smooth("--out", "none/rows.npy", code=73).stderr)
         self.assertIn("cannot create 'data': Is a directory", self.smooth("--out", "data", code=73).stderr)
-        self.assertIn("smooth_alpha is 2.0, expected 0 to 1", self.smooth("--out", "x.npy", "--smooth-alpha", 2, code=2).stderr)
+        self.assertIn("post.smooth_alpha is 2.0; expected a number from 0.0 to 1.0", self.smooth("--out", "x.npy", "--smooth-alpha", 2, code=78).stderr)
         self.assertEqual(sorted(os.listdir(self.folder)), ["data", "run"])
 
 

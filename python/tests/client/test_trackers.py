@@ -98,6 +98,11 @@ class Wandb(FolderCase):
             trainerd.train(ENDLESS, epochs=100_000_000, tracker=trainerd.trackers.Wandb(name="mine"), progress=fail)
         self.assertEqual((self.runs[0].init, self.runs[0].exit_code, self.runs[0].summary), ({"name": "mine"}, 1, {}))
 
+    def test_is_ended_where_its_begin_fails(self) -> None:
+        with unittest.mock.patch.object(FakeRun, "define_metric", side_effect=OverflowError), self.assertRaises(OverflowError):
+            trainerd.train(KARATE, epochs=3, tracker=trainerd.trackers.Wandb(), progress=False)
+        self.assertEqual(self.runs[0].exit_code, 1)
+
     def test_that_is_not_installed_is_named(self) -> None:
         with unittest.mock.patch.dict(sys.modules, {"wandb": None, "mlflow": None}):
             for name in ("Wandb", "Mlflow"):

@@ -39,6 +39,19 @@ Test(data_folder, arrays_that_nobody_reads_draw_a_warning_each)
     cr_expect_null(strstr(job_run_log, "readme"), "%s", job_run_log);
 }
 
+Test(data_folder, labels_and_splits_that_a_job_of_links_does_not_read_are_told_from_those_of_other_names)
+{
+    folder_write("data/y.npy", "");
+    folder_write("data/val_mask.npy", "");
+    folder_write("data/x.npy", "");
+    job_run("--set output.dir=o --set task.kind=link --plan");
+    expect_said("ignoring data/y.npy: a job of links reads neither labels nor splits of nodes");
+    expect_said("ignoring data/val_mask.npy: a job of links reads neither");
+    expect_said("ignoring data/x.npy: features.npy is read instead");
+    job_run("--set output.dir=o --plan");
+    expect_said("ignoring data/y.npy: labels.npy is read instead");
+}
+
 Test(data_folder, of_many_arrays_the_first_are_named)
 {
     for (int i = 0; i < 11; i++) {

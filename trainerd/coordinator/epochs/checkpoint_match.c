@@ -14,10 +14,10 @@
 /* Keys that do not change the computed numbers. partition.parts may be left out. */
 static bool is_free(const struct job_key *key, const struct job *job)
 {
-    static const char *const free_keys[] = {"job.*",           "workers.*",          "memory.*",
-                                            "output.*",        "exchange.schedule",  "exchange.prefetch",
-                                            "partition.cache", "partition.parts",    "train.checkpoint_every",
-                                            "train.on_nan",    "train.max_rollbacks"};
+    static const char *const free_keys[] = {"job.*",           "workers.*",           "memory.*",
+                                            "output.*",        "exchange.schedule",   "exchange.prefetch",
+                                            "partition.cache", "partition.parts",     "train.checkpoint_every",
+                                            "train.on_nan",    "train.max_rollbacks", "post.*"};
     char name[JOB_LABEL_BYTES], all[JOB_LABEL_BYTES];
     snprintf(name, sizeof name, "%s.%s", key->section, key->name);
     snprintf(all, sizeof all, "%s.*", key->section);

@@ -232,7 +232,7 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
     return status;
 }
 
-static enum status save_checkpoint(struct training *training)
+enum status training_save(struct training *training)
 {
     double start = clock_s();
     struct checkpoint checkpoint = {.libraries = training->libraries};
@@ -355,7 +355,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     training->spent.waits = fleet_waits_most(&training->spent.waits, &report.waits);
     training->spent.n_replay += report.n_replay;
     show_epoch(training, &report, evaluate);
-    return is_checkpoint_due(training) ? save_checkpoint(training) : STATUS_OK;
+    return is_checkpoint_due(training) ? training_save(training) : STATUS_OK;
 }
 
 /* The present weights were not evaluated in this run: there was no epoch to train. */
@@ -447,7 +447,7 @@ static enum status roll_back(struct training *training)
 
 static enum status interrupted(struct training *training)
 {
-    enum status status = save_checkpoint(training);
+    enum status status = training_save(training);
     if (status != STATUS_OK) {
         return status;
     }
@@ -469,7 +469,7 @@ static enum status begin_checkpoints(struct training *training)
         dir_close(&folder);
     }
     bool is_needed = training->job->train.on_nan == JOB_ON_NAN_ROLLBACK && state->n_epoch == 0;
-    return is_needed ? save_checkpoint(training) : STATUS_OK;
+    return is_needed ? training_save(training) : STATUS_OK;
 }
 
 enum status training_run(struct training *training)

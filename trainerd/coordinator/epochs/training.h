@@ -93,6 +93,9 @@ enum status training_resume(struct training *training, const struct checkpoint *
  */
 enum status training_run(struct training *training);
 
+/* Write a checkpoint of the present weights. errors  those of fleet and checkpoint; STATUS_TRAINING */
+enum status training_save(struct training *training);
+
 /* After training_run: evaluate the best weights, so that logits are theirs; the workers' last weights are lost.
  * Nothing where the last ones are the best. errors  those of the fleet; STATUS_NOMEM */
 enum status training_evaluate_best(struct training *training);

@@ -20,8 +20,9 @@ static const struct kind {
     {"probabilities.npy", NULL, NULL},   {"embeddings.npy", NULL, NULL},     {"scores.npy", NULL, NULL},
     {"partners.npy", NULL, NULL},        {"partner_scores.npy", NULL, NULL}, {"drawn_train_idx.npy", NULL, NULL},
     {"drawn_valid_idx.npy", NULL, NULL}, {"drawn_test_idx.npy", NULL, NULL}, {"trace.json", NULL, NULL},
-    {"tb", "events.out.tfevents.", ""},  {"checkpoint", "epoch-", ".ckpt"},  {"result.json", NULL, NULL}};
-enum { N_KIND = sizeof kinds / sizeof *kinds, KIND_TB = 15 };
+    {"smoothed.npy", NULL, NULL},        {"propagated.npy", NULL, NULL},     {"tb", "events.out.tfevents.", ""},
+    {"checkpoint", "epoch-", ".ckpt"},   {"result.json", NULL, NULL}};
+enum { N_KIND = sizeof kinds / sizeof *kinds, KIND_TB = 17 };
 
 static bool is_named(const struct kind *kind, const char *name)
 {
