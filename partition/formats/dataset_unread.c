@@ -130,7 +130,7 @@ void dataset_unread_npy(const char *folder, const struct job *job)
         const char *name = entry[i]->d_name;
         bool known = dataset_npy_splits_read(folder, name) || is_of_links(name, job);
         if (!known && n_unread++ < MOST) {
-            warn(folder, name, links);
+            warn(folder, name, job_predicts_links(job));
         }
         free(entry[i]);
     }
