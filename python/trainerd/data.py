@@ -311,7 +311,7 @@ def _list_edges(edges: Any, names: Array | None) -> tuple[Array, Array | None]:
 
 def _held(name: str, nodes: Any, names: Array | None) -> Array:
     """An array of `HeldOut` by numbers."""
-    if name.endswith("types"):
+    if name.endswith("_type"):
         return array_of(nodes)
     if "tails" not in name:
         return _list_edges(nodes, names)[0]

@@ -292,7 +292,7 @@ def _held_arrays(graph: Graph, n: int) -> dict[str, Array | As]:
         edges = graph.held_out.get(f"{name.partition('_')[0]}_edges")
         if edges is None:
             raise DataError(f"{name} are given without {name.partition('_')[0]}_edges")
-        if name.endswith("types"):
+        if name.endswith("_type"):
             arrays[name] = _types(nodes, edges.shape[1], "held-out edge")
         elif "tails" not in name:
             arrays[name] = _edges(nodes, n, name)
