@@ -18,7 +18,7 @@ enum links_draw { LINKS_DRAW_HELD = LINKS_SPLIT_N };
 const char *links_split_name(enum links_split split);
 const char *links_split_file(enum links_split split);
 
-/* Held-out edges by node, each from both of its ends. */
+/* Held-out edges by node, each from both of its ends, or from its tail alone where it is held out one way. */
 struct links_rows {
     int64_t n_node, n_entry;
     int64_t *indptr;    /* n_node + 1 */
@@ -42,7 +42,7 @@ int links_entry_relation(const struct dataset *dataset, int64_t entry);
 bool links_are_joined(const struct dataset *dataset, const struct links_rows *held, uint32_t a, uint32_t b,
                       int relation);
 
-/* Take the edges that are held out, in both directions, out of the graph and all that belongs to it. Where relations
+/* Take the edges that are held out, in both directions but for those that are one way, out of the graph and all that belongs to it. Where relations
  * count, edges of other relations stay.
  * errors  STATUS_NOMEM */
 enum status links_cut(const struct links_rows *held, struct dataset *out);

@@ -215,6 +215,7 @@ static enum status split_read(const char *folder, int split, bool *given_out, st
     }
     enum status status = pairs_read(positive.text, split, true, out);
     if (status == STATUS_OK && typed) {
+        held->one_way = true;
         status = relations_read(types.text, positive.text, &held->positive, out);
     }
     if (status == STATUS_OK && has_pool) {

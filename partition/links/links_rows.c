@@ -64,7 +64,7 @@ bool links_are_joined(const struct dataset *dataset, const struct links_rows *he
 {
     return links_edge_find(dataset, a, b, relation) >= 0 ||
            (!dataset->symmetric && links_edge_find(dataset, b, a, relation) >= 0) ||
-           links_rows_has(held, a, b, relation);
+           links_rows_has(held, a, b, relation) || (relation >= 0 && links_rows_has(held, b, a, relation));
 }
 
 static enum status arrays_acquire(int64_t n_entry, bool typed, struct links_rows *out)
@@ -84,8 +84,10 @@ static enum status arrays_acquire(int64_t n_entry, bool typed, struct links_rows
 static void pass(const struct dataset *dataset, unsigned splits, bool adds, struct row_build *build)
 {
     for (int s = 0; s < LINKS_SPLIT_N; s++) {
-        const struct links_pairs *pairs = &dataset->links.held[s].positive;
-        for (int64_t i = 0; (splits >> s & 1) != 0 && i < 2 * pairs->n; i++) {
+        const struct links_held *held = &dataset->links.held[s];
+        const struct links_pairs *pairs = &held->positive;
+        const int64_t first = held->one_way ? 1 : 0, step = held->one_way ? 2 : 1; /* tails alone, or both ends */
+        for (int64_t i = first; (splits >> s & 1) != 0 && i < 2 * pairs->n; i += step) {
             uint32_t to = pairs->end[i], from = pairs->end[i ^ 1];
             uint64_t relation = pairs->relation != NULL ? pairs->relation[i / 2] : 0;
             if (!adds) {
@@ -144,15 +146,24 @@ static void entry_move(struct dataset *out, int64_t from, int64_t to)
     }
 }
 
+/* Is entry i of row v an edge that is held out, or the inverse of one? */
+static bool is_held(const struct links_rows *held, const struct dataset *dataset, uint32_t v, int64_t i)
+{
+    uint32_t from = dataset->indices[i];
+    int relation = links_entry_relation(dataset, i);
+    bool is_inverse = relation >= 0 && dataset->edge_type[i] != relation;
+    return links_rows_has(held, is_inverse ? from : v, is_inverse ? v : from, relation);
+}
+
 enum status links_cut(const struct links_rows *held, struct dataset *out)
 {
     int64_t n_entry = out->n_edge, begin = 0, to = 0;
     for (int64_t v = 0; v < out->n_node; v++) {
         int64_t end = out->indptr[v + 1];
-        bool is_whole = held->indptr[v] == held->indptr[v + 1];
+        bool is_whole = held->relation == NULL && held->indptr[v] == held->indptr[v + 1];
         out->indptr[v] = to;
         for (int64_t i = begin; i < end; i++) {
-            if (is_whole || !links_rows_has(held, (uint32_t)v, out->indices[i], links_entry_relation(out, i))) {
+            if (is_whole || !is_held(held, out, (uint32_t)v, i)) {
                 entry_move(out, i, to++);
             }
         }
