@@ -42,7 +42,8 @@ int links_entry_relation(const struct dataset *dataset, int64_t entry);
 bool links_are_joined(const struct dataset *dataset, const struct links_rows *held, uint32_t a, uint32_t b,
                       int relation);
 
-/* Take the edges that are held out, in both directions but for those that are one way, out of the graph and all that belongs to it. Where relations
+/* Take the edges that are held out, in both directions but for those that are one way, out of the graph and all that
+ * belongs to it. Where relations
  * count, edges of other relations stay.
  * errors  STATUS_NOMEM */
 enum status links_cut(const struct links_rows *held, struct dataset *out);

@@ -72,7 +72,7 @@ class Decoders(FolderCase):
             self.arrays |= {f"{split}_edges": of[:2], f"{split}_edge_type": of[2]}
 
     def known_of(self, typed: bool, both_ways: bool) -> Numbers:
-        """bool [R, N, N]: edges of the training graph or held out, from head to tail. Held-out ones were taken out in both directions."""
+        """bool [R, N, N]: edges of the training graph or held out, from head to tail. Without relations held-out ones were taken out both ways."""
         every = np.zeros((R, N, N), bool)
         held = np.zeros((R, N, N), bool)
         every[self.triples[2], self.triples[0], self.triples[1]] = True
@@ -80,7 +80,8 @@ class Decoders(FolderCase):
             held[of[2], of[0], of[1]] = True
         if not typed:
             every[:], held[:] = every.any(0), held.any(0)
-        known: Numbers = (every & ~(held | held.transpose(0, 2, 1))) | held
+        taken_out = held if typed else held | held.transpose(0, 2, 1)
+        known: Numbers = (every & ~taken_out) | held
         if both_ways and not typed:
             known = known | known.transpose(0, 2, 1)
         return known
