@@ -43,8 +43,7 @@ bool links_are_joined(const struct dataset *dataset, const struct links_rows *he
                       int relation);
 
 /* Take the edges that are held out, in both directions but for those that are one way, out of the graph and all that
- * belongs to it. Where relations
- * count, edges of other relations stay.
+ * belongs to it. Where relations count, edges of other relations stay.
  * errors  STATUS_NOMEM */
 enum status links_cut(const struct links_rows *held, struct dataset *out);
 
