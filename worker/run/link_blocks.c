@@ -156,13 +156,16 @@ enum status link_block_uniform(struct link_pass *p, int32_t i, int32_t q, const 
 
 /* --- groups of edges' ends --- */
 
-void link_groups_begin(struct link_pass *p)
+/* No operation reads the slopes of a walk before any more. */
+enum status link_groups_begin(struct link_pass *p)
 {
     struct trainer *t = p->trainer;
-    for (int32_t i = 0; i < t->own.n; i++) {
+    enum status status = t->ops->wait(t->device, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
+    for (int32_t i = 0; i < t->own.n && status == STATUS_OK; i++) {
         int64_t n = t->links.draw.n_end[t->own.number[i]] * (1 + t->links.draw.negatives);
         memset(slopes_of(p, i), 0, (size_t)n * sizeof(float));
     }
+    return status;
 }
 
 enum status link_block_scores(struct link_pass *p, int32_t i, int32_t q, const float *x)

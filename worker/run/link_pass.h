@@ -76,7 +76,7 @@ enum status link_told_take(struct link_pass *p, struct link_place at, struct lin
 /* Uniform pairs: all of their loss and gradient. */
 enum status link_block_uniform(struct link_pass *p, int32_t i, int32_t q, const float *x);
 /* Groups: scores; slopes of all own parts' groups, when all scores are there; gradients of own and others' groups. */
-void link_groups_begin(struct link_pass *p);
+enum status link_groups_begin(struct link_pass *p);
 enum status link_block_scores(struct link_pass *p, int32_t i, int32_t q, const float *x);
 enum status link_groups_slopes(struct link_pass *p);
 enum status link_block_gradients(struct link_pass *p, struct link_place at, const float *x);

@@ -133,10 +133,10 @@ static enum status walk_run(struct trainer *t, const struct step *step, enum wal
                           .n_part = t->setup.n_part,
                           .width = (int32_t)t->program.value[t->program.logits].width,
                           .tells = walk == WALK_GRADIENTS};
-    if (walk == WALK_SCORES) {
-        link_groups_begin(&p);
+    enum status status = walk == WALK_SCORES ? link_groups_begin(&p) : STATUS_OK;
+    if (status == STATUS_OK) {
+        status = link_rows_begin(&p);
     }
-    enum status status = link_rows_begin(&p);
     if (status == STATUS_OK && p.tells) {
         status = link_told_ahead(&p);
     }

@@ -72,14 +72,11 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-/* A block takes 32 columns of a type: each warp every eighth 32 pairs, whose sums are added in order. */
-__global__ void __launch_bounds__(BLOCK_THREADS)
-    pair_scales(const device_pairs pairs, const float *slope, float *grad_scale)
+/* One type's sum of a column: each warp takes every eighth 32 pairs. */
+static __device__ __forceinline__ float scale_sum(const device_pairs &pairs, const float *slope, unsigned type,
+                                                  int64_t c)
 {
-    SHARED(float, kept, BLOCK_THREADS);
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
-    const int64_t c = (int64_t)blockIdx.x * WARP + lane;
-    const unsigned type = blockIdx.y;
     float sum = 0.0F;
     for (int64_t begin = (int64_t)warp * WARP; begin < pairs.n; begin += BLOCK_THREADS) {
         const unsigned mine = begin + lane < pairs.n ? pairs.types[begin + lane] : UINT32_MAX;
@@ -91,14 +88,27 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
             }
         }
     }
-    kept[threadIdx.x] = sum;
-    __syncthreads();
-    if (warp == 0 && c < pairs.f) {
-        float *to = grad_scale + (int64_t)type * pairs.f + c, all = 0.0F;
+    return sum;
+}
+
+/* A block takes 32 columns of a type, and adds its warps' sums in order. */
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    pair_scales(const device_pairs pairs, const float *slope, float *grad_scale)
+{
+    SHARED(float, kept, BLOCK_THREADS);
+    const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
+    const int64_t c = (int64_t)blockIdx.x * WARP + lane;
+    for (int64_t type = blockIdx.y; type < pairs.n_type; type += gridDim.y) {
+        kept[threadIdx.x] = scale_sum(pairs, slope, (unsigned)type, c);
+        __syncthreads();
+        float all = 0.0F;
         for (int i = 0; i < BLOCK_THREADS / WARP; i++) {
             all += kept[i * WARP + lane];
         }
-        *to += all;
+        if (warp == 0 && c < pairs.f) {
+            grad_scale[type * pairs.f + c] += all;
+        }
+        __syncthreads();
     }
 }
 
@@ -219,7 +229,7 @@ extern "C" void cuda_pair_gradients(struct device *device, const struct device_p
     LAUNCH(pair_rows, dim3(grid_of(pairs->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device), *pairs,
            slope, (const float *)NULL, grad);
     if (grad_scale != NULL) {
-        const dim3 grid((unsigned)((pairs->f + WARP - 1) / WARP), (unsigned)pairs->n_type);
+        const dim3 grid((unsigned)((pairs->f + WARP - 1) / WARP), grid_of(pairs->n_type, 1));
         LAUNCH(pair_scales, grid, dim3(BLOCK_THREADS), cuda_stream(device), *pairs, slope, grad_scale);
     }
 }
