@@ -1,6 +1,8 @@
 /* Pairs of rows, in chunks that follow from the number of pairs: scores, gradients of whole rows, losses. */
 #include "models/cpu/cpu.h"
 
+#include <string.h>
+
 /* Columns of weights that a thread adds up. */
 #define SCALE_COLUMNS 16
 
@@ -23,15 +25,29 @@ void cpu_pair_scores(struct device *device, const struct device_pairs *pairs, fl
     }
 }
 
+/* grad_scale += the sums of some columns. */
+static void scales_tile(const struct cpu_kernels *kernels, const struct device_pairs *pairs, const float *slope,
+                        int64_t column, float *grad_scale)
+{
+    const int64_t n = pairs->f - column < SCALE_COLUMNS ? pairs->f - column : SCALE_COLUMNS;
+    for (int64_t type = 0; type < pairs->n_type; type++) {
+        memset(pairs->scratch + type * pairs->f + column, 0, (size_t)n * sizeof *pairs->scratch);
+    }
+    kernels->pair_scales(pairs, slope, column, n);
+    for (int64_t type = 0; type < pairs->n_type; type++) {
+        for (int64_t c = type * pairs->f + column; c < type * pairs->f + column + n; c++) {
+            grad_scale[c] = (float)(grad_scale[c] + pairs->scratch[c]);
+        }
+    }
+}
+
 static void scales_add(struct device *device, const struct device_pairs *pairs, const float *slope, float *grad_scale)
 {
     const struct cpu_kernels *kernels = cpu_device(device)->kernels;
-    const int64_t f = pairs->f, n_tile = (f + SCALE_COLUMNS - 1) / SCALE_COLUMNS;
+    const int64_t n_tile = (pairs->f + SCALE_COLUMNS - 1) / SCALE_COLUMNS;
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (pairs->n > ROW_CHUNK_MAX)
     for (int64_t tile = 0; tile < n_tile; tile++) {
-        const int64_t column = tile * SCALE_COLUMNS;
-        kernels->pair_scales(pairs, slope, column, f - column < SCALE_COLUMNS ? f - column : SCALE_COLUMNS,
-                             grad_scale);
+        scales_tile(kernels, pairs, slope, tile * SCALE_COLUMNS, grad_scale);
     }
 }
 

@@ -330,7 +330,7 @@ struct device_ops {
     /* score[numbers[i]] = the score of pair i */
     void (*pair_scores)(struct device *device, const struct device_pairs *pairs, float *score);
     /* grad[row] += slope · scale · x, and with grad_scale, shaped as scale, grad_scale[type] += slope · own · x: pair
-     * after pair */
+     * after pair, the latter's sum in double */
     void (*pair_gradients)(struct device *device, const struct device_pairs *pairs, const float *slope, float *grad,
                            float *grad_scale);
     /* out n × f = own · x of each pair, column by column; and from such rows' gradients, grad[row] += grad_out · x,

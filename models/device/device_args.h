@@ -351,6 +351,7 @@ struct device_pairs {
     const uint32_t *numbers; /* n: where a pair's score and slope stand; NULL: in the order of pairs */
     const float *own, *x;    /* rows of f columns */
     const float *scale;      /* NULL: 1 */
+    double *scratch;         /* n_type × f: of pair_gradients with grad_scale */
 };
 
 enum device_pair_loss { DEVICE_PAIR_LOSS_BCE, DEVICE_PAIR_LOSS_MARGIN, DEVICE_PAIR_LOSS_CROSS_ENTROPY };

@@ -71,6 +71,10 @@ void reference_pair_gradients(struct device *device, const struct device_pairs *
                               float *grad, float *grad_scale)
 {
     (void)device;
+    int64_t n_scale = grad_scale != NULL ? pairs->n_type * pairs->f : 0;
+    for (int64_t k = 0; k < n_scale; k++) {
+        pairs->scratch[k] = grad_scale[k];
+    }
     for (int64_t e = 0; e < pairs->n; e++) {
         double by = slope[number_of(pairs, e)];
         float *to = grad + (int64_t)pairs->rows[e] * pairs->f;
@@ -78,9 +82,11 @@ void reference_pair_gradients(struct device *device, const struct device_pairs *
             to[c] = (float)(to[c] + by * scale_of(pairs, e, c) * x_of(pairs, e)[c]);
         }
         for (int64_t c = 0; c < pairs->f && grad_scale != NULL; c++) {
-            float *of_type = grad_scale + (int64_t)pairs->types[e] * pairs->f + c;
-            *of_type = (float)(*of_type + by * own_of(pairs, e)[c] * x_of(pairs, e)[c]);
+            pairs->scratch[(int64_t)pairs->types[e] * pairs->f + c] += by * own_of(pairs, e)[c] * x_of(pairs, e)[c];
         }
+    }
+    for (int64_t k = 0; k < n_scale; k++) {
+        grad_scale[k] = (float)pairs->scratch[k];
     }
 }
 

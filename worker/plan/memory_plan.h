@@ -210,7 +210,7 @@ struct memory_links {
     int64_t list_at;               /* a list of as many */
     int64_t sent_at;               /* pairs on their way out, … */
     int64_t come_at, n_come_bytes; /* … and in: MEMORY_LINKS_COME of them */
-    int64_t n_layers_bytes;        /* of the decoder, behind other scratch */
+    int64_t n_decoder_bytes;       /* of the decoder, behind other scratch */
     int32_t n_slot;                /* rows on their way in */
     int64_t n_slot_bytes;
 };

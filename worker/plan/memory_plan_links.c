@@ -109,10 +109,14 @@ static void pairs_plan(const struct memory_plan_input *in, struct memory_plan *p
         n_group = larger(n_group, in->links->n_end[in->own[i].halo->part]);
     }
     int64_t scratch = (int64_t)DEVICE_BYTES(in->ops, LOSS, n_group);
-    link_layers_of(in->program, in->job, in->ops, &layers);
-    plan->links.n_layers_bytes = layers.n_bytes;
+    bool has_layers = link_layers_of(in->program, in->job, in->ops, &layers);
+    plan->links.n_decoder_bytes = layers.n_bytes;
+    if (!has_layers && in->program->decoder >= 0) { /* sums of its weights' gradients */
+        plan->links.n_decoder_bytes = round_up(
+            in->program->param[in->program->decoder].n_shared * (int64_t)sizeof(double), WORKSPACE_ALIGN);
+    }
     plan->loss_workspace.n_scratch = round_up(larger(plan->loss_workspace.n_scratch, scratch), WORKSPACE_ALIGN) +
-                                     layers.n_bytes;
+                                     plan->links.n_decoder_bytes;
 }
 
 /* Bytes that a part of another rank tells own parts. */

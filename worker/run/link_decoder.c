@@ -92,13 +92,16 @@ static void batch_backward(const struct batch *b, const float *slope, float *gra
     b->t->ops->pair_products_backward(b->t->device, &b->pairs, grad_y, grad);
 }
 
-static struct batch batch_open(const struct trainer *t, const struct link_pairs *of, const struct link_layers *layers)
+/* plan.links.n_decoder_bytes of the loss's workspace. */
+static void *scratch_of(const struct trainer *t, const struct link_pairs *of)
 {
     char *workspace = trainer_operand(t, step_operand(of->step, OP_ROLE_WORKSPACE), of->i);
-    return (struct batch){.t = t,
-                          .layers = layers,
-                          .i = of->i,
-                          .memory = workspace + t->plan.loss_workspace.n_scratch - t->plan.links.n_layers_bytes};
+    return workspace + t->plan.loss_workspace.n_scratch - t->plan.links.n_decoder_bytes;
+}
+
+static struct batch batch_open(const struct trainer *t, const struct link_pairs *of, const struct link_layers *layers)
+{
+    return (struct batch){.t = t, .layers = layers, .i = of->i, .memory = scratch_of(t, of)};
 }
 
 /* Pairs from `first` on. */
@@ -117,6 +120,7 @@ static struct device_pairs pairs_scaled(const struct trainer *t, const struct li
     if (t->program.decoder >= 0) {
         out.scale = weights_of(t, t->program.decoder);
         out.n_type = t->program.param[t->program.decoder].shape[0];
+        out.scratch = scratch_of(t, of);
     } else {
         out.types = NULL;
     }

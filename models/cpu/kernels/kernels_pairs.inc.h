@@ -94,15 +94,15 @@ TARGET static void pair_gradients(const struct device_pairs *pairs, int64_t firs
     }
 }
 
-TARGET static void pair_scales(const struct device_pairs *pairs, const float *slope, int64_t column, int64_t n_column,
-                               float *grad_scale)
+/* Into the scratch. */
+TARGET static void pair_scales(const struct device_pairs *pairs, const float *slope, int64_t column, int64_t n_column)
 {
     for (int64_t e = 0; e < pairs->n; e++) {
         const float *own = pairs->own + (int64_t)pairs->rows[e] * pairs->f + column,
                     *x = pairs->x + (int64_t)pairs->places[e] * pairs->f + column;
-        float *to = grad_scale + (int64_t)pairs->types[e] * pairs->f + column, by = slope[pair_number(pairs, e)];
+        double *to = pairs->scratch + (int64_t)pairs->types[e] * pairs->f + column, by = slope[pair_number(pairs, e)];
         for (int64_t c = 0; c < n_column; c++) {
-            to[c] += by * own[c] * x[c];
+            to[c] += by * ((double)own[c] * x[c]);
         }
     }
 }

@@ -186,6 +186,7 @@ static void pairs(struct operation_run *run, const int64_t *shape)
     if (n_type > 0) {
         how.types = operation_copy(run, types, (size_t)n * sizeof *types);
         how.scale = operation_random(run, n_type * f);
+        how.scratch = operation_scratch(run, (size_t)(n_type * f) * sizeof *how.scratch);
         run->ops->fill_zero(run->device, grad_scale, (size_t)(n_type * f) * sizeof *grad_scale);
     }
     how.numbers = shape[3] != 0 ? operation_copy(run, numbers, (size_t)n * sizeof *numbers) : NULL;
