@@ -182,7 +182,7 @@ def relations_trainerd(of: Knowledge, seed: int) -> float:
         run = run_job({**LINK, "dataset.path": str(folder), "dataset.features": "learned", "task.channels": CHANNELS,
                        "task.decoder": "distmult", "task.candidates": "all", "model.kind": "rgcn", "model.hidden": CHANNELS,
                        "model.dropout": 0.0, "train.epochs": EPOCHS, "train.lr": 0.01, "train.weight_decay": 0.0,
-                       "train.eval_every": EVERY, "train.seed": seed}, folder / "run")
+                       "train.eval_every": EVERY, "train.seed": seed, "train.metrics": ["mrr", "hits@10"]}, folder / "run")
         return float(run.json["best"]["test_mrr"])
 
 
