@@ -209,6 +209,20 @@ static void child_close(const struct plan *plan)
     } while (next != UINT_MAX);
 }
 
+/* A child that takes signals only as the program will: in between, this process's handlers would write to pipes that
+ * both have, and a job that is cancelled at once would stop the daemon. */
+static pid_t fork_unsignalled(void)
+{
+    sigset_t all, before;
+    sigfillset(&all);
+    sigprocmask(SIG_SETMASK, &all, &before);
+    pid_t pid = fork();
+    if (pid != 0) {
+        sigprocmask(SIG_SETMASK, &before, NULL);
+    }
+    return pid;
+}
+
 static void child_run(const struct plan *plan) __attribute__((noreturn));
 static void child_run(const struct plan *plan)
 {
@@ -300,7 +314,7 @@ static enum status child_start(struct plan *plan, struct process *out)
     }
     plan->gate = gate[0];
     plan->error_pipe = error_pipe[1];
-    pid_t pid = fork();
+    pid_t pid = fork_unsignalled();
     if (pid == 0) {
         child_run(plan);
     }

@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -196,6 +197,32 @@ Test(process, it_is_found_by_pid_and_start_and_by_nothing_less)
     process_release(&found);
     cr_assert_eq(finish(&process), 1000 + SIGTERM);
     cr_assert_not(process_find(process.pid, process.start, &found));
+}
+
+static int *n_handled; /* that this process's handler was called, here or in a child */
+
+static void count_handled(int number)
+{
+    (void)number;
+    ++*n_handled;
+}
+
+/* A job is cancelled while its process is made: the daemon's handler tells the daemon through a pipe that both have. */
+Test(process, a_signal_to_a_process_that_is_just_made_is_not_handled_as_this_process_would)
+{
+    n_handled = mmap(NULL, sizeof *n_handled, PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
+    cr_assert_neq(n_handled, MAP_FAILED);
+    signal(SIGTERM, count_handled);
+    for (int i = 0; i < 200; i++) {
+        struct process process;
+        spawn("exec sleep 1000", geteuid(), &process);
+        cr_assert(process_signal(&process, SIGTERM));
+        cr_assert(process_ends(process.pidfd), "%d was handled %d times", i, *n_handled);
+        cr_assert_eq(finish(&process), 1000 + SIGTERM);
+    }
+    cr_expect_eq(*n_handled, 0, "%d of 200 times", *n_handled);
+    signal(SIGTERM, SIG_DFL);
+    munmap(n_handled, sizeof *n_handled);
 }
 
 Test(process, killing_its_session_leaves_none_of_its_children)
