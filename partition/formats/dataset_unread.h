@@ -5,8 +5,7 @@
 #include "protocol/job/job.h"
 
 /* Format npy: a warning for each array of the folder with an unknown name, with the name that may be meant. A folder
- * that cannot be listed draws no warning. Of what
- * jobs of other links read, it names the key. */
+ * that cannot be listed draws no warning. Where another job of links reads the array, the warning names the key. */
 void dataset_unread_npy(const char *folder, const struct job *job);
 
 /* For a folder in no known format: "data.pt, edge_index.npy (here it is edges.npy)", entries that look like a graph

@@ -1,6 +1,7 @@
 /* Edges that are held out of a graph for the prediction of links, and pairs without an edge to compare them with.
  *
- * Held-out edges pass no messages: they are taken out of the graph, in both directions. What remains is trained on.
+ * Held-out edges pass no messages: they are taken out of the graph, in both directions but where they are one way.
+ * What remains is trained on.
  */
 #ifndef PARTITION_LINKS_H
 #define PARTITION_LINKS_H

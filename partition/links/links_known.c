@@ -8,7 +8,7 @@
 
 #include <stdlib.h>
 
-/* Questions about nodes: those of held-out edges, of which node[i] is an end, or all in one relation. */
+/* What is asked: the two ends of held-out edges, each in its relation, or nodes in one relation for all. */
 struct asked {
     const struct links_pairs *held; /* NULL: of no held-out edges */
     int64_t n;

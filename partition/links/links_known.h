@@ -24,7 +24,7 @@ struct links_known {
 /* The tails of edges from a node, the heads of edges to it, or both; not the node itself. */
 enum links_side { LINKS_SIDE_TAILS, LINKS_SIDE_HEADS, LINKS_SIDE_ANY };
 
-/* Of nodes, in one relation or in any (-1), by edges of either direction.
+/* The neighbours of each node, by edges of one relation or of any (-1), in either direction.
  *
  *   owns    the caller: links_known_release, also after a failure
  *   errors  STATUS_NOMEM

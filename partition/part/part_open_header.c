@@ -32,6 +32,21 @@ static enum status check_graph(const struct part_header *h)
                                                  : fail("header: expected split sizes that add up to the nodes");
 }
 
+/* Relations of edges and of pairs of links, and numbers of these pairs. */
+static enum status check_links(const struct part_header *h)
+{
+    if (h->n_relation_given < 0 || h->n_relation_given > h->n_relation ||
+        (h->link_typed == 1 && h->n_relation_given == 0)) {
+        return fail(
+            "header: expected at most all relations that are not inverse ones, and some where pairs have them");
+    }
+    if (h->n_link < 0 || h->n_link > INT64_MAX / 2 || h->n_link_here < 0 || h->n_link_here > h->n_bytes ||
+        h->n_link_here - h->n_link > h->n_link || h->n_joined < 0 || h->n_joined > h->n_link || h->link_typed > 1) {
+        return fail("header: expected pairs of links that fit the bytes, at most all of the graph");
+    }
+    return STATUS_OK;
+}
+
 static enum status check_scalars(const struct part_header *h)
 {
     if (h->n_part < 1 || h->n_part > PART_N_PART_MOST || h->part < 0 || h->part >= h->n_part) {
@@ -42,11 +57,6 @@ static enum status check_scalars(const struct part_header *h)
     }
     if (h->n_relation < 0 || h->n_relation > UINT16_MAX + 1 || (h->n_relation > 0 && h->symmetric)) {
         return fail("header: expected at most 65536 relations, and none where the graph is symmetric");
-    }
-    if (h->n_relation_given < 0 || h->n_relation_given > h->n_relation ||
-        (h->link_typed == 1 && h->n_relation_given == 0)) {
-        return fail(
-            "header: expected at most all relations that are not inverse ones, and some where pairs have them");
     }
     if (h->n_hop < 0 || h->n_hop > PART_N_HOP_MOST) {
         return fail("header: expected at most 16 hops");
@@ -88,12 +98,11 @@ static enum status check_scalars(const struct part_header *h)
     if (h->class_weighted > 1 || memcmp(h->unused, (const uint8_t[sizeof h->unused]){0}, sizeof h->unused) != 0) {
         return fail("header: expected weights of classes or none, and zeros behind");
     }
-    if (h->n_link < 0 || h->n_link > INT64_MAX / 2 || h->n_link_here < 0 || h->n_link_here > h->n_bytes ||
-        h->n_link_here - h->n_link > h->n_link || h->n_joined < 0 || h->n_joined > h->n_link || h->link_typed > 1) {
-        return fail("header: expected pairs of links that fit the bytes, at most all of the graph");
-    }
     if (!(h->loss_weight >= 0.0 && h->loss_weight <= DBL_MAX)) {
         return fail("header: expected a finite weight of the training rows that is not negative");
+    }
+    if (check_links(h) != STATUS_OK) {
+        return STATUS_DATA;
     }
     return check_graph(h);
 }

@@ -31,7 +31,7 @@ struct link_list {
     };
 };
 
-/* Bytes of a list of n_pair pairs and n_row own rows; the list, with room for them, in memory of that size. */
+/* The bytes that a list takes; a list in such memory, with room for n_pair pairs of n_row own rows. */
 size_t link_list_bytes(int64_t n_row, int64_t n_pair);
 struct link_list link_list_in(void *memory, int64_t n_row, int64_t n_pair);
 

@@ -3,7 +3,7 @@
 #include "worker/rows/link_ends.h"
 #include "worker/run/link_pass.h"
 
-/* Pairs that part p tells part q, of which n_between are edges: those that are left out among them. */
+/* How many pairs one part tells another: n_between edges, and as many drawn pairs as there may be. */
 static int64_t n_told(const struct link_pass *p, int64_t n_between, int32_t from, int32_t to)
 {
     return memory_plan_told(&p->trainer->links.draw, n_between, from, to);

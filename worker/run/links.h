@@ -1,7 +1,8 @@
 /* The loss over pairs of nodes, with an edge and without, and its gradient, edge by edge: no array has a row for each
- * pair.
+ * pair. s are scores, which the job's decoder makes of two rows (link_decoder.h).
  *
- *     loss = mean of log(1 + exp(−⟨z_u, z_v⟩)) over edges + mean of log(1 + exp(⟨z_u, z_v⟩)) over drawn pairs
+ *     uniform pairs (D85)   mean of log(1 + exp(−s)) over edges + mean of log(1 + exp(s)) over drawn pairs
+ *     groups (D86)          mean over ends of edges of what device_pair_losses has, each with pairs of its own
  *
  * Each end of a pair makes its own gradient from the other end's row, so no gradient travels. Parts meet as in a halo
  * pass (D1), and rows of other ranks' parts come whole, one part after the other.

@@ -170,8 +170,8 @@ static int64_t ends_of(const struct truth *t, int64_t node, struct end *out)
     return n;
 }
 
-/* The scores of a group: the edge's, then those of its pairs, NaN where there is none. Pair k of the part's end number
- * `entry` is number `at` in the part's order. */
+/* The scores of a group: the edge's, then those of its pairs, NaN if a pair is left out. Pair k of end `entry` is a
+ * place in the part's random order, which says from which part its node is drawn. */
 static void group_fill(const struct truth *t, int32_t part, const struct end *all, int64_t n_end, int64_t entry,
                        double *score)
 {

@@ -1,0 +1,126 @@
+/* Pairs of rows: scores, their gradients, and losses of groups of them. */
+#include "models/reference/reference.h"
+
+#include <math.h>
+
+static int64_t number_of(const struct device_pairs *pairs, int64_t e)
+{
+    return pairs->numbers != NULL ? (int64_t)pairs->numbers[e] : e;
+}
+
+/* The rows of a pair, and its weight of column c. */
+static const float *own_of(const struct device_pairs *pairs, int64_t e)
+{
+    return pairs->own + (int64_t)pairs->rows[e] * pairs->f;
+}
+
+static const float *x_of(const struct device_pairs *pairs, int64_t e)
+{
+    return pairs->x + (int64_t)pairs->places[e] * pairs->f;
+}
+
+static double scale_of(const struct device_pairs *pairs, int64_t e, int64_t c)
+{
+    return pairs->scale != NULL ? (double)pairs->scale[(int64_t)pairs->types[e] * pairs->f + c] : 1.0;
+}
+
+void reference_pair_scores(struct device *device, const struct device_pairs *pairs, float *score)
+{
+    (void)device;
+    for (int64_t e = 0; e < pairs->n; e++) {
+        double sum = 0.0;
+        for (int64_t c = 0; c < pairs->f; c++) {
+            sum += own_of(pairs, e)[c] * scale_of(pairs, e, c) * x_of(pairs, e)[c];
+        }
+        score[number_of(pairs, e)] = (float)sum;
+    }
+}
+
+void reference_pair_gradients(struct device *device, const struct device_pairs *pairs, const float *slope,
+                              float *grad, float *grad_scale)
+{
+    (void)device;
+    int64_t n_scale = grad_scale != NULL ? pairs->n_type * pairs->f : 0;
+    for (int64_t k = 0; k < n_scale; k++) {
+        pairs->scratch[k] = grad_scale[k];
+    }
+    for (int64_t e = 0; e < pairs->n; e++) {
+        double by = slope[number_of(pairs, e)];
+        float *to = grad + (int64_t)pairs->rows[e] * pairs->f;
+        for (int64_t c = 0; c < pairs->f; c++) {
+            to[c] = (float)(to[c] + by * scale_of(pairs, e, c) * x_of(pairs, e)[c]);
+        }
+        for (int64_t c = 0; c < pairs->f && grad_scale != NULL; c++) {
+            pairs->scratch[(int64_t)pairs->types[e] * pairs->f + c] += by * own_of(pairs, e)[c] * x_of(pairs, e)[c];
+        }
+    }
+    for (int64_t k = 0; k < n_scale; k++) {
+        grad_scale[k] = (float)pairs->scratch[k];
+    }
+}
+
+void reference_pair_products(struct device *device, const struct device_pairs *pairs, float *out)
+{
+    (void)device;
+    for (int64_t i = 0; i < pairs->n * pairs->f; i++) {
+        out[i] = own_of(pairs, i / pairs->f)[i % pairs->f] * x_of(pairs, i / pairs->f)[i % pairs->f];
+    }
+}
+
+void reference_pair_products_backward(struct device *device, const struct device_pairs *pairs, const float *grad_out,
+                                      float *grad)
+{
+    (void)device;
+    for (int64_t i = 0; i < pairs->n * pairs->f; i++) {
+        int64_t e = i / pairs->f, c = i % pairs->f;
+        float *to = grad + (int64_t)pairs->rows[e] * pairs->f + c;
+        *to = (float)(*to + (double)grad_out[i] * x_of(pairs, e)[c]);
+    }
+}
+
+/* log(1 + e^t), and its derivative. */
+static double softplus(double t, double *slope_out)
+{
+    *slope_out = 1.0 / (1.0 + exp(-t));
+    return fmax(t, 0.0) + log1p(exp(-fabs(t)));
+}
+
+/* The loss of a group of n scores, the first one of an edge where there is one; they become its slopes. */
+static double group_loss(const struct device_pair_losses *how, int64_t n, float *score)
+{
+    const double edge = score[0];
+    int64_t first = how->has_edge, n_there = 0;
+    double loss = 0.0, all = 0.0, of_edge = 0.0;
+    for (int64_t k = 0; k < n; k++) {
+        n_there += k >= first && score[k] != -INFINITY;
+        all += exp((double)score[k] - edge);
+    }
+    const double share = n_there > 0 ? 1.0 / (double)n_there : 0.0;
+    for (int64_t k = 0; k < n; k++) {
+        double s = score[k], slope = 0.0;
+        if (how->loss == DEVICE_PAIR_LOSS_CROSS_ENTROPY) {
+            loss = log(all);
+            slope = exp(s - edge) / all - (k == 0);
+        } else if (how->loss == DEVICE_PAIR_LOSS_BCE && s != -INFINITY) {
+            double part = softplus(k < first ? -s : s, &slope);
+            loss += k < first ? part : share * part;
+            slope *= k < first ? -1.0 : share;
+        } else if (how->loss == DEVICE_PAIR_LOSS_MARGIN && k > 0 && how->margin - edge + s > 0.0) {
+            loss += share * (how->margin - edge + s);
+            slope = share;
+            of_edge -= share;
+        }
+        score[k] = (float)(how->weight * slope);
+    }
+    score[0] = how->loss == DEVICE_PAIR_LOSS_MARGIN ? (float)(how->weight * of_edge) : score[0];
+    return loss;
+}
+
+void reference_pair_losses(struct device *device, const struct device_pair_losses *how, double *sum)
+{
+    (void)device;
+    int64_t n = how->has_edge + how->n_negative;
+    for (int64_t g = 0; g < how->n_group; g++) {
+        *sum += how->weight * how->share * group_loss(how, n, how->score + g * n);
+    }
+}
