@@ -300,7 +300,8 @@ static inline T atomicAdd(T *to, T value)
 static inline unsigned atomicMax(unsigned *to, unsigned value)
 {
     unsigned before = __atomic_fetch_add(to, 0U, __ATOMIC_RELAXED);
-    while (before < value && !__atomic_compare_exchange_n(to, &before, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    while (before < value &&
+           !__atomic_compare_exchange_n(to, &before, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
     }
     return before;
 }
