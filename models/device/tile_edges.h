@@ -41,7 +41,7 @@ static inline void device_tile_begin(const struct tile_result *r, float *out, fl
 }
 
 /* Σ y exp(s - m) and Σ exp(s - m) become the weighted mean, and m + log Σ. Σ is 0 without edges, and where all scores
- * are -inf; of a score that is not a number it is none. */
+ * are -inf; of a score that is not a number it is not one, either. */
 static inline void device_tile_end_softmax(const struct tile_result *r, float *out, float *saved)
 {
     const int64_t width = r->n / r->n_with;

@@ -304,7 +304,7 @@ static enum status end_tensorboard(struct coordinator *c)
 static enum status settle_training(struct coordinator *c)
 {
     c->training.job = &c->job;
-    c->training.program = &c->program;
+    c->training.links.program = &c->program;
     c->training.output = &c->output;
     c->training.progress = &c->progress;
     c->training.partition = &c->partition;

@@ -23,7 +23,7 @@ static enum status parameter_fail(const struct parameter *param, bool of_gradien
 enum status divergence_find(const struct training *training, const struct fleet_report *report, int64_t epoch,
                             bool evaluate)
 {
-    const struct program *program = training->program;
+    const struct program *program = training->links.program;
     const uint32_t n_param = (uint32_t)program->n_param, found = report->not_finite;
     double after = evaluate ? report->score[DATASET_SPLIT_TRAIN][SCORE_SUM_LOSS] : 0.0;
     if (!isfinite(report->loss)) { /* no step was made */

@@ -191,7 +191,7 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
         }
     }
     if (status != STATUS_OK ||
-        (status = divergence_weights(training->program, buffer, training->state.n_epoch - 1)) != STATUS_OK) {
+        (status = divergence_weights(training->links.program, buffer, training->state.n_epoch - 1)) != STATUS_OK) {
         return status;
     }
     FAULT(CHECKPOINT);

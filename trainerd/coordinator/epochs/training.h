@@ -41,6 +41,7 @@ struct training_spent {
 
 /* What edges are scored by. */
 struct training_links {
+    const struct program *program;           /* borrowed; of every job */
     struct links held;                       /* score_held_copy */
     struct links_known known[LINKS_SPLIT_N]; /* of splits that are ranked among all nodes */
 };
@@ -48,7 +49,6 @@ struct training_links {
 struct training {
     /* Set by the caller before training_run; all borrowed. */
     const struct job *job;
-    const struct program *program;
     struct fleet *fleet;
     struct output *output;
     struct tensorboard *tensorboard; /* NULL: none */

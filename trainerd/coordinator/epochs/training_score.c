@@ -39,7 +39,7 @@ static enum status rows_score(const struct training *training, const float *logi
 
 enum status training_decoder_open(const struct training *training, struct training_decoder *out)
 {
-    const struct program *program = training->program;
+    const struct program *program = training->links.program;
     *out = (struct training_decoder){0};
     enum status status = STATUS_OK;
     if (program->decoder >= 0) {

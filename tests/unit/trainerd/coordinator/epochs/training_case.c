@@ -32,7 +32,7 @@ struct run *open_run(const char *name, const char *train_keys)
     run->words = tmpfile();
     progress_init(&run->progress, run->words, false);
     run->training = (struct training){.job = &run->job,
-                                      .program = &program,
+                                      .links.program = &program,
                                       .fleet = &run->fleet,
                                       .output = &run->output,
                                       .progress = &run->progress,
