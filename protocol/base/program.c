@@ -59,17 +59,15 @@ enum status program_beside(const char *name, char out[PATH_MAX])
 bool program_in_path(const char *name, char out[PATH_MAX])
 {
     const char *path = getenv("PATH");
-    for (const char *at = path != NULL ? path : ""; *at != '\0';) {
+    bool is_path = strchr(name, '/') != NULL, is_there = is_path && snprintf(out, PATH_MAX, "%s", name) < PATH_MAX;
+    for (const char *at = path != NULL && !is_path ? path : ""; *at != '\0' && !is_there; at += *at == ':') {
         size_t n = strcspn(at, ":");
         struct stat about;
-        int n_whole = at[0] == '/' ? snprintf(out, PATH_MAX, "%.*s/%s", (int)n, at, name) : PATH_MAX;
-        if (n_whole < PATH_MAX && stat(out, &about) == 0 && S_ISREG(about.st_mode) && access(out, X_OK) == 0) {
-            return true;
-        }
-        at += n + (at[n] == ':');
+        is_there = at[0] == '/' && snprintf(out, PATH_MAX, "%.*s/%s", (int)n, at, name) < PATH_MAX &&
+                   stat(out, &about) == 0 && S_ISREG(about.st_mode) && access(out, X_OK) == 0;
+        at += n;
     }
-    out[0] = '\0';
-    return false;
+    return is_there || (out[0] = '\0');
 }
 
 enum status program_module(const char *name, char out[PATH_MAX])

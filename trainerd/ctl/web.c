@@ -15,6 +15,7 @@
 #define ADVICE                                                                                                       \
     "install Python 3.11 or newer and trainerd's Python package (Debian's package trainerd has it for "              \
     "/usr/bin/python3; from a checkout: pip install ./python)"
+#define PAGES "/trainerd/web/__init__.py"
 #define START_S 60.0 /* of a Python, on a slow disk */
 
 static void folder_add(FILE *to, const char *path, int n)
@@ -22,26 +23,23 @@ static void folder_add(FILE *to, const char *path, int n)
     fprintf(to, "%s%.*s", n > 0 && ftell(to) > 0 ? ":" : "", n, path);
 }
 
-/* $PYTHONPATH for the pages: the folder of the package beside these programs, in the wheel, a checkout or where they are
- * installed; then the absolute folders that the variable has. Relative ones, and empty ones, are left out: the current
- * folder may belong to another user. So may one with a sticky bit, which is passed over. */
+/* $PYTHONPATH for the pages: the folder of the package beside these programs, as installed, in the wheel or in a
+ * checkout, then the absolute folders that the variable has. Relative and empty ones are left out: the current folder
+ * may belong to another user. So may what lies in a folder with a sticky bit. */
 static void python_path_set(const char *programs)
 {
-    static const char *const places[][2] = {
-        {"../../..", ""}, {"../../..", "/python"}, {"..", "/lib/python3/dist-packages"}};
-    const char *given = getenv("PYTHONPATH");
+    static const char *const places[] = {"../lib/python3/dist-packages", "../../..", "../../../python"};
     char *path = NULL, whole[2 * PATH_MAX];
+    const char *given = getenv("PYTHONPATH");
+    struct stat above;
     size_t n_path = 0;
     FILE *to = open_memstream(&path, &n_path);
     ASSERT(to != NULL);
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        struct stat about;
-        int n = snprintf(whole, sizeof whole, "%s/%s", programs, places[i][0]);
-        if (stat(whole, &about) == 0 && (about.st_mode & S_ISVTX) == 0) {
-            int n_folder = n + snprintf(whole + n, sizeof whole - (size_t)n, "%s", places[i][1]);
-            strcpy(whole + n_folder, "/trainerd/web/__init__.py");
-            folder_add(to, whole, access(whole, R_OK) == 0 ? n_folder : 0);
-        }
+    snprintf(whole, sizeof whole, "%s/%s", programs, places[1]);
+    size_t n_place = stat(whole, &above) == 0 && (above.st_mode & S_ISVTX) == 0 ? sizeof places / sizeof *places : 1;
+    for (size_t i = 0; i < n_place; i++) {
+        int n = snprintf(whole, sizeof whole, "%s/%s" PAGES, programs, places[i]) - (int)strlen(PAGES);
+        folder_add(to, whole, access(whole, R_OK) == 0 ? n : 0);
     }
     for (const char *at = given != NULL ? given : ""; *at != '\0'; at += *at == ':') {
         int n = (int)strcspn(at, ":");
@@ -53,23 +51,12 @@ static void python_path_set(const char *programs)
     free(path);
 }
 
-/* The python3 to start: the first of PATH, else the system's, that finds the pages. -P: it looks for modules neither in
- * the current folder nor beside a script. */
-static bool python_find(char out[PATH_MAX])
+/* Does it find the pages? -P: it looks for modules neither in the current folder nor beside a script. */
+static bool has_pages(const char *python)
 {
     char printed[16];
-    for (int i = 0; i < 2; i++) {
-        if (i == 1) {
-            strcpy(out, "/usr/bin/python3");
-        } else if (!program_in_path("python3", out)) {
-            continue;
-        }
-        if (capture((const char *const[]){out, "-P", "-c", "import trainerd.web", NULL}, START_S, printed,
-                    sizeof printed)) {
-            return true;
-        }
-    }
-    return false;
+    const char *const argv[] = {python, "-P", "-c", "import trainerd.web", NULL};
+    return capture(argv, START_S, printed, sizeof printed);
 }
 
 enum status run_web(const struct ctl_arguments *arguments, int *exit_code_out)
@@ -99,7 +86,8 @@ enum status run_web(const struct ctl_arguments *arguments, int *exit_code_out)
     }
     *strrchr(folder, '/') = '\0';
     python_path_set(folder);
-    if (!python_find(python)) {
+    if (!(program_in_path("python3", python) && has_pages(python)) &&
+        !has_pages(strcpy(python, "/usr/bin/python3"))) { /* the first of PATH, else the system's */
         return status_fail(STATUS_PEER, "no python3 finds the package 'trainerd' with its pages: " ADVICE);
     }
     argv[n++] = python;

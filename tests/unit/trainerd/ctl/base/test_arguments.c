@@ -227,5 +227,5 @@ Test(reference, bash_completes_commands_options_and_shells, .init = folder_make,
     cr_assert_gt(fread(said, 1, sizeof said - 1, file), 0);
     cr_assert_eq(pclose(file), 0);
     cr_assert_str_eq(said, "submit\n--secret-file --set --seeds\nfish\nscale\n\n"
-                          "$(echo ran) two `echo ran` words\ntwo `echo ran` words\n"); /* names of others' jobs */
+                           "$(echo ran) two `echo ran` words\ntwo `echo ran` words\n"); /* names of others' jobs */
 }
