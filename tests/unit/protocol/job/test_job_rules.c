@@ -488,3 +488,26 @@ Test(job_rules, metrics_of_links_and_of_nodes_are_not_mixed_up)
             "expected task.kind = \"link\"");
     REFUSED("[dataset]\npath = \"x\"\n[train]\nloss = \"mse\"\nmetrics = [\"hits@10\"]\n", "\"hits@10\" is of links");
 }
+
+#define WHOLE                                                                                                        \
+    "[model]\nkind = \"program\"\nprogram = '''\ndef model(v, classes):\n    return linear(\"a\", v.x, "             \
+    "classes)\n'''\n"
+#define LAYER                                                                                                        \
+    "[model]\nkind = \"program\"\nprogram = '''\ndef layer(v, out):\n    return linear(\"a\", v.x, out)\n'''\n"
+Test(job_rules, keys_of_a_stack_are_refused_beside_a_program_that_is_the_whole_model)
+{
+    static const char *const lines[] = {"layers = 2",          "hidden = 16",    "dropout = 0.5",
+                                        "activation = 'relu'", "norm = 'layer'", "residual = true"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char whole[512], layer[512], want[64];
+        snprintf(whole, sizeof whole, GRAPH WHOLE "%s\n", lines[i]);
+        snprintf(layer, sizeof layer, GRAPH LAYER "%s\n", lines[i]);
+        snprintf(want, sizeof want, "model.%.*s is of a stack", (int)strcspn(lines[i], " "), lines[i]);
+        REFUSED(whole, "job.toml:9:", want, "[model.args]");
+        expect_done(job_case_load(layer, &job_case_scratch));
+    }
+    expect_done(job_case_load(GRAPH WHOLE, &job_case_scratch));
+    char *text = job_print(&job_case_scratch); /* a checkpoint's job is read again */
+    expect_done(job_case_load(text, &job_case_scratch));
+    free(text);
+}
