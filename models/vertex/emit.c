@@ -332,6 +332,7 @@ static void append_weights(struct walk *w)
         snprintf(name, sizeof name, "%s%s", w->to->prefix, weight->name);
         int param = program_tensor(w->program, name, weight->shape.n_dim, weight->shape.dim, bound);
         w->program->param[param].trains = weight->trains;
+        w->program->param[param].line = vertex_line(w->to->source, weight->at.begin);
         w->program->param[param].fill = weight->init == VERTEX_INIT_CONSTANT ? (float)weight->number : 0.0F;
         w->param[i] = param;
     }

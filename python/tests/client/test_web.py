@@ -4,6 +4,9 @@ import json
 import os
 import pathlib
 import pwd
+import shutil
+import subprocess
+import sys
 import threading
 import unittest
 import unittest.mock
@@ -278,6 +281,64 @@ class APage(PageCase):
         self.assertTrue({"name", "dataset.path", "workers.count"} <= keys.keys())
         self.assertEqual(described_keys("job  x\n\n  name   of it\n         a text\n\n[a]  y\n  b  its help\n     a number\n"),
                          [("name", "of it", "a text"), ("a.b", "its help", "a number")])
+
+
+class ASharedFolder(DaemonCase):
+    """`trainctl web` in a folder that belongs to another user, who has put programs and modules there."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.mark = self.folder / "mark"
+        self.mark.unlink(missing_ok=True)
+        place = self.folder / "shared"
+        for name in ("trainerd/__init__.py", "trainerd/__main__.py", "trainerd/web/__init__.py", "sitecustomize.py", "json.py", "below/json.py",
+                     "below/trainerd/__init__.py"):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(f"open({str(self.mark)!r}, 'a').write(__file__)\n", encoding="utf-8")
+        for name in ("python3", "ssh", "ucx_info"):
+            (place / name).write_text(f"#!/bin/sh\necho $0 >> {self.mark}\n", encoding="utf-8")
+            (place / name).chmod(0o755)
+        self.place = place
+        self.addCleanup(shutil.rmtree, place)
+
+    def runs_nothing_of_it(self, *arguments: str, **environment: str) -> str:
+        """The first line that the command prints."""
+        given = {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+        given = {name: value.replace("PATH", given["PATH"]) for name, value in {**given, **environment}.items()}
+        with subprocess.Popen(arguments, cwd=self.place, env=given, stdout=subprocess.PIPE, text=True) as started:
+            assert started.stdout is not None
+            line = started.stdout.readline()
+            started.terminate()
+        self.assertFalse(self.mark.exists(), f"{environment}: {self.mark.read_text(encoding='utf-8') if self.mark.exists() else ''}")
+        return line
+
+    def test_runs_nothing_that_lies_there(self) -> None:
+        for environment in ({}, {"PYTHONPATH": ""}, {"PYTHONPATH": ":/nowhere"}, {"PYTHONPATH": "/nowhere:"}, {"PYTHONPATH": ".:below"}, {"PATH": ":PATH"},
+                            {"PATH": ".:PATH"}, {"PATH": "below/..:PATH"}):
+            self.assertIn("open this address", self.runs_nothing_of_it(str(PROGRAMS / "trainctl"), "web", "--to", self.daemon.address, **environment))
+
+    def test_runs_nothing_that_lies_there_where_programs_are_apart_from_the_package(self) -> None:
+        """Then $PYTHONPATH and Python's own folders have the package. The folder above the programs is one like /tmp: what lies there is not run, either."""
+        above = self.folder / "above"
+        (above / "python").mkdir(parents=True)
+        (above / "python/trainerd").symlink_to(self.place / "trainerd")
+        (above / "trainerd").symlink_to(self.place / "trainerd")
+        above.chmod(0o1777)
+        programs = above / "one/two/bin"
+        programs.mkdir(parents=True)
+        for name in ("trainctl", "trainerd"):
+            shutil.copy(PROGRAMS / name, programs)
+        package = str(pathlib.Path(trainerd.__file__).parents[1])
+        for path in ("", f":{package}", f"below:{package}:", f"{package}:."):
+            self.assertIn("open this address", self.runs_nothing_of_it(str(programs / "trainctl"), "web", "--to", self.daemon.address,
+                                                                       PYTHONPATH=path or package))
+        shutil.rmtree(above)
+
+    def test_other_programs_are_not_looked_for_there(self) -> None:
+        self.runs_nothing_of_it(str(PROGRAMS / "trainctl"), "doctor", PATH=".:PATH")
+        (self.place / "hosts").write_text("localhost\n", encoding="utf-8")
+        (self.place / "job.toml").write_text(trainerd.job_text(SHORT | {"workers": {"launcher": "ssh", "hosts": "hosts", "threads": 1}}), encoding="utf-8")
+        self.runs_nothing_of_it(str(PROGRAMS / "trainerd"), "--config", "job.toml", PATH=".:/nowhere")
 
 
 class AnotherUser(DaemonCase):

@@ -26,14 +26,14 @@ class Programs:
     """trainerd and trainctl, in `folder`, or else where `find_program` finds them."""
 
     def __init__(self, folder: str | None = None) -> None:
-        self._folder = folder
+        self._folder = None if folder is None else os.path.abspath(folder)
         self._keys: list[Key] | None = None
         self._plans = threading.Lock()
         self._plan: subprocess.Popen[str] | None = None
 
     def _path(self, name: str) -> str:
         if self._folder is None:
-            return find_program(name)
+            return os.path.abspath(find_program(name))
         path = shutil.which(name, path=self._folder)
         if path is None:
             raise MissingInput(f"'{name}' is not in {self._folder}, expected trainerd's programs on this machine")

@@ -219,10 +219,13 @@ Test(reference, bash_completes_commands_options_and_shells, .init = folder_make,
     free(script);
     folder_write("try",
                  "try() { COMP_WORDS=(trainctl \"$@\"); COMP_CWORD=$#; _trainctl; echo \"${COMPREPLY[*]}\"; }\n"
-                 "try sub\ntry submit --se\ntry completion f\ntry --json help sc\ntry submit --name x\n");
+                 "try sub\ntry submit --se\ntry completion f\ntry --json help sc\ntry submit --name x\n"
+                 "trainctl() { echo '{\"name\": \"$(echo ran)\"},{\"name\": \"two `echo ran` words\"}'; }\n"
+                 "try show ''\ntry show two\n");
     snprintf(command, sizeof command, "bash -c '. %s/completion && . %s/try'", folder, folder);
     FILE *file = popen(command, "r");
     cr_assert_gt(fread(said, 1, sizeof said - 1, file), 0);
     cr_assert_eq(pclose(file), 0);
-    cr_assert_str_eq(said, "submit\n--secret-file --set --seeds\nfish\nscale\n\n");
+    cr_assert_str_eq(said, "submit\n--secret-file --set --seeds\nfish\nscale\n\n"
+                           "$(echo ran) two `echo ran` words\ntwo `echo ran` words\n"); /* names of others' jobs */
 }
