@@ -9,20 +9,20 @@ import json
 import os
 import re
 import secrets
-import stat
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..client import Client
 from ..connection import address_of
 from ..errors import MissingInput, UsageError
 from ..fields import Shown
+from .files import RunFolder
 from .live import JobList, job_events
 from .programs import Programs
 
 POINTS_MOST = 2000  # of a curve beside others
+RESULT_BYTES_MOST, METRICS_BYTES_MOST = 16 << 20, 256 << 20  # of files; the daemon has the same in a stream
 NOT_EVALUATED = b'"valid_metric":null'
 SUBMIT_OPTIONS = {"name": str, "group": str, "tags": list, "priority": int, "time_limit": float, "max_restarts": int}
 
@@ -74,34 +74,20 @@ class Api:
 
     def _job(self, job: int) -> dict[str, Any]:
         """`show`, with the files of the output folder."""
-        shown = dict(self.client.show(job))
-        shown["files"] = self._files(str(shown["output"])) if self.local else []
-        return shown
-
-    @staticmethod
-    def _files(folder: str) -> list[dict[str, Any]]:
-        """Regular files of the folder itself, which this user may read."""
-        try:
-            with os.scandir(folder) as entries:
-                files = [entry for entry in entries if entry.is_file(follow_symlinks=False) and os.access(entry.path, os.R_OK)]
-                return sorted(({"name": entry.name, "bytes": entry.stat().st_size} for entry in files), key=lambda file: str(file["name"]))
-        except OSError:
-            return []
+        shown = self.client.show(job)
+        files: list[dict[str, Any]] = []
+        with contextlib.suppress(MissingInput):
+            if self.local:
+                with RunFolder(shown) as folder:
+                    files = folder.listed()
+        return {**shown, "files": files}
 
     def _file(self, job: int, name: str) -> Download:
-        """One of `_files`; no link is followed, also if it comes between."""
-        folder = str(self.client.show(job)["output"])
-        if not self.local or name not in {file["name"] for file in self._files(folder)}:
-            raise MissingInput(f"job {job} has no file '{name}' on this machine")
-        try:
-            file = open(os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
-        except OSError as error:
-            raise MissingInput(f"cannot open '{name}': {error.strerror}") from error
-        info = os.fstat(file.fileno())
-        if not stat.S_ISREG(info.st_mode):
-            file.close()
-            raise MissingInput(f"'{name}' is not a regular file")
-        return Download(file, re.sub(r"[^\w.-]", "_", name, flags=re.ASCII), info.st_size)
+        if not self.local:
+            raise MissingInput(f"the files of job {job} are not on this machine")
+        with RunFolder(self.client.show(job)) as folder:
+            file, size = folder.open(name)
+        return Download(file, re.sub(r"[^\w.-]", "_", name, flags=re.ASCII), size)
 
     def _events(self, job: int, rank: int) -> Iterator[Any]:
         return job_events(self.client, job, rank, self._metrics_of_file(self.client.show(job)))
@@ -123,10 +109,14 @@ class Api:
 
     def _metrics_of_file(self, shown: Shown) -> list[bytes] | None:
         """The lines of metrics.jsonl, where the file is this job's and not a later one's in the same folder: quicker than from the daemon."""
-        result = Path(shown["output"], "result.json")
-        with contextlib.suppress(OSError, ValueError):
-            if self.local and shown["result"] is not None and json.loads(result.read_bytes()) == shown["result"]:
-                return result.with_name("metrics.jsonl").read_bytes().splitlines()
+        with contextlib.suppress(MissingInput, ValueError, RecursionError):
+            if self.local and shown["result"] is not None:
+                with RunFolder(shown) as folder:
+                    result = folder.read("result.json", RESULT_BYTES_MOST)
+                    if result is not None and json.loads(result) == shown["result"]:
+                        lines = (folder.read("metrics.jsonl", METRICS_BYTES_MOST) or b"").splitlines()
+                        is_good = folder.is_own or all(isinstance(json.loads(line), dict) for line in lines)
+                        return lines if lines and is_good else None
         return None
 
     def _metrics_of_daemon(self, job: int) -> Iterator[bytes]:

@@ -9,7 +9,6 @@ import contextlib
 import json
 import secrets
 import select
-import shutil
 import sys
 import threading
 import time
@@ -22,6 +21,7 @@ from urllib.parse import parse_qs, urlsplit
 from ..client import Client
 from ..errors import CannotCreate, TrainerdError, UsageError
 from .api import Api, Download
+from .files import pieces
 from .programs import Programs
 
 PAGES = {"": "jobs.html", "job": "job.html", "compare": "compare.html", "submit": "submit.html"}
@@ -191,7 +191,9 @@ class Handler(BaseHTTPRequestHandler):
             with answer.file:
                 self._head(200, {"Content-Type": "application/octet-stream", "Content-Length": str(answer.size),
                                  "Content-Disposition": f'attachment; filename="{answer.name}"'})
-                shutil.copyfileobj(answer.file, self.wfile)
+                self.close_connection = True  # a file that is cut meanwhile is shorter than its head says
+                for piece in pieces(answer.file, answer.size):
+                    self.wfile.write(piece)
         elif isinstance(answer, Iterator):
             self._events(answer)
         else:
