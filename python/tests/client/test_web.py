@@ -21,6 +21,7 @@ from daemon import LONG, PATIENCE_S, PROGRAMS, SHORT, SECRET, Daemon, DaemonCase
 from trainerd.programs import described_keys
 from trainerd.web.programs import Programs
 from trainerd.web.server import Server
+from trainerd.web.site import Site
 
 SCRIPT = "<img src=x onerror=alert(1)>"
 
@@ -28,8 +29,8 @@ SCRIPT = "<img src=x onerror=alert(1)>"
 class Page:
     """A server of the pages for a client of a daemon, and a browser that was let in."""
 
-    def __init__(self, client: trainerd.Client) -> None:
-        self.server = Server(client, programs=Programs(str(PROGRAMS)))
+    def __init__(self, client: trainerd.Client, site: Site | None = None) -> None:
+        self.server = Server(client, programs=Programs(str(PROGRAMS)), site=site)
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
         self.host = f"127.0.0.1:{self.server.port}"
@@ -123,7 +124,10 @@ class APage(PageCase):
     def test_refuses_another_host_and_another_origin(self) -> None:
         self.refused(403, "another Host", self.page.get("", Host="evil.example"))
         self.refused(403, "another Host", self.page.get("", Host=f"127.0.0.1.evil.example:{self.page.server.port}"))
-        self.refused(403, "another Host", self.page.get("", Host="127.0.0.1:1"))
+        self.refused(403, "another Host", self.page.get("", Host="localhost.evil.example"))
+        for host in ("127.0.0.1:1", "localhost:8000", "[::1]:8000", "LOCALHOST"):  # by ssh -L
+            self.assertEqual(self.page.get("", Host=host)[0], 200, host)
+            self.refused(403, "another Origin", self.page.get("", Host=host, Origin=f"http://{self.page.host}"))
         for origin in ("http://evil.example", "null", "http://127.0.0.1:1", f"https://{self.page.host}"):
             self.refused(403, "another Origin", self.page.get("api/about", Origin=origin))
             self.assertEqual(self.page.post("cancel", {"job": 1}, Origin=origin)[0], 403)

@@ -24,6 +24,7 @@ from .programs import Programs
 POINTS_MOST = 2000  # of a curve beside others
 RESULT_BYTES_MOST, METRICS_BYTES_MOST = 16 << 20, 256 << 20  # of files; the daemon has the same in a stream
 NOT_EVALUATED = b'"valid_metric":null'
+SETTINGS_BYTES_MOST = 64 << 10  # they are arguments of a program
 SUBMIT_OPTIONS = {"name": str, "group": str, "tags": list, "priority": int, "time_limit": float, "max_restarts": int}
 
 
@@ -58,12 +59,13 @@ class Api:
             "groups": lambda _: self.jobs.groups(),
             "compare": lambda asked: self.programs.compare(asked.get("group", ""), self._login()),
         }
+        _check_texts(query)
         return self._found(reads, path)(query)
 
     @staticmethod
     def _found(known: dict[str, Any], path: str) -> Any:
         if path not in known:
-            raise MissingInput(f"there is no '{path}', expected one of {', '.join(known)}")
+            raise MissingInput(f"there is no {_short(path)}, expected one of {', '.join(known)}")
         return known[path]
 
     def _login(self) -> list[str]:
@@ -137,6 +139,7 @@ class Api:
             "plan": lambda asked: self.programs.plan(*_job_of(asked)),
             "submit": self._submit,
         }
+        _check_texts(body)
         return self._found(changes, path)(body)
 
     def _control(self, command: str, asked: dict[str, Any], **fields: int) -> dict[str, Any]:
@@ -153,11 +156,24 @@ class Api:
         return {"job": job.id, "name": job.name}
 
 
+def _check_texts(asked: dict[str, Any]) -> None:
+    """Texts become arguments of programs and names of files: no NUL, and valid UTF-8."""
+    for name, value in asked.items():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and ("\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text)):
+                raise UsageError(f"{_short(name)} has a NUL, or is not UTF-8")
+
+
+def _short(value: Any) -> str:
+    text = ascii(value)
+    return text if len(text) < 100 else text[:100] + "…"
+
+
 def _of(kind: type, value: Any, name: str) -> Any:
     if kind is float and isinstance(value, int):
         value = float(value)
     if type(value) is not kind:
-        raise UsageError(f"{name} is {value!r}, expected {kind.__name__}")
+        raise UsageError(f"{name} is {_short(value)}, expected {kind.__name__}")
     return value
 
 
@@ -169,7 +185,7 @@ def _number(value: Any, least: int = 1, otherwise: int | None = None) -> int:
     except ValueError:
         number = least - 1
     if not least <= number < 1 << 53:
-        raise UsageError(f"'{value}' is not a number, expected a whole one from {least}")
+        raise UsageError(f"{_short(value)} is not a number, expected a whole one from {least}")
     return number
 
 
@@ -178,4 +194,6 @@ def _job_of(asked: dict[str, Any]) -> tuple[str, list[str], str]:
     text, settings, folder = asked.get("text"), asked.get("set", []), asked.get("folder") or os.getcwd()
     if not isinstance(text, str) or not isinstance(folder, str) or not isinstance(settings, list) or not all(isinstance(s, str) for s in settings):
         raise UsageError("expected text, set (a list of texts) and folder")
+    if (size := sum(len(setting.encode()) + 1 for setting in settings)) > SETTINGS_BYTES_MOST:
+        raise UsageError(f"the settings have {size} bytes, expected at most {SETTINGS_BYTES_MOST}")
     return text.rstrip("\n") + "\n", settings, os.path.abspath(os.path.expanduser(folder))
