@@ -17,6 +17,7 @@
     "/usr/bin/python3; from a checkout: pip install ./python)"
 #define PAGES "/trainerd/web/__init__.py"
 #define START_S 60.0 /* of a Python, on a slow disk */
+#define ARGUMENTS_MOST 128
 
 static void folder_add(FILE *to, const char *path, int n)
 {
@@ -68,9 +69,11 @@ enum status run_web(const struct ctl_arguments *arguments, int *exit_code_out)
                   {CTL_OPTION_SECRET_FILE, "--secret-file"},
                   {CTL_OPTION_FINGERPRINT, "--fingerprint"},
                   {CTL_OPTION_USER, "--user"},
-                  {CTL_OPTION_PORT, "--port"}};
+                  {CTL_OPTION_PORT, "--port"},
+                  {CTL_OPTION_BASE_URL, "--base-url"},
+                  {CTL_OPTION_ALLOW_HOST, "--allow-host"}};
     char folder[PATH_MAX], python[PATH_MAX];
-    const char *argv[8 + 2 * sizeof passed / sizeof *passed];
+    const char *argv[ARGUMENTS_MOST];
     size_t n = 0;
     long long port;
     (void)exit_code_out;
@@ -98,10 +101,14 @@ enum status run_web(const struct ctl_arguments *arguments, int *exit_code_out)
     argv[n++] = "--programs";
     argv[n++] = folder;
     for (size_t i = 0; i < sizeof passed / sizeof *passed; i++) {
-        if (ctl_given(arguments, passed[i].option)) {
+        const struct ctl_list *list = &arguments->list[passed[i].option];
+        for (size_t j = 0; j < list->n && n + 2 < ARGUMENTS_MOST; j++) {
             argv[n++] = passed[i].name;
-            argv[n++] = arguments->value[passed[i].option];
+            argv[n++] = list->value[j];
         }
+    }
+    if (n + 2 >= ARGUMENTS_MOST) {
+        return status_fail(STATUS_USAGE, "web takes at most %d options", ARGUMENTS_MOST / 2);
     }
     argv[n] = NULL;
     execv(python, (char *const *)argv);

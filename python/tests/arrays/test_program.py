@@ -195,7 +195,7 @@ class AProgram(FolderCase):
         for name, args in cases:
             text = (LIBRARY / f"{name}.gnn").read_text(encoding="utf-8")
             self.path = self.featured if name in ("gat", "gatv2", "transformer", "cg", "gmm") else self.weighted
-            model = {"args": args} if "def model(" in text else {"args": args, "layers": 2}
+            model: dict[str, Any] = {"args": args} if "def model(" in text else {"args": args, "layers": 2}
             train = {"epochs": 3, "optimizer": "sgd", "lr": 0.2}  # Adam divides by what rounding leaves
             whole = self.train(self.path, "program", model={"program": Program(text), **model}, train=dict(train)).metrics()
             for off in ("match = False", "move = False", "match = False\nmove = False"):

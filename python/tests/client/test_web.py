@@ -4,14 +4,16 @@ import json
 import os
 import pathlib
 import pwd
+import secrets
 import shutil
 import subprocess
 import sys
 import threading
+import time
 import unittest
 import unittest.mock
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import trainerd
@@ -19,6 +21,7 @@ from daemon import LONG, PATIENCE_S, PROGRAMS, SHORT, SECRET, Daemon, DaemonCase
 from trainerd.programs import described_keys
 from trainerd.web.programs import Programs
 from trainerd.web.server import Server
+from trainerd.web.site import Site
 
 SCRIPT = "<img src=x onerror=alert(1)>"
 
@@ -26,8 +29,8 @@ SCRIPT = "<img src=x onerror=alert(1)>"
 class Page:
     """A server of the pages for a client of a daemon, and a browser that was let in."""
 
-    def __init__(self, client: trainerd.Client) -> None:
-        self.server = Server(client, programs=Programs(str(PROGRAMS)))
+    def __init__(self, client: trainerd.Client, site: Site | None = None) -> None:
+        self.server = Server(client, programs=Programs(str(PROGRAMS)), site=site)
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
         self.host = f"127.0.0.1:{self.server.port}"
@@ -121,7 +124,10 @@ class APage(PageCase):
     def test_refuses_another_host_and_another_origin(self) -> None:
         self.refused(403, "another Host", self.page.get("", Host="evil.example"))
         self.refused(403, "another Host", self.page.get("", Host=f"127.0.0.1.evil.example:{self.page.server.port}"))
-        self.refused(403, "another Host", self.page.get("", Host="127.0.0.1:1"))
+        self.refused(403, "another Host", self.page.get("", Host="localhost.evil.example"))
+        for host in ("127.0.0.1:1", "localhost:8000", "[::1]:8000", "LOCALHOST"):  # by ssh -L
+            self.assertEqual(self.page.get("", Host=host)[0], 200, host)
+            self.refused(403, "another Origin", self.page.get("", Host=host, Origin=f"http://{self.page.host}"))
         for origin in ("http://evil.example", "null", "http://127.0.0.1:1", f"https://{self.page.host}"):
             self.refused(403, "another Origin", self.page.get("api/about", Origin=origin))
             self.assertEqual(self.page.post("cancel", {"job": 1}, Origin=origin)[0], 403)
@@ -221,6 +227,111 @@ class APage(PageCase):
                          ('attachment; filename="a_b__.txt"', "application/octet-stream", SCRIPT.encode()))
         for name in ("link", "below", "pipe", "../job.toml", "/etc/passwd", "..", ".", "", "nowhere"):
             self.refused(404, "has no file", file(name))
+
+    def shown_of(self, **changes: Any) -> Any:
+        """What the page sees of a job that has ended, with its folder in a place of its own, and other values."""
+        result = self.client.submit(SHORT, set={"output.dir": str(self.folder / f"of-{secrets.token_hex(4)}")}).wait(PATIENCE_S)
+        number = self.client.jobs(limit=1)[0]["id"]
+        shown = self.client.show(number)
+        patched = unittest.mock.patch.object(trainerd.Client, "show", lambda _, job: {**shown, **changes} if job == number else None)
+        patched.start()
+        self.addCleanup(patched.stop)
+        return number, result.folder
+
+    def has_epochs(self, number: int) -> None:
+        """From the file or the daemon, soon."""
+        began = time.monotonic()
+        self.assertEqual(len(self.page.read(f"epochs?job={number}")["loss"]), 3)
+        epochs = [epoch for event in self.page.events(f"events?job={number}") for epoch in event.get("epochs", ())]
+        self.assertEqual([epoch["epoch"] for epoch in epochs], [0, 1, 2])
+        self.page.read(f"job?job={number}")
+        self.assertLess(time.monotonic() - began, PATIENCE_S / 4)
+
+    def test_reads_no_link_pipe_device_or_huge_file_in_a_run_folder(self) -> None:
+        number, folder = self.shown_of()
+        self.has_epochs(number)
+        secret = self.folder / "secret"
+        lines = (folder / "metrics.jsonl").read_bytes()
+        secret.write_bytes(lines.replace(b'"epoch":', b'"epoch":7'))
+
+        def huge(at: pathlib.Path) -> None:
+            at.touch()
+            os.truncate(at, 1 << 40)
+        plants: dict[str, Callable[[pathlib.Path], Any]] = {
+            "link": lambda at: at.symlink_to(secret), "endless": lambda at: at.symlink_to("/dev/zero"), "pipe": os.mkfifo,
+            "huge": huge, "folder": pathlib.Path.mkdir}
+        for name in ("metrics.jsonl", "result.json"):
+            for kind, plant in plants.items():
+                with self.subTest(name=name, kind=kind):
+                    (folder / name).rename(folder / "aside")
+                    plant(folder / name)
+                    self.has_epochs(number)
+                    if kind != "huge":
+                        self.refused(404, "has no file", self.page.get(f"api/file?job={number}&name={name}"))
+                    (folder / name).rmdir() if kind == "folder" else (folder / name).unlink()
+                    (folder / "aside").rename(folder / name)
+        for index in range(2000):
+            (folder / f"file-{index}").touch()
+        self.assertLessEqual(len(self.page.read(f"job?job={number}")["files"]), 1000)
+
+    def test_of_another_user_s_job_has_only_that_user_s_files(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("files of several users need root")
+        nobody = pwd.getpwnam("nobody").pw_uid
+        number, folder = self.shown_of()
+        shown = self.client.show(number)
+        shown["job"]["owner"] = "nobody"
+        self.assertEqual(self.page.read(f"job?job={number}")["files"], [])  # root's folder is not nobody's
+        self.refused(404, "is not of the user", self.page.get(f"api/file?job={number}&name=result.json"))
+        os.chown(folder, nobody, -1)
+        self.assertEqual(self.page.read(f"job?job={number}")["files"], [])
+        os.chown(folder / "metrics.jsonl", nobody, -1)
+        self.assertEqual([file["name"] for file in self.page.read(f"job?job={number}")["files"]], ["metrics.jsonl"])
+        os.chown(folder / "result.json", nobody, -1)
+        self.has_epochs(number)
+        for content in (b'{"epoch": 0}\n],"end":true,"x":[', b"7\n", b"\n", b"[" * 100000, b"\xff\n", b""):
+            (folder / "metrics.jsonl").write_bytes(content)
+            self.has_epochs(number)
+        (self.folder / "moved").mkdir()
+        folder.rename(self.folder / "moved/run")
+        folder.symlink_to(self.folder / "moved/run")
+        os.chown(folder, nobody, -1, follow_symlinks=False)
+        self.assertEqual(self.page.read(f"job?job={number}")["files"], [])
+        self.refused(404, "cannot open", self.page.get(f"api/file?job={number}&name=result.json"))
+        shown["job"]["owner"], shown["output"] = "root", f"{folder}/"
+        self.refused(404, "cannot open", self.page.get(f"api/file?job={number}&name=result.json"))
+        os.chown(folder, 0, -1, follow_symlinks=False)  # a link of one's own
+        self.assertEqual(self.page.get(f"api/file?job={number}&name=result.json")[0], 200)
+
+    def test_what_is_exchanged_while_it_is_read_gives_nothing_away(self) -> None:
+        number, folder = self.shown_of()
+        secret = self.folder / "hidden"
+        secret.mkdir()
+        (secret / "metrics.jsonl").write_text("hidden text", encoding="ascii")
+        os.symlink(secret / "metrics.jsonl", folder / "b")
+        (folder / "c").mkdir()
+        os.mkfifo(folder / "d")
+        stopped = threading.Event()
+
+        def exchange() -> None:
+            while not stopped.is_set():
+                for name in ("b", "c", "d"):
+                    for source, target in (("metrics.jsonl", "aside"), (name, "metrics.jsonl"), ("metrics.jsonl", name), ("aside", "metrics.jsonl")):
+                        os.rename(folder / source, folder / target)
+        thread = threading.Thread(target=exchange)
+        thread.start()
+        found = set()
+        try:
+            until = time.monotonic() + 3
+            while time.monotonic() < until:
+                status, _, body = self.page.get(f"api/file?job={number}&name=metrics.jsonl")
+                self.assertNotIn(b"hidden", body)
+                found.add(status)
+        finally:
+            stopped.set()
+            thread.join()
+        self.assertLessEqual(found, {200, 404})
+        self.has_epochs(number)
 
     def test_scales_checkpoints_and_resumes(self) -> None:
         job = self.client.submit(LONG, set={"workers.count": 1, "partition.parts": 4})

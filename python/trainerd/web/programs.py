@@ -42,8 +42,11 @@ class Programs:
     def _start(self, program: str, *arguments: str, folder: str | None = None) -> subprocess.Popen[str]:
         if folder is not None and not os.path.isdir(folder):
             raise UsageError(f"'{folder}' is not a folder of this machine")
-        return subprocess.Popen([self._path(program), *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, errors="replace")
+        try:
+            return subprocess.Popen([self._path(program), *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True, errors="replace")
+        except OSError as error:
+            raise UsageError(f"cannot start {program} in '{folder or os.curdir}': {error.strerror}") from error
 
     @staticmethod
     def _output(process: subprocess.Popen[str], file: str = FILE) -> str:

@@ -46,8 +46,8 @@ Test(arguments, options_may_stand_before_and_behind_the_command_and_its_operands
     cr_assert_str_eq(arguments.value[CTL_OPTION_TO], "unix:x");
     cr_assert_eq(arguments.n_operand, 1);
     cr_assert_str_eq(arguments.operand[0], "job.toml");
-    cr_assert_eq(arguments.n_set, 2);
-    cr_assert_str_eq(arguments.set[1], "b=2");
+    cr_assert_eq(arguments.list[CTL_OPTION_SET].n, 2);
+    cr_assert_str_eq(arguments.list[CTL_OPTION_SET].value[1], "b=2");
     cr_assert(ctl_given(&arguments, CTL_OPTION_JSON));
     cr_assert(ctl_given(&arguments, CTL_OPTION_WAIT));
     cr_assert_not(ctl_given(&arguments, CTL_OPTION_NAME));
