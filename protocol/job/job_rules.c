@@ -288,6 +288,8 @@ static void remark_values(const struct job *job, const struct job_places *places
         {JOB_KEY_post_autoscale, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
         {JOB_KEY_post_scale, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
         {JOB_KEY_post_scale, job->post.correct_and_smooth && job->post.autoscale, "post.autoscale is true"},
+        {JOB_KEY_task_margin, job_predicts_links(job) && job->train.loss != JOB_LOSS_MARGIN,
+         "train.loss is not \"margin\""},
         {JOB_KEY_predict_best, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
         {JOB_KEY_predict_relation, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
         {JOB_KEY_predict_known, job->predict.nodes[0] == '\0', "predict.nodes is empty"},

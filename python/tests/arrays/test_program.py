@@ -92,8 +92,9 @@ class AProgram(FolderCase):
 
     def compare(self, program: Program, args: dict[str, Any] | None = None, n_layer: int = 2, norm: str = "none", **options: Any) -> None:
         """The logits of a job, and those of the text in PyTorch with the job's weights."""
-        stack: dict[str, Any] = {"layers": n_layer, "norm": norm, "residual": norm == "layer", "activation": "elu", **options}  # rows stay different
-        model = {"program": program, "args": args or {}, **({"hidden": None} if "def model" in program.text else stack)}
+        model = {"program": program, "args": args or {}}
+        if "def model(" not in program.text:
+            model |= {"layers": n_layer, "norm": norm, "residual": norm == "layer", "activation": "elu", **options}  # rows stay different
         run = self.train(self.path, "program", model=model, train={"epochs": 2, "lr": 0.02})
         with torch.no_grad():
             expected = trainerd.pyg_model(run).double()(*self.inputs(run)).numpy()
@@ -171,6 +172,24 @@ class AProgram(FolderCase):
                 with torch.no_grad():
                     np.testing.assert_allclose(program(x, edges, edge_attr=of_edges.double()), module(*inputs), rtol=0, atol=1e-9)
 
+    def test_goes_on_with_a_sum_over_relations(self) -> None:
+        """R-GCN's sum as a part of what else is computed of a node: with three relations, and with one."""
+        text = (LIBRARY / "rgcn.gnn").read_text(encoding="utf-8")
+        ends = ["tanh({})", "({}) * 2", "({}) / -4 + v.x @ root", "({}) * sigmoid(linear('gate', v.x, out))", "relu({}) + ({})",
+                "layer_norm('n', {}) - abs({})", "concat({}, v.x)[:, 0:out]"]
+        for n_relation in (3, 1):
+            rng, data = np.random.default_rng(n_relation), self.data.clone()
+            data.x = torch.from_numpy(rng.standard_normal((N, F), dtype=np.float32))
+            data.edge_type = torch.from_numpy(rng.integers(0, n_relation, self.data.num_edges))
+            self.path = trainerd.from_pyg(data, self.folder / f"typed{n_relation}")
+            for number, end in enumerate(ends):
+                args: dict[str, Any] = [{}, {"bases": 2}, {"blocks": 3}][number % 3]
+                whole = text.replace("def layer(v, out, bases=0, blocks=0):", "match = {}\ndef layer(v, out, bases=0, blocks=0):".format(number % 2 == 0))
+                whole = whole.replace("return y + v.x @ root + bias", f"return {end.format('y', 'y')} + bias")
+                self.assertIn(end.format("y", "y"), whole)
+                with self.subTest(end, n_relation=n_relation, **args):
+                    self.compare(Program(whole), args, n_layer=1 if "blocks" in args else 2)
+
     def test_gives_the_same_loss_without_passes_of_the_compiler(self) -> None:
         cases: list[tuple[str, dict[str, Any]]] = [
             ("gcn", {}), ("sage", {}), ("sage", {"aggregator": "max"}), ("sage", {"aggregator": "sum"}), ("gin", {"hidden": 8}), ("gat", {"heads": 2}),
@@ -178,7 +197,8 @@ class AProgram(FolderCase):
         for name, args in cases:
             text = (LIBRARY / f"{name}.gnn").read_text(encoding="utf-8")
             self.path = self.featured if name in ("gat", "gatv2", "transformer", "cg", "gmm") else self.weighted
-            model, train = {"args": args, "layers": 2}, {"epochs": 3, "optimizer": "sgd", "lr": 0.2}  # Adam divides by what rounding leaves
+            model: dict[str, Any] = {"args": args} if "def model(" in text else {"args": args, "layers": 2}
+            train = {"epochs": 3, "optimizer": "sgd", "lr": 0.2}  # Adam divides by what rounding leaves
             whole = self.train(self.path, "program", model={"program": Program(text), **model}, train=dict(train)).metrics()
             for off in ("match = False", "move = False", "match = False\nmove = False"):
                 with self.subTest(name, off=off, **args):
@@ -217,7 +237,7 @@ class AProgram(FolderCase):
         few.x = self.data.x[:, :C] + 0.5 * self.data.x[:, C:2 * C]
         narrow.x = torch.from_numpy(np.random.default_rng(5).standard_normal((N, C), dtype=np.float32))
         models: list[tuple[str, dict[str, Any]]] = [
-            ("def layer(v, out):", {"layers": 1}), ("def model(v, classes):", {"hidden": None}),
+            ("def layer(v, out):", {"layers": 1}), ("def model(v, classes):", {}),
             ("def layer(v, out):", {"layers": 2, "hidden": C, "activation": "none", "dropout": 0.0})]
         for name, data in (("few", few), ("narrow", narrow)):
             path = trainerd.from_pyg(data, self.folder / name)

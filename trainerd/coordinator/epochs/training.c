@@ -33,14 +33,6 @@ static struct checkpoint_score score_none(void)
     return score;
 }
 
-/* Those that a checkpoint does not know are those of now. */
-static void contents_put(struct training *training)
-{
-    if (training->content != NULL && !checkpoint_knows_contents(&training->state)) {
-        memcpy(training->state.content, training->content, sizeof training->state.content);
-    }
-}
-
 void training_begin(struct training *training, const char *dataset, uint64_t partition)
 {
     const struct checkpoint_score none = score_none();
@@ -49,7 +41,9 @@ void training_begin(struct training *training, const char *dataset, uint64_t par
     patience_begin(&training->state);
     plateau_begin(training->job, &training->state);
     snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
-    contents_put(training);
+    if (training->content != NULL) {
+        memcpy(training->state.content, training->content, sizeof training->state.content);
+    }
     training->is_scored = false;
 }
 
@@ -81,7 +75,6 @@ static enum status restore(struct training *training, const struct checkpoint *c
                            checkpoint->path);
     }
     training->state = *state;
-    contents_put(training);
     enum status status = STATUS_OK;
     for (int i = 0; i < CHECKPOINT_ARRAY_N && status == STATUS_OK; i++) {
         enum checkpoint_array array = (enum checkpoint_array)i;

@@ -425,7 +425,13 @@ Test(job_rules, decoders_losses_and_pairs_of_links_go_together)
             "job.toml:5:12: task.sampling = \"uniform\" does not go with task.decoder = \"distmult\"");
     REFUSED(LINKS "sampling = \"uniform\"\n[train]\nloss = \"margin\"\n",
             "job.toml:5:12: task.sampling = \"uniform\"", "expected \"ends\" or \"auto\"");
-    REFUSED(LINKS "margin = 2.0\n", "job.toml:5:10: task.margin is of train.loss = \"margin\" alone");
+    expect_done(job_case_load(LINKS "margin = 1.0\n", &job));
+    cr_expect_str_eq(job_remarks(), "job.toml:5:10: task.margin is not used: train.loss is not \"margin\"\n");
+    expect_done(job_case_load(
+        LINKS "[train]\nmetrics = [\"roc_auc\", \"average_precision\", \"mrr\", \"hits@1\", \"hits@3\", "
+              "\"hits@10\", \"hits@20\", \"hits@50\", \"hits@100\"]\n",
+        &job));
+    cr_expect_eq(job.train.metrics.n, 9);
     REFUSED(LINKS "decoder = \"transe\"\n", "task.decoder is \"transe\"; expected one of dot, distmult, mlp");
     cr_expect_eq(job_case_load(LINKS "margin = 2.0\n[train]\nloss = \"margin\"\n", &job), STATUS_OK, "%s",
                  status_reason());
