@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import time
 import tomllib
@@ -11,14 +12,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from .client import Client
-from .errors import DataError, JobFileError, MissingInput, TrainerdError, UsageError, error_of
+from .errors import DataError, JobFileError, MissingInput, TrainerdError, UsageError, error_of, warn
 from .fields import Epoch
-from .keywords import job_of
+from .keywords import Given, job_of
 from .program import Program
-from .programs import Child, Keys, find_program, keys_of
+from .programs import Child, Keys, find_program, keys_of, warning_of
 from .progress import Progress
 from .results import Result
-from .sources import Source
+from .sources import Source, is_in_memory
 from .toml_text import job_text
 from .trackers import Tracker, tracked
 
@@ -28,7 +29,8 @@ Shown = bool | Callable[[Epoch], None]
 POLL_S = 0.1
 OF_NUMBERS = ("mse", "mae", "huber")  # losses of regression
 MISTAKES = (UsageError, DataError, MissingInput, JobFileError)  # which a second run would have, too
-JOB_FILE, DATA = "job.toml", "data"  # what a training leaves beside its results, for `resume`
+JOB_FILE, DATA, LOG = "job.toml", "data", "log.txt"  # what a training leaves beside its results, for `resume` and for people
+OF_STACKS = re.compile(r"model\.(\w+) is not used: model.kind is \"program\"")
 
 
 def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | None = None, draw: Sequence[float] | None = None,
@@ -54,13 +56,21 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
 
     An interrupt (Ctrl-C, or a notebook's stop) lets the job save a checkpoint and raises Interrupted; `resume` continues it.
     """
+    if program is not None and os.fspath(program).endswith(".gnn"):
+        raise UsageError(f"program={os.fspath(program)!r} is the path of trainerd, expected a text as model={os.fspath(program)!r}")
     found = find_program(given=program)
     known = keys_of(found)
-    job = job_of({**keys, **(set or {})}, known)
+    given = job_of(keys, known, set)
+    job = given.job
     model, loss = job.setdefault("model", {}), job.get("train", {}).get("loss")
     name = job.setdefault("name", model.get("kind") or "train")
     _put_program(model)
-    _check(found, {**job, "dataset": {"path": "."}})
+    _check_dataset(given, data)
+    _check(found, given)
+    if ("output", "dir") in given.by:
+        if output is not None:
+            raise UsageError(f"output={os.fspath(output)!r} and {given.by['output', 'dir']} both give the folder, expected one of them")
+        output = job["output"]["dir"]
     folder = _new_folder(output, name)
     job["output"] = {**job.get("output", {}), "dir": folder}
     try:
@@ -95,7 +105,7 @@ def resume(folder: Folder, data: Any = None, *, set: Mapping[str, Any] | None = 
         raise JobFileError(f"'{home / JOB_FILE}': {error}") from error
     found = find_program(given=program)
     known = keys_of(found)
-    for section, value in job_of({**keys, **(set or {})}, known).items():
+    for section, value in job_of(keys, known, set).job.items():
         job[section] = {**job.get(section, {}), **value} if isinstance(value, dict) else value
     job["output"]["dir"] = home
     data = home / DATA if data is None and (home / DATA).is_dir() else data
@@ -122,14 +132,30 @@ def _put_program(model: dict[str, Any]) -> None:
         model["program"] = Program.from_file(path)
 
 
-def _check(program: str, job: dict[str, Any]) -> None:
-    """Before a graph is converted: is this a job?"""
+def _check_dataset(given: Given, data: Any) -> None:
+    """A key of [dataset] that `data` gives, too, has one value."""
+    section = {"path": data} if isinstance(data, (str, os.PathLike)) else data if not is_in_memory(data) else {}
+    for key, value in section.items():
+        by = given.by.get(("dataset", key))
+        if by is not None and given.job["dataset"][key] != value:
+            raise UsageError(f"data and {by} both give dataset.{key}, expected one of them")
+
+
+def _check(program: str, given: Given) -> None:
+    """Before a graph is converted: is this a job? A key that no text has is refused beside one."""
     with tempfile.TemporaryDirectory(prefix="trainerd-check-") as folder:
         file = Path(folder, JOB_FILE)
-        file.write_text(job_text(job), encoding="utf-8")
+        file.write_text(job_text({**given.job, "dataset": {"path": "."}}), encoding="utf-8")
         child = Child(program, ["--check", str(file)])
         child.wait()
+        lines = child.lines(folder)
         child.result(folder)
+    for line in lines:
+        unused = OF_STACKS.match(warning_of(line) or "")
+        if unused is not None:
+            key = unused[1]
+            raise JobFileError(f"{given.by.get(('model', key), key)}: the model is a text, which has no key '{key}'; a parameter of the text itself "
+                               f"is given by args={{{key!r}: ...}}")
 
 
 def _epochs_of(job: dict[str, Any], known: Keys) -> int:
@@ -170,7 +196,11 @@ def _run_there(daemon: bool | Client, job: dict[str, Any], progress: Progress) -
                 submitted.cancel()
                 submitted.wait(check=False)
                 raise
-    return submitted.wait()
+    result = submitted.wait()
+    for line in submitted.logs():
+        if (said := warning_of(line)) is not None:
+            warn(said)
+    return result
 
 
 class _Run:
@@ -189,22 +219,33 @@ class _Run:
             with self.progress:
                 try:
                     while not child.wait(POLL_S):
-                        self.progress.show(list(self._new_epochs()))
-                    self.progress.show(list(self._new_epochs()))
+                        self._pass_on(child, temporary)
+                    self._pass_on(child, temporary)
                 except BaseException as error:
                     child.stop()
                     if not isinstance(error, KeyboardInterrupt):
                         self._keep()
+                        child.close()
                         raise
+            log = child.log()
             try:
                 child.result(temporary)
             except TrainerdError as error:
                 if isinstance(error, MISTAKES) or not self._keep():
-                    raise
+                    raise error_of(error.exit_code, self.source.named(error.reason)) from None
+                _write(self.folder / LOG, log)
                 reason = error.reason.removesuffix(", --resume continues from there")
                 raise error_of(error.exit_code, f"{reason}; trainerd.resume({str(self.folder)!r}) continues from there") from None
         _write(self.folder / JOB_FILE, self.text)
+        _write(self.folder / LOG, log)
         return Result(self.folder)
+
+    def _pass_on(self, child: Child, temporary: str) -> None:
+        """What the job has said since the last call: warnings and epochs."""
+        for line in child.lines(temporary):
+            if (said := warning_of(line)) is not None:
+                warn(self.source.named(said))
+        self.progress.show(list(self._new_epochs()))
 
     def _keep(self) -> bool:
         """Keep what `resume` needs, if there is a checkpoint."""
