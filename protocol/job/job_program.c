@@ -1,7 +1,7 @@
 /* A job's vertex program before there is data: its text and arguments as they are read, the check of the text, and
  * what it needs of the data. */
 #include "protocol/job/job.h"
-#include "protocol/job/job_keys.h"
+#include "protocol/job/job_rules.h"
 #include "protocol/job/model_kinds.h"
 
 #include <math.h>
@@ -156,4 +156,36 @@ enum status job_program_check(struct job *job, const char *origin)
                                             .takes_edge_features = reads_edge(&tree, "feature")};
     vertex_tree_release(&tree);
     return status;
+}
+
+bool job_program_takes(const struct job *job, enum job_key_id key)
+{
+    if (job->model.kind != JOB_KIND_PROGRAM || job->program.kind.is_stack) {
+        return true;
+    }
+    switch (key) {
+    case JOB_KEY_model_layers:
+    case JOB_KEY_model_hidden:
+    case JOB_KEY_model_dropout:
+    case JOB_KEY_model_activation:
+    case JOB_KEY_model_norm:
+    case JOB_KEY_model_residual:
+        return false;
+    default:
+        return true;
+    }
+}
+
+void job_check_program(const struct job *job, const struct check *check)
+{
+    for (int i = 0; i < JOB_KEY_N; i++) {
+        enum job_key_id key = (enum job_key_id)i;
+        if (!job_program_takes(job, key) && job_is_given(check->places, key)) {
+            rule_broken(
+                check, key,
+                "model.%s is of a stack of layers, and the program's model(v, …) is the whole model: expected "
+                "a parameter of model with a value in [model.args], or no model.%s",
+                job_keys[key].name, job_keys[key].name);
+        }
+    }
 }

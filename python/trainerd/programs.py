@@ -17,12 +17,14 @@ INSIDE = Path(__file__).parent / "programs" / "bin"  # in the wheel that has the
 
 
 def find_program(name: str = "trainerd", given: str | os.PathLike[str] | None = None) -> str:
-    """The path of a program: the given one, else that in $TRAINERD_BIN, in this package, or on PATH."""
+    """The path of a program: the given one, else that in $TRAINERD_BIN, in this package, or on PATH, but for its relative folders: the current
+    folder may belong to another user."""
     if given is not None:
         return os.path.expanduser(given)
     folder = os.environ.get("TRAINERD_BIN")
+    path = os.pathsep.join(filter(os.path.isabs, os.environ.get("PATH", "").split(os.pathsep)))
     places = [Path(folder, name)] if folder else []
-    found = next((str(path) for path in (*places, INSIDE / name) if os.access(path, os.X_OK)), None) or shutil.which(name)
+    found = next((str(path) for path in (*places, INSIDE / name) if os.access(path, os.X_OK)), None) or shutil.which(name, path=path)
     if found is None:
         raise MissingInput(f"the program {name} is neither in $TRAINERD_BIN nor in this package nor on PATH: install the wheel that has it "
                            "(make wheel), give program=PATH, or for a daemon client=Client()")

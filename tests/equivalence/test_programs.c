@@ -26,11 +26,10 @@ static const struct pair sums[] = {
      "program = 'configs/programs/gin.gnn'\nargs.eps = 0.5\nargs.learn_eps = true\nargs.hidden = 16",
      "hidden = 16\nlayers = 3"},
     {"kind = 'sgc'\nsteps = 2", "program = 'configs/programs/sgc.gnn'\nargs.steps = 2", "layers = 1"},
-    {"kind = 'appnp'\nsteps = 3\nalpha = 0.2\ndropout = 0.3",
-     "program = 'configs/programs/appnp.gnn'\nargs.steps = 3\nargs.alpha = 0.2\nargs.p = 0.3\nargs.hidden = 16",
-     "hidden = 16"},
-    {"kind = 'gcnii'\nlayers = 3\ndropout = 0.3",
-     "program = 'configs/programs/gcnii.gnn'\nargs.layers = 3\nargs.p = 0.3\nargs.hidden = 16", "hidden = 16"},
+    {"kind = 'appnp'\nsteps = 3\nalpha = 0.2\ndropout = 0.3\nhidden = 16",
+     "program = 'configs/programs/appnp.gnn'\nargs.steps = 3\nargs.alpha = 0.2\nargs.p = 0.3\nargs.hidden = 16", ""},
+    {"kind = 'gcnii'\nlayers = 3\ndropout = 0.3\nhidden = 16",
+     "program = 'configs/programs/gcnii.gnn'\nargs.layers = 3\nargs.p = 0.3\nargs.hidden = 16", ""},
 };
 static const struct pair others[] = {
     {"kind = 'sage'\naggregator = 'max'", "program = 'configs/programs/sage.gnn'\nargs.aggregator = 'max'",
@@ -42,8 +41,8 @@ static const struct pair others[] = {
      "hidden = 7\nlinear_layers = 1\nlayers = 3"},
     {"kind = 'transformer'\nheads = 2", "program = 'configs/programs/transformer.gnn'\nargs.heads = 2",
      "hidden = 8\nnorm = 'layer'"},
-    {"kind = 'agnn'\nsteps = 2\ndropout = 0.3",
-     "program = 'configs/programs/agnn.gnn'\nargs.steps = 2\nargs.p = 0.3\nargs.hidden = 16", "hidden = 16"},
+    {"kind = 'agnn'\nsteps = 2\ndropout = 0.3\nhidden = 16",
+     "program = 'configs/programs/agnn.gnn'\nargs.steps = 2\nargs.p = 0.3\nargs.hidden = 16", ""},
 };
 static const struct pair typed[] = {
     {"kind = 'rgcn'", "program = 'configs/programs/rgcn.gnn'", "hidden = 16\ndropout = 0.3"},

@@ -81,7 +81,7 @@ class ATraining(FolderCase):
         """By the definition: the gaps between mean confidence and accuracy of 15 bins, weighted by their nodes."""
         chosen = self.data[f"{split}_mask"].numpy()
         confidence, right = probabilities[chosen].max(1), probabilities[chosen].argmax(1) == self.data.y.numpy()[chosen]
-        bins = np.digitize(confidence, np.arange(16) / 15)
+        bins = np.digitize(confidence, np.arange(16) / 15, right=True)  # 1 is in the last bin
         return float(sum(abs(right[bins == b].mean() - confidence[bins == b].mean()) * (bins == b).mean() for b in np.unique(bins)))
 
     def test_has_probabilities_and_their_calibration_error(self) -> None:
