@@ -1,6 +1,7 @@
 """The graph of a job, as the [dataset] section that trainerd reads: a folder, or a graph in memory."""
 from __future__ import annotations
 
+import json
 import os
 import re
 import shutil
@@ -22,6 +23,27 @@ EDGES = ("edges", "edge_index")  # a dict with one of them has arrays
 def is_in_memory(data: Any) -> bool:
     """Is it a graph, or arrays? Else it is a folder, or a [dataset] section."""
     return not (isinstance(data, (str, os.PathLike)) or (isinstance(data, Mapping) and not any(name in data for name in EDGES)))
+
+
+def is_module(model: Any) -> bool:
+    """Is it a torch.nn.Module, or a list of modules in the order of their calls?"""
+    first = model[0] if isinstance(model, (list, tuple)) and model else model
+    return hasattr(first, "state_dict") and hasattr(first, "named_modules")
+
+
+def columns_of(data: Any) -> int:
+    """Columns of the features; 0: there are none."""
+    if is_in_memory(data):
+        from .data import graph_of
+        features = graph_of(data).features
+        return 0 if features is None else int(features.shape[1])
+    folder = data.get("path", "") if isinstance(data, Mapping) else data
+    from .arrays import load_array
+    file = Path(os.path.expanduser(folder), "features.npy")
+    if file.is_file():
+        return int(load_array(file).shape[1])
+    meta = file.with_name("meta.json")
+    return int(json.loads(meta.read_text(encoding="utf-8")).get("features", 0)) if meta.is_file() else 0
 
 
 class Source:

@@ -19,7 +19,7 @@ from .program import Program
 from .programs import Child, Keys, find_program, keys_of, warning_of
 from .progress import Progress
 from .results import Result
-from .sources import Source, is_in_memory
+from .sources import Source, columns_of, is_in_memory, is_module
 from .toml_text import job_text
 from .trackers import Tracker, tracked
 
@@ -29,7 +29,8 @@ Shown = bool | Callable[[Epoch], None]
 POLL_S = 0.1
 OF_NUMBERS = ("mse", "mae", "huber")  # losses of regression
 MISTAKES = (UsageError, DataError, MissingInput, JobFileError)  # which a second run would have, too
-JOB_FILE, DATA, LOG = "job.toml", "data", "log.txt"  # what a training leaves beside its results, for `resume` and for people
+JOB_FILE, DATA, LOG, INIT = "job.toml", "data", "log.txt", "init.safetensors"  # what a training leaves beside its results
+OTHER_WIDTH = re.compile(r"model\.program:\S+ (\d+) columns are returned; expected the (\d+) ")
 OF_STACKS = re.compile(r"model\.(\w+) is not used: model.kind is \"program\"")
 
 
@@ -44,8 +45,12 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
               features, labels, train, ...), the (train, valid, test) of RandomLinkSplit, or a dict: the [dataset] section of a
               job file
     keys      of a job file: of [model] and [train] by their names, others too where a name is unique; sections as dicts,
-              train={"lr": 0.01}; model is also model.kind or a `Program`, task is task.kind, workers is workers.count
-    set       the same by whole names: {"train.lr": 0.01}
+              train={"lr": 0.01}; task is task.kind, workers is workers.count
+    model     a kind ("gcn"), a text of configs/programs by its name ("pna"), a text's file ("own.gnn"), a `Program`, or a model of
+              PyTorch Geometric, which `predict_pyg` reads: the training begins with its weights, and `load_into_pyg(model, result)`
+              puts the trained ones back
+    args      the parameters of a text: {"share": 0.25}
+    set       keys by whole names: {"train.lr": 0.01}
     output    the folder for the results; default: runs/<name>-<time>
     draw      shares of training, validation and test nodes, of a graph in memory: (0.6, 0.2, 0.2)
     progress  True: a bar (of tqdm, where it is installed); False: nothing; or a function that is called with each epoch, and stops
@@ -60,8 +65,17 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
         raise UsageError(f"program={os.fspath(program)!r} is the path of trainerd, expected a text as model={os.fspath(program)!r}")
     found = find_program(given=program)
     known = keys_of(found)
+    start = None
+    if is_module(keys.get("model")):
+        from .module_training import start_of
+        start = start_of(keys["model"], columns_of(data))
+        keys["model"] = Program.from_text(start.text)
     given = job_of(keys, known, set)
     job = given.job
+    if start is not None:
+        job["dataset"] = {**start.dataset, **job.get("dataset", {})}
+        if ("model", "init") in given.by:
+            raise UsageError(f"model is a module, and {given.by['model', 'init']} gives initial weights, too: expected one of them")
     model, loss = job.setdefault("model", {}), job.get("train", {}).get("loss")
     name = job.setdefault("name", model.get("kind") or "train")
     _put_program(model)
@@ -73,6 +87,11 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
         output = job["output"]["dir"]
     folder = _new_folder(output, name)
     job["output"] = {**job.get("output", {}), "dir": folder}
+    if start is not None:
+        from .arrays import save_safetensors
+        folder.mkdir(parents=True, exist_ok=True)
+        save_safetensors(folder / INIT, start.tensors)
+        model["init"] = folder / INIT
     try:
         with Source(data, folder / DATA if daemon else None, name=name, draw=draw, numbers=loss in OF_NUMBERS,
                     predict_only=_of_links(job, data)) as source:
@@ -81,6 +100,11 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
             told = job if source.is_named else {**job, "dataset": asked}
             shown = Progress(progress, name, _epochs_of(job, known), tracker)
             result = tracked(tracker, told, lambda: _run_there(daemon, job, shown) if daemon else _Run(found, job, source, shown).run([]))
+    except JobFileError as error:
+        columns = OTHER_WIDTH.match(error.reason)
+        if start is None or columns is None:
+            raise
+        raise UsageError(f"model: its output has {columns[1]} columns, expected {columns[2]}, one for each class") from None
     finally:
         _remove_empty(folder, output)
     return Result(result.folder, result.json, data)
@@ -108,6 +132,8 @@ def resume(folder: Folder, data: Any = None, *, set: Mapping[str, Any] | None = 
     for section, value in job_of(keys, known, set).job.items():
         job[section] = {**job.get(section, {}), **value} if isinstance(value, dict) else value
     job["output"]["dir"] = home
+    if (home / INIT).is_file():  # it may have moved
+        job["model"]["init"] = home / INIT
     data = home / DATA if data is None and (home / DATA).is_dir() else data
     data = job["dataset"] if data is None else data
     with Source(data, name=job["name"], predict_only=_of_links(job, data)) as source:
@@ -182,6 +208,8 @@ def _new_folder(output: Folder | None, name: str) -> Path:
 def _remove_empty(folder: Path, output: Folder | None) -> None:
     """Of a training that failed before it left anything."""
     for made in (folder, folder.parent) if output is None else ():
+        if made.is_dir() and [path.name for path in made.iterdir()] == [INIT]:
+            (made / INIT).unlink()
         if made.is_dir() and not any(made.iterdir()):
             made.rmdir()
 
