@@ -393,7 +393,8 @@ struct device_norm_backward {
     const float *grad_y;
     bool add;                  /* to grad_x */
     bool add_weight, add_bias; /* layer norm: to grad_weight, to grad_bias */
-    float *grad_x, *grad_weight, *grad_bias;
+    float *grad_x;             /* layer norm: NULL where it is not wanted */
+    float *grad_weight, *grad_bias;
     void *scratch; /* DEVICE_BYTES_LAYER_NORM, DEVICE_BYTES_BATCH_NORM */
 };
 

@@ -196,10 +196,6 @@ static int emit_norm(struct walk *w, int32_t op)
     if (!walk_goes_on(w)) {
         return 0;
     }
-    if (!w->program->value[x].needs_grad) {
-        return walk_refuse(
-            w, op, "no op of trainerd normalises rows that no weight is behind: expected a linear map before it");
-    }
     if (of->kind == VERTEX_OP_LAYER_NORM) {
         return program_layer_norm(w->program, x, weight, bias);
     }

@@ -108,3 +108,32 @@ class Text:
 
 def edges_at_random(rng: random.Random, featured: bool) -> str:
     return Text(rng, featured).text()
+
+
+# Rows of a layer in which no weight is, of v.x.
+WEIGHTLESS = ["v.x", "v.x + v.x", "2 * v.x", "elu(v.x)", "relu(v.x - 0.1)", "tanh(v.x) * v.x", "concat(v.x, tanh(v.x))", "v.x[:, 0:3]", "normalize(v.x + 0.3)",
+              "dropout(v.x, 0)", "sum(e.src.x for e in v.in_edges)", "mean(e.weight * e.src.x for e in v.in_edges)", "v.x - mean(e.src.x for e in v.in_edges)",
+              "sum(silu(e.src.x - e.dst.x) for e in v.in_edges)", "max(e.src.x * e.dst.x + e.src.x for e in v.in_edges)",
+              "sum(softmax(e.src.x * e.dst.x) * e.src.x for e in v.in_edges)", "sum(softmax(sum_columns(e.src.x)) * e.src.x for e in v.in_edges)"]
+NORMS = ['layer_norm("ln", {})', 'batch_norm("bn", {})']
+
+
+def weightless_at_random(rng: random.Random, stack: bool, columns: int) -> str:
+    """Layers, or a model, without weights or with those of a norm alone; the last one is mapped to what is wanted where it has another width."""
+    def rows() -> str:
+        text = rng.choice(WEIGHTLESS)
+        return rng.choice(NORMS).format(text) if rng.random() < 0.3 else text
+
+    lines = ["self_loops = True"] * (rng.random() < 0.4) + ["match = False"] * (rng.random() < 0.2) + ["move = False"] * (rng.random() < 0.1)
+    if stack:
+        lines += ["def layer(v, out, index, last):"]
+        for index in range(2):
+            lines += [f"    {'if' if index == 0 else 'elif'} index == {index}:", f"        y = {rows()}"]
+        lines += ["    else:", f"        y = {rows()}", "    if not last:", "        return y"]
+        wanted = "out"
+    else:
+        lines += ["def model(v, classes):", f"    v.y = {rows()}", f"    y = {rng.choice(['v.y', 'v.x', 'v.y + tanh(v.y)', 'sum(e.src.y for e in v.in_edges)'])}"]
+        wanted = "classes"
+    if columns >= 3 and rng.random() < 0.5:
+        return "\n".join([*lines, f"    return y[:, 0:{wanted}]"]) + "\n"
+    return "\n".join([*lines, f'    return y if y.width == {wanted} else linear("lin", y, {wanted})']) + "\n"

@@ -13,7 +13,7 @@ from torch_geometric.utils import add_remaining_self_loops, coalesce
 import trainerd
 from daemon import PROGRAMS, ROOT
 from folders import C, F, N, FolderCase, random_data
-from program_texts import edges_at_random
+from program_texts import edges_at_random, weightless_at_random
 from trainerd import Program
 
 LIBRARY = ROOT / "configs/programs"
@@ -90,11 +90,11 @@ class AProgram(FolderCase):
         featured.edge_attr = torch.from_numpy(rng.random((self.data.num_edges, 2), dtype=np.float32))
         self.featured = trainerd.from_pyg(featured, self.folder / "featured")
 
-    def compare(self, program: Program, args: dict[str, Any] | None = None, n_layer: int = 2, norm: str = "none") -> None:
+    def compare(self, program: Program, args: dict[str, Any] | None = None, n_layer: int = 2, norm: str = "none", **options: Any) -> None:
         """The logits of a job, and those of the text in PyTorch with the job's weights."""
         model = {"program": program, "args": args or {}}
         if "def model(" not in program.text:
-            model |= {"layers": n_layer, "norm": norm, "residual": norm == "layer", "activation": "elu"}  # rows stay different
+            model |= {"layers": n_layer, "norm": norm, "residual": norm == "layer", "activation": "elu", **options}  # rows stay different
         run = self.train(self.path, "program", model=model, train={"epochs": 2, "lr": 0.02})
         with torch.no_grad():
             expected = trainerd.pyg_model(run).double()(*self.inputs(run)).numpy()
@@ -116,9 +116,11 @@ class AProgram(FolderCase):
         module = trainerd.load_into_pyg(trainerd.pyg_model(run), run).double().train()
         module.load_state_dict({name: torch.from_numpy(begin[name]) for name in module.state_dict() if name in begin}, strict=False)
         mask = self.data.train_mask
-        torch.nn.functional.cross_entropy(module(*self.inputs(run))[mask], self.data.y[mask]).backward()
+        logits = module(*self.inputs(run))
+        if logits.requires_grad:  # else no weight is behind them
+            torch.nn.functional.cross_entropy(logits[mask], self.data.y[mask]).backward()
         gradients = {name: np.zeros(p.shape) if p.grad is None else p.grad.numpy() for name, p in module.named_parameters() if p.requires_grad}
-        most = max(float(np.abs(gradient).max()) for gradient in gradients.values())
+        most = max((float(np.abs(gradient).max()) for gradient in gradients.values()), default=0.0)
         lr = 2.0 ** -math.ceil(math.log2(max(1.0, most)))
         end = step(lr).weights("model.safetensors")
         for name, gradient in gradients.items():
@@ -215,6 +217,36 @@ class AProgram(FolderCase):
             with self.subTest(number=number):
                 self.path = self.featured if number % 3 == 0 else self.weighted if number % 3 == 1 else self.dense
                 self.compare(Program(edges_at_random(random.Random(number), number % 3 == 0)))
+
+    def test_without_weights_at_random_gives_the_logits_and_gradients_of_its_text(self) -> None:
+        """Sparse features and dense ones, of as many columns as classes, too; before norms, and beside residuals of either kind."""
+        seed = int(os.environ.get("TEST_SEED", "1"))
+        narrow, few = self.data.clone(), self.data.clone()
+        narrow.x = torch.from_numpy(np.random.default_rng(5).standard_normal((N, C), dtype=np.float32))
+        few.x = self.data.x[:, :C] + 0.5 * self.data.x[:, C:2 * C]
+        folders = [self.path, self.dense, trainerd.from_pyg(narrow, self.folder / "narrow"), trainerd.from_pyg(few, self.folder / "few")]
+        for number in range(seed * 1000, seed * 1000 + N_RANDOM):
+            rng, self.path = random.Random(number), folders[number % 4]
+            text = weightless_at_random(rng, rng.random() < 0.7, F if number % 4 < 2 else C)
+            options: dict[str, Any] = {"residual": rng.random() < 0.5, "residual_linear": rng.random() < 0.3, "norm": rng.choice(["none", "layer", "batch"])}
+            with self.subTest(number=number):
+                self.compare(Program(text), n_layer=rng.choice([1, 2, 3]), **options)
+
+    def test_that_returns_its_input_gives_the_features(self) -> None:
+        few, narrow = self.data.clone(), self.data.clone()
+        few.x = self.data.x[:, :C] + 0.5 * self.data.x[:, C:2 * C]
+        narrow.x = torch.from_numpy(np.random.default_rng(5).standard_normal((N, C), dtype=np.float32))
+        models: list[tuple[str, dict[str, Any]]] = [
+            ("def layer(v, out):", {"layers": 1}), ("def model(v, classes):", {}),
+            ("def layer(v, out):", {"layers": 2, "hidden": C, "activation": "none", "dropout": 0.0})]
+        for name, data in (("few", few), ("narrow", narrow)):
+            path = trainerd.from_pyg(data, self.folder / name)
+            for rows in ("v.x", "dropout(v.x, 0.5)"):
+                for begin, model in models:
+                    with self.subTest(name, rows=rows, **model):
+                        run = self.train(path, "program", model={"program": Program(f"{begin}\n    return {rows}\n"), **model},
+                                         workers={"count": 2, "threads": 1})
+                        np.testing.assert_array_equal(run.logits(), data.x.numpy())
 
     def test_is_a_function_of_one_s_own(self) -> None:
         self.assertTrue(layer.text.startswith("def layer(v, out, slope=0.1):"))
