@@ -17,8 +17,9 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import trainerd
-from daemon import LONG, PATIENCE_S, PROGRAMS, SHORT, SECRET, Daemon, DaemonCase, secret_write
+from daemon import LONG, PATIENCE_S, PROGRAMS, ROOT, SECRET, SHORT, Daemon, DaemonCase, secret_write
 from trainerd.programs import described_keys
+from trainerd.web import templates
 from trainerd.web.programs import Programs
 from trainerd.web.server import Server
 from trainerd.web.site import Site
@@ -359,7 +360,7 @@ class APage(PageCase):
 
     def test_checks_plans_and_submits_a_job_file(self) -> None:
         text = trainerd.job_text(SHORT)
-        self.assertEqual(self.page.post("check", {"text": text}), (200, None))
+        self.assertEqual(self.page.post("check", {"text": text}), (200, {"jobs": 1}))
         status, answer = self.page.post("check", {"text": 'name = "x"\n[train]\nepoch = 3'})
         self.assertEqual((status, answer["exit_code"]), (400, 78))
         self.assertIn("job.toml:3:1: unknown key 'epoch' in [train]; did you mean 'train.epochs'?", answer["error"])
@@ -376,6 +377,48 @@ class APage(PageCase):
         self.assertEqual(self.page.post("submit", {"text": text, "priority": "high"})[0], 400)
         self.assertEqual(self.page.post("submit", {"text": 7})[0], 400)
         self.assertEqual(self.page.post("submit", {"text": "/etc/hostname"})[0], 400)
+
+    def test_sweeps_as_trainctl_does(self) -> None:
+        lines = ["train.lr=0.01,3e-3", 'train.metrics=["accuracy","macro_f1"],["accuracy"]']
+        status, made = self.page.post("submit", {"text": trainerd.job_text(SHORT), "sweep": lines, "set": ["train.epochs=2"], "name": "é" * 30})
+        self.assertEqual((status, made.get("jobs")), (200, 4), made)
+        self.assertTrue(made["group"].startswith("é" * 27 + "-"), made)
+        (self.folder / "swept.toml").write_text(trainerd.job_text(SHORT), encoding="utf-8")
+        options = [part for line in lines for part in ("--sweep", line)]
+        subprocess.run([PROGRAMS / "trainctl", "--to", self.daemon.address, "submit", "swept.toml", "-s", "train.epochs=2", "--group", "by-trainctl", "--name", "é" * 30, *options],
+                       check=True, capture_output=True)
+        groups = [[self.client.show(job["id"])["set"] for job in reversed(self.client.jobs(group=group))] for group in (made["group"], "by-trainctl")]
+        self.maxDiff = None
+        self.assertEqual(*groups)
+        self.assertEqual(self.page.post("check", {"text": trainerd.job_text(SHORT), "sweep": lines}), (200, {"jobs": 4}))
+        for wrong, words in ((["x"], "expected KEY=VALUE"), (["=1"], "expected KEY=VALUE"), (["a="], "expected KEY=VALUE"), (["a=1,,2"], "empty value"),
+                             (["a=1,1"], "twice"), (["a=1", "a=2"], "swept already"), (["a=" + ",".join(map(str, range(1001)))], "1001 jobs"),
+                             ("a=1", "a list of texts"), (["train.lr=0.1,x"], "train.lr"), (["train.epochs=1,2", "train.lr=0.1,-1"], "train.lr"),
+                             ([f"k{n}=1,2" for n in range(4000)], "jobs, expected at most 1000")):
+            status, answer = self.page.post("check", {"text": trainerd.job_text(SHORT), "sweep": wrong})
+            self.assertEqual(status, 400, wrong)
+            self.assertIn(words, answer["error"])
+        self.assertEqual(self.page.post("plan", {"text": trainerd.job_text(SHORT), "sweep": ["workers.count=2,1", "partition.parts=4"]})[1]["partition"]["parts"], 4)
+
+    def test_has_job_files_and_jobs_to_begin_with(self) -> None:
+        self.client.submit(SHORT, name="to begin with").wait(PATIENCE_S)
+        found = self.page.read("templates")
+        self.assertIn("to begin with", [one["name"] for one in found["jobs"]])
+        # As `make install` has them, in the wheel, in a checkout.
+        for place, programs in (("usr/share/trainerd/configs", "usr/bin/trainerd"), ("python/trainerd/configs", "bin/trainerd"), ("configs", "bin/trainerd")):
+            root = self.folder / "files" / place.partition("/")[0]
+            (root.parent / place).mkdir(parents=True)
+            shutil.copy(pathlib.Path(ROOT, "configs/quickstart.toml"), root.parent / place)
+            (root.parent / place / "a b.toml").touch()
+            with unittest.mock.patch.multiple(templates, PACKAGE=self.folder / "files/python/trainerd", SYSTEM=()):
+                listed = templates.listed(str(self.folder / "files" / programs))
+                self.assertEqual(listed, {"quickstart": root.parent / place / "quickstart.toml"}, place)
+                with unittest.mock.patch.object(self.page.server.api.programs, "path", lambda _, at=programs: str(self.folder / "files" / at)):
+                    self.assertEqual(self.page.read("templates")["files"], ["quickstart"])
+                    self.assertIn('generator = "sbm"', self.page.read("template?name=quickstart"))
+                    for name in ("../quickstart", "a b", "", "nowhere", "%2e%2e/x"):
+                        self.assertEqual(self.page.get(f"api/template?name={urllib.parse.quote(name)}")[0], 404)
+            shutil.rmtree(self.folder / "files")
 
     def test_compares_a_group(self) -> None:
         jobs = self.client.submit_group(SHORT, [{"train.lr": lr, "train.seed": seed} for lr in (0.01, 0.003) for seed in (1, 2)], group="compared")

@@ -5,10 +5,13 @@ Jobs are named by their numbers. What another user's job shows is the daemon's d
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import pwd
 import re
 import secrets
+import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, BinaryIO
@@ -17,10 +20,13 @@ from ..client import Client
 from ..connection import address_of
 from ..errors import MissingInput, UsageError
 from ..fields import Shown
+from . import templates
 from .files import RunFolder
 from .live import JobList, job_events
 from .programs import Programs
+from .sweep import Sweep
 
+TEMPLATES_MOST = 15  # jobs of this user
 POINTS_MOST = 2000  # of a curve beside others
 RESULT_BYTES_MOST, METRICS_BYTES_MOST = 16 << 20, 256 << 20  # of files; the daemon has the same in a stream
 NOT_EVALUATED = b'"valid_metric":null'
@@ -55,6 +61,8 @@ class Api:
             "events": lambda asked: self._events(_number(asked.get("job")), _number(asked.get("rank"), least=-1, otherwise=-1)),
             "epochs": lambda asked: self._epochs(_number(asked.get("job"))),
             "file": lambda asked: self._file(_number(asked.get("job")), asked.get("name", "")),
+            "templates": lambda _: self._templates(),
+            "template": lambda asked: templates.text_of(self.programs.path("trainerd"), asked.get("name", "")),
             "keys": lambda _: [key._asdict() for key in self.programs.keys()],
             "groups": lambda _: self.jobs.groups(),
             "compare": lambda asked: self.programs.compare(asked.get("group", ""), self._login()),
@@ -135,7 +143,7 @@ class Api:
             "resume": lambda asked: self._control("resume", asked),
             "checkpoint": lambda asked: self._control("checkpoint", asked),
             "scale": lambda asked: self._control("scale", asked, workers=_number(asked.get("workers"))),
-            "check": lambda asked: self.programs.check(*_job_of(asked)),
+            "check": self._check,
             "plan": lambda asked: self.programs.plan(*_job_of(asked)),
             "submit": self._submit,
         }
@@ -148,12 +156,36 @@ class Api:
         self.jobs.look(job)
         return answer
 
+    def _templates(self) -> dict[str, Any]:
+        """Job files, and the newest jobs of this user, one of each name."""
+        here = str(os.geteuid())
+        with contextlib.suppress(KeyError):
+            here = pwd.getpwuid(os.geteuid()).pw_name
+        return {"files": list(templates.listed(self.programs.path("trainerd"))), "jobs": self.jobs.newest(here if self.local else None, TEMPLATES_MOST)}
+
+    def _check(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The number of jobs; mistakes are an error."""
+        text, settings, folder = _job_of({**asked, "sweep": []})
+        sweep = Sweep(_lines_of(asked, "sweep"))
+        for own in sweep.checked():
+            self.programs.check(text, settings + own, folder)
+        return {"jobs": sweep.n_job}
+
     def _submit(self, asked: dict[str, Any]) -> dict[str, Any]:
-        text, settings, folder = _job_of(asked)
+        text, settings, folder = _job_of({**asked, "sweep": []})
+        sweep = Sweep(_lines_of(asked, "sweep"))
         options = {name: _of(kind, asked[name], name) for name, kind in SUBMIT_OPTIONS.items() if asked.get(name) not in (None, "", [])}
-        job = self.client.submit(text, set=settings, folder=folder, submission_id=str(asked.get("submission_id") or secrets.token_hex(16)),
-                                 **options)
-        return {"job": job.id, "name": job.name}
+        options["submission_id"] = str(asked.get("submission_id") or secrets.token_hex(16))
+        if not sweep.keys:
+            job = self.client.submit(text, set=settings, folder=folder, **options)
+            return {"job": job.id, "name": job.name, "jobs": 1}
+        if "group" not in options:
+            name = "sweep"
+            with contextlib.suppress(ValueError, RecursionError):  # whose words are the daemon's
+                name = str(options.get("name") or tomllib.loads(text).get("name", name))
+            options["group"] = f"{name.encode()[:54].decode(errors='ignore')}-{hashlib.sha256(options['submission_id'].encode()).hexdigest()[:8]}"
+        jobs = self.client.submit_group(text, sweep.jobs(), set=settings, folder=folder, **options)
+        return {"job": jobs[0].id, "name": jobs[0].name, "jobs": len(jobs), "group": options["group"]}
 
 
 def _check_texts(asked: dict[str, Any]) -> None:
@@ -189,11 +221,19 @@ def _number(value: Any, least: int = 1, otherwise: int | None = None) -> int:
     return number
 
 
-def _job_of(asked: dict[str, Any]) -> tuple[str, list[str], str]:
-    """A job file's text, ended by a newline, its settings and its folder."""
-    text, settings, folder = asked.get("text"), asked.get("set", []), asked.get("folder") or os.getcwd()
-    if not isinstance(text, str) or not isinstance(folder, str) or not isinstance(settings, list) or not all(isinstance(s, str) for s in settings):
-        raise UsageError("expected text, set (a list of texts) and folder")
-    if (size := sum(len(setting.encode()) + 1 for setting in settings)) > SETTINGS_BYTES_MOST:
+def _lines_of(asked: dict[str, Any], name: str) -> list[str]:
+    lines = asked.get(name, [])
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise UsageError(f"{name} is {_short(lines)}, expected a list of texts")
+    if (size := sum(len(line.encode()) + 1 for line in lines)) > SETTINGS_BYTES_MOST:
         raise UsageError(f"the settings have {size} bytes, expected at most {SETTINGS_BYTES_MOST}")
+    return lines
+
+
+def _job_of(asked: dict[str, Any]) -> tuple[str, list[str], str]:
+    """A job file's text, ended by a newline, the settings of it or of a sweep's first job, and its folder."""
+    text, folder = asked.get("text"), asked.get("folder") or os.getcwd()
+    settings = _lines_of(asked, "set") + Sweep(_lines_of(asked, "sweep")).first
+    if not isinstance(text, str) or not isinstance(folder, str):
+        raise UsageError("expected text, and folder as a text")
     return text.rstrip("\n") + "\n", settings, os.path.abspath(os.path.expanduser(folder))

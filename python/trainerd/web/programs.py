@@ -31,7 +31,8 @@ class Programs:
         self._plans = threading.Lock()
         self._plan: subprocess.Popen[str] | None = None
 
-    def _path(self, name: str) -> str:
+    def path(self, name: str) -> str:
+        """Of a program."""
         if self._folder is None:
             return os.path.abspath(find_program(name))
         path = shutil.which(name, path=self._folder)
@@ -43,7 +44,7 @@ class Programs:
         if folder is not None and not os.path.isdir(folder):
             raise UsageError(f"'{folder}' is not a folder of this machine")
         try:
-            return subprocess.Popen([self._path(program), *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+            return subprocess.Popen([self.path(program), *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
                                     stderr=subprocess.PIPE, text=True, errors="replace")
         except OSError as error:
             raise UsageError(f"cannot start {program} in '{folder or os.curdir}': {error.strerror}") from error
