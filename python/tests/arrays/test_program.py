@@ -232,6 +232,42 @@ class AProgram(FolderCase):
             with self.subTest(number=number):
                 self.compare(Program(text), n_layer=rng.choice([1, 2, 3]), **options)
 
+    def test_adds_loops_as_pytorch_geometric_does(self) -> None:
+        """fill_value="mean", where a loop that is stored keeps its features; and no loop is of a relation."""
+        text = """self_loops = True
+def layer(v, out):
+    return linear("lin", sum(concat(e.feature, e.src.x) for e in v.in_edges), out)
+"""
+        rows = torch.from_numpy(np.load(self.featured / "edge_attr.npy"))
+        edges, x = torch.from_numpy(np.load(self.featured / "edges.npy")).long(), torch.from_numpy(np.load(self.featured / "features.npy"))
+        self.assertTrue(bool((edges[0] == edges[1]).any()))
+        run = self.train(self.featured, "program", model={"program": Program(text), "layers": 1}, train={"epochs": 1})
+        edges, rows = add_remaining_self_loops(edges, rows, fill_value="mean", num_nodes=N)
+        sums = torch.zeros(N, 2 + F).index_add(0, edges[1], torch.cat([rows, x[edges[0]]], 1))
+        weights = run.weights("best.safetensors")
+        expected = sums.numpy() @ weights["convs.0.lin.weight"].T + weights["convs.0.lin.bias"]
+        np.testing.assert_allclose(run.logits(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+        typed = self.data.clone()
+        typed.x, typed.edge_type = x, torch.from_numpy(np.random.default_rng(4).integers(0, 3, self.data.num_edges))
+        text = """self_loops = True
+def layer(v, out):
+    w = param("w", graph.relations, v.x.width, out)
+    y = 0
+    for r in range(graph.relations):
+        y = y + mean(e.src.x for e in v.in_edges if e.relation == r) @ w[r]
+    return y + linear("all", mean(e.src.x for e in v.in_edges), out)
+"""
+        run = self.train(trainerd.from_pyg(typed, self.folder / "typed"), "program", model={"program": Program(text), "layers": 1}, train={"epochs": 1})
+        weights, others = run.weights("best.safetensors"), typed.edge_index[0] != typed.edge_index[1]
+        edges = add_remaining_self_loops(typed.edge_index, num_nodes=N)[0]
+        means = nn.MeanAggregation()
+        expected = means(x[edges[0]], edges[1], dim_size=N).numpy() @ weights["convs.0.all.weight"].T + weights["convs.0.all.bias"]
+        for r in range(3):
+            of = typed.edge_index[:, others & (typed.edge_type == r)]
+            expected += means(x[of[0]], of[1], dim_size=N).numpy() @ weights["convs.0.w"][r]
+        np.testing.assert_allclose(run.logits(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
     def test_that_returns_its_input_gives_the_features(self) -> None:
         few, narrow = self.data.clone(), self.data.clone()
         few.x = self.data.x[:, :C] + 0.5 * self.data.x[:, C:2 * C]
