@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from .arrays import Array, np
-from .errors import DataError, MissingInput, UsageError
+from .errors import DataError, MissingInput, UsageError, shown
 from .graph import SPLITS, Graph, HeldOut, Options, write_graph
 from .names import names_of, numbers_of, objects_of
 from .tensors import adjacent_edges, array_of, features_of, is_sparse, matrix_edges
@@ -43,6 +43,13 @@ def _masks(store: Any, get: Any) -> dict[str, Array]:
         known = ", ".join(name for names in MASKS.values() for name in names)
         warnings.warn(f"not read: {', '.join(left)}; splits are read from {known}", stacklevel=4)
     return {split: _mask(get(store, name)) for split, name in found.items() if name is not None}
+
+
+# Names of a graph's arrays in PyTorch Geometric, also as keys of a dict, and in DGL.
+PYG_NAMES = {"edges": "edge_index", "features": "x", "labels": "y", "train": "train_mask", "valid": "val_mask", "test": "test_mask",
+             "nodes": "num_nodes", "edge_weight": "edge_weight", "edge_attr": "edge_attr", "edge_type": "edge_type"}
+DGL_NAMES = {"edges": "edges()", "features": "ndata['feat']", "labels": "ndata['label']", "edge_weight": "edata['w']",
+             "edge_attr": "edata['feat']", "edge_type": "edata['etype']", **{name: f"ndata['{mask}']" for name, mask in SPLITS.items()}}
 
 
 # (head, relation, tail): edges [2, E].
@@ -358,23 +365,49 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
     return write_graph(graph, folder, **others)
 
 
+def _dict_graph(data: Mapping[str, Any]) -> Graph:
+    """A Graph of a dict of the arrays that `from_arrays` takes, by its names or PyTorch Geometric's."""
+    known = [*list(inspect.signature(arrays_graph).parameters)[:-1], *HeldOut.__annotations__]
+    of_pyg = {name: ours for ours, name in PYG_NAMES.items()} | {"valid_mask": "valid"}
+    unknown = sorted(str(name) for name in data if name not in known and name not in of_pyg)
+    if unknown:
+        raise UsageError(f"data: {unknown[0]!r} is not an array of a graph, expected one of {', '.join(known)}; or as in PyTorch Geometric "
+                         f"{', '.join(name for name in of_pyg if name not in known)}")
+    arrays: dict[str, Any] = {}
+    words: dict[str, str] = {}
+    for name, value in data.items():
+        ours = name if name in known else of_pyg[name]
+        if value is None:
+            continue
+        if ours in arrays:
+            raise UsageError(f"{words[ours]} and data[{name!r}] are both given, expected one of them")
+        words[ours] = f"data[{name!r}]"
+        arrays[ours] = _mask(value) if name.endswith("_mask") else value
+    try:
+        graph = arrays_graph(**arrays)
+    except DataError as error:
+        raise DataError(f"data: {error.reason}") from None
+    graph.words = words
+    return graph
+
+
 def graph_of(data: Any) -> Graph:
     """A Graph of an object of PyTorch Geometric (also the three Data of RandomLinkSplit) or DGL, or of a dict of the arrays that
     `from_arrays` takes."""
     if isinstance(data, Graph):
         return data
-    if isinstance(data, Mapping) and "edges" in data:
-        known = [*list(inspect.signature(arrays_graph).parameters)[:-1], *HeldOut.__annotations__]
-        unknown = sorted(data.keys() - set(known))
-        if unknown:
-            raise UsageError(f"data: {unknown[0]!r} is not an array of a graph, expected one of {', '.join(known)}")
-        return arrays_graph(**data)
+    if isinstance(data, Mapping):
+        return _dict_graph(data)
     if hasattr(data, "canonical_etypes"):
-        return dgl_graph(data)
+        graph = dgl_graph(data)
+        graph.words = {name: f"data.{of}" for name, of in DGL_NAMES.items()}
+        return graph
     first = data[0] if isinstance(data, (tuple, list)) and data else data
     if hasattr(first, "edge_index") or hasattr(first, "adj_t") or hasattr(first, "edge_types"):
-        return pyg_graph(data)
-    raise UsageError(f"data is a {type(data).__name__}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: arrays, "
+        graph = pyg_graph(data)
+        graph.words = {name: f"data.{of}" for name, of in PYG_NAMES.items()} if first is data else {}
+        return graph
+    raise UsageError(f"data is {shown(data)}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: arrays, "
                      "or [dataset]")
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from .client import Client
-from .errors import MissingInput, UsageError
-from .programs import Child, find_program
+from .errors import MissingInput, UsageError, warn
+from .programs import Child, find_program, warning_of
 from .results import Result
 from .sources import Source
 from .toml_text import job_text, settings_of
@@ -124,6 +124,9 @@ def predict_here(model: str, job: dict[str, Any], settings: list[str], program: 
         try:
             if not child.wait(timeout):
                 raise TimeoutError(f"the prediction has not ended after {timeout:g} s, and is stopped")
+            for line in child.lines(temporary):
+                if (said := warning_of(line)) is not None:
+                    warn(said)
         except BaseException:
             child.stop()
             raise

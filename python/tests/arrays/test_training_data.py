@@ -52,7 +52,24 @@ class ATraining(FolderCase):
         self.expect_same(trainerd.train(arrays, **KEYS), expected)
         self.refused(trainerd.UsageError, "'feature' is not an array of a graph, expected one of edges, labels", trainerd.train,
                      {**arrays, "feature": 1}, **KEYS)
-        self.refused(trainerd.UsageError, "data is a int, expected a folder's path", trainerd.train, 3, **KEYS)
+        self.refused(trainerd.UsageError, "data is 3, expected a folder's path", trainerd.train, 3, **KEYS)
+
+    def test_of_a_dict_by_the_names_of_pytorch_geometric_is_the_same(self) -> None:
+        arrays = {name: self.data[name] for name in ("edge_index", "x", "y", "train_mask", "val_mask", "test_mask")}
+        self.expect_same(trainerd.train(arrays, **KEYS), trainerd.train(self.data, **KEYS))
+        self.refused(trainerd.UsageError, "data['x'] and data['features'] are both given", trainerd.train, {**arrays, "features": arrays["x"]}, **KEYS)
+        self.refused(trainerd.UsageError, "'feature' is not an array", trainerd.train, {**arrays, "feature": 1}, **KEYS)
+        del arrays["edge_index"]
+        self.refused(trainerd.UsageError, "data has arrays (x, y, train_mask, val_mask, test_mask), and no edges", trainerd.train, arrays, **KEYS)
+
+    def test_passes_on_what_the_job_says_of_its_arrays(self) -> None:
+        self.data.edge_attr = torch.rand(200, 3)
+        self.data.y = torch.nn.functional.one_hot(self.data.y)
+        with self.assertWarns(trainerd.JobWarning) as caught:
+            trainerd.train(self.data, **KEYS)
+        said = [str(warning.message) for warning in caught.warnings]
+        self.assertTrue(any(one.startswith("data.edge_attr is not used: model.kind") for one in said), said)
+        self.assertTrue(any(one.startswith("data.y: each row with labels has one 1") for one in said), said)
 
     def test_may_draw_splits_and_predict_numbers(self) -> None:
         arrays = {"edges": self.data.edge_index, "features": self.data.x, "labels": np.linspace(0, 1, N)}
