@@ -88,7 +88,7 @@ static enum status append(const struct model *model, const struct vertex_facts *
                            build->tree.source.origin);
     }
     print_pass(model, prefix, "text: each operation once", &text);
-    vertex_move(&text, moves, &trace);
+    vertex_move(&text, moves, model->job->program.reads_norm, &trace);
     print_pass(model, prefix, "moved: what depends on one end alone is of nodes", &trace);
     vertex_trace_release(&text);
     struct vertex_emission emission = {.program = model->program,

@@ -66,6 +66,7 @@ struct job_program {
     struct vertex_args args;         /* [model.args] */
     struct model_kind kind;          /* what the text needs of the data */
     bool reads_weights;              /* of edges: e.weight or e.norm */
+    bool reads_norm;                 /* e.norm */
 };
 
 /* [model.names]: what another program's file calls the model's tensors. A row renames one tensor, or all whose names

@@ -68,13 +68,13 @@ enum status job_argument_read(struct vertex_args *args, const char *where, const
     return STATUS_OK;
 }
 
-/* Does the text read e.NAME, or the relation of an edge? */
+/* Does the text read e.NAME? Functions may call their edge as they like. */
 static bool reads_edge(const struct vertex_tree *tree, const char *field)
 {
     for (int32_t i = 0; i < tree->n_node; i++) {
         const struct vertex_node *node = &tree->node[i];
         if (node->kind == VERTEX_NODE_FIELD && vertex_name_is(tree, node->name, field) &&
-            tree->node[node->a].kind == VERTEX_NODE_NAME && vertex_name_is(tree, tree->node[node->a].name, "e")) {
+            tree->node[node->a].kind == VERTEX_NODE_NAME && !vertex_name_is(tree, tree->node[node->a].name, "v")) {
             return true;
         }
     }
@@ -146,7 +146,8 @@ enum status job_program_check(struct job *job, const char *origin)
     if (status == STATUS_OK) {
         status = check_layers(job, &tree, is_model, &sums);
     }
-    bool reads_weights = reads_edge(&tree, "weight") || reads_edge(&tree, "norm");
+    job->program.reads_norm = reads_edge(&tree, "norm");
+    bool reads_weights = reads_edge(&tree, "weight") || job->program.reads_norm;
     job->program.reads_weights = reads_weights;
     job->program.kind = (struct model_kind){.weighs = weighs && reads_weights,
                                             .needs_types = reads_edge(&tree, "relation"),

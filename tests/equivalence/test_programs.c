@@ -219,11 +219,13 @@ Test(programs, edges_give_the_same_bits_in_each_way)
 Test(programs, reductions_of_a_common_row_give_the_same_bits_in_each_way)
 {
     char lines[600], program[512];
-    folder_write("grouped.gnn",
-                 "def layer(v, out):\n    v.h = linear('h', v.x, out)\n    v.k = linear('k', v.x, out)\n"
-                 "    v.m = mean(tanh(e.src.h * e.dst.k) for e in v.in_edges)\n"
-                 "    v.n = max(abs(e.src.h - e.dst.m) for e in v.in_edges)\n"
-                 "    return linear('o', concat(v.m, v.n, min(tanh(e.src.h * e.dst.k) for e in v.in_edges)), out)\n");
+    folder_write(
+        "grouped.gnn",
+        "def layer(v, out):\n    v.h = linear('h', v.x, out)\n    v.k = linear('k', v.x, out)\n"
+        "    v.m = mean(tanh(e.src.h * e.dst.k) for e in v.in_edges) + mean(e.src.k for e in v.in_edges)\n"
+        "    v.g = v.h + sum(e.norm * e.src.k for e in v.in_edges)\n"
+        "    v.n = max(abs(e.src.h - e.dst.m) for e in v.in_edges)\n"
+        "    return linear('o', concat(v.m + v.g, v.n, min(tanh(e.src.h * e.dst.k) for e in v.in_edges)), out)\n");
     snprintf(program, sizeof program, "program = '%s'", folder_path("grouped.gnn"));
     snprintf(lines, sizeof lines, "kind = 'program'\n%s", program);
     const struct pair pair = {lines, program, "hidden = 8\ndropout = 0.2"};

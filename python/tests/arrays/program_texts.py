@@ -16,7 +16,6 @@ class Text:
 
     def __init__(self, rng: random.Random, featured: bool) -> None:
         self.rng, self.featured, self.lines, self.n, self.message = rng, featured, [], 0, ""
-        self.norm = rng.random() < 0.4  # e.norm and means do not stand in one program
         nodes = ['linear("r1", v.x, out)', 'tanh(linear("r2", v.x, out, bias=False))']
         self.lines += [f"v.r{i + 1} = {text}" for i, text in enumerate(nodes)]
         self.lines += ['v.h1 = linear("h1", v.x, 2 * out).heads(2)', 'v.h2 = relu(linear("h2", v.x, 2 * out)).heads(2)']
@@ -31,8 +30,8 @@ class Text:
 
     def number(self, depth: int) -> str:
         """One number of an edge."""
-        kinds = ["dot({0}, {1})", "sum_columns({0})", "norm({0} + 0.3)", "dot({0}, param('{2}', out))", "(e.weight * {3})"]
-        kind = self.rng.choice([*kinds, "(e.norm + 0.1) * {3}"] if self.norm else kinds)
+        kinds = ["dot({0}, {1})", "sum_columns({0})", "norm({0})", "dot({0}, param('{2}', out))", "(e.weight * {3})"]
+        kind = self.rng.choice([*kinds, "(e.norm + 0.1) * {3}"])
         inner = self.number(depth - 1) if depth > 0 else self.rng.choice(["0.5", "2"])
         return "tanh(" + kind.format(self.row(depth - 1), self.row(depth - 1), self.name("p"), inner) + ")"
 
@@ -74,7 +73,7 @@ class Text:
         return f"({self.row(depth - 1)} * param('{self.name('p')}', out, init=uniform(1.0)) + param('{self.name('p')}', out, init=uniform(0.3)))"
 
     def reduction(self) -> str:
-        how = self.rng.choice(["sum", "max", "min", *(["sum", "max"] if self.norm else ["mean", "mean", "var", "std"]), "softmax", "channels"])
+        how = self.rng.choice(["sum", "max", "min", "mean", "mean", "var", "std", "softmax", "channels"])
         if how in ("softmax", "channels"):
             score = self.number(2) if how == "softmax" else self.row(2)
             return f"sum(softmax({score}) * {self.row(2)} for e in v.in_edges)"

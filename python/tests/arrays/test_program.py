@@ -29,7 +29,6 @@ def layer(v, out, slope=0.1):
 def text_at_random(rng: random.Random) -> str:
     """A layer of patterns that are compiled: rows made of rows, sums over edges, linear maps on either side."""
     lines, rows, n_name = [], ["v.x"], 0
-    mean = rng.random() < 0.5  # sums of e.norm and means do not stand in one program
 
     def row(depth: int) -> str:
         nonlocal n_name
@@ -47,7 +46,8 @@ def text_at_random(rng: random.Random) -> str:
             lines.append(f"    v.a{n} = {row(depth - 1)}")
             if rng.random() < 0.3:
                 rows.append(f"v.a{n}")
-            if rng.random() < 0.3 and not mean:
+            mean = rng.random() < 0.5
+            if rng.random() < 0.3:
                 return f"sum(e.src.a{n} * e.norm for e in v.in_edges)"
             if rng.random() < 0.3:  # a message of the source's row, made for each edge
                 message = f'{rng.choice(["relu", "elu"])}(linear("m{n}", e.src.a{n}, out))'
