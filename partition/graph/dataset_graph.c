@@ -371,8 +371,8 @@ enum status dataset_edges_shrink(int64_t n_entry, struct dataset *out)
     return status;
 }
 
-/* With weights or features, edges include the loops that a definition adds. A stored loop keeps what it has, but where
- * the definition of a kind gives all loops new features (GATConv and GATv2Conv). */
+/* With weights or features, edges include the loops that a definition adds. A stored loop keeps what it has, but
+ * where the definition of a kind gives all loops new features (GATConv and GATv2Conv). */
 static enum status loops_choose(const struct job *job, struct build *build, struct dataset *out)
 {
     enum status status = STATUS_OK;
