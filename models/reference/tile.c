@@ -107,13 +107,13 @@ static double back(const struct tile_instruction *i, double g, double x)
     case TILE_OP_SOFTPLUS_BACK:
         return g * sigmoid(x);
     case TILE_OP_SQRT_BACK:
-        return g == 0.0 ? 0.0 : 0.5 * g / x;
+        return g == 0.0 || (x == 0.0 && i->number[0] != 0.0F) ? 0.0 : 0.5 * g / x;
     case TILE_OP_ABS_BACK:
         return x > 0.0 ? g : x < 0.0 ? -g : 0.0;
     case TILE_OP_CLAMP_BACK:
         return x < i->number[0] || x > i->number[1] ? 0.0 : g;
     case TILE_OP_POWER_BACK:
-        return g * i->number[0] * pow(x, i->number[0] - 1.0);
+        return g == 0.0 || i->number[0] == 0.0F ? 0.0 : g * i->number[0] * pow(x, i->number[0] - 1.0);
     default:
         return g;
     }

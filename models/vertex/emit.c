@@ -47,12 +47,11 @@ static bool shapes_fit(const struct walk *w, int32_t op)
 {
     const struct vertex_op *of = walk_at(w, op);
     bool plain = of->kind == VERTEX_OP_CONCAT || of->kind == VERTEX_OP_NORMALIZE;
-    bool joins = of->kind == VERTEX_OP_ADD || of->kind == VERTEX_OP_SUBTRACT || of->kind == VERTEX_OP_MAXIMUM;
-    bool fits = !plain || of->shape.n_dim == 1;
+    bool joins = of->kind == VERTEX_OP_ADD || of->kind == VERTEX_OP_SUBTRACT;
+    bool fits = of->kind != VERTEX_OP_MAXIMUM &&
+                (!plain || of->shape.n_dim == 1); /* the op splits no equals' gradient */
     for (int k = 0; k < 2 && joins && of->place == VERTEX_PLACE_NODE; k++) {
-        const struct vertex_op *in = walk_at(w, of->in[k]);
-        bool is_row = of->kind != VERTEX_OP_MAXIMUM || in->place == VERTEX_PLACE_NODE; /* no number for rows of one */
-        fits = fits && is_row && vertex_shape_equal(&in->shape, &of->shape);
+        fits = fits && vertex_shape_equal(&walk_at(w, of->in[k])->shape, &of->shape);
     }
     if (of->kind == VERTEX_OP_DOT && of->place == VERTEX_PLACE_NODE) {
         int64_t n[2] = {1, 1};
@@ -218,10 +217,6 @@ static struct open_value emit_other(struct walk *w, int32_t op)
     case VERTEX_OP_CONCAT: {
         const int in[] = {walk_dense(w, walk_value(w, of->in[0])), walk_dense(w, walk_value(w, of->in[1]))};
         return (struct open_value){walk_goes_on(w) ? program_concat(w->program, in, 2) : 0, -1};
-    }
-    case VERTEX_OP_MAXIMUM: {
-        int left = walk_dense(w, walk_value(w, of->in[0])), right = walk_dense(w, walk_value(w, of->in[1]));
-        return (struct open_value){walk_goes_on(w) ? program_max(w->program, left, right) : 0, -1};
     }
     case VERTEX_OP_NORMALIZE:
         x = walk_dense(w, walk_value(w, of->in[0]));

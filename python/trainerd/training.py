@@ -53,8 +53,8 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
     set       keys by whole names: {"train.lr": 0.01}
     output    the folder for the results; default: runs/<name>-<time>
     draw      shares of training, validation and test nodes, of a graph in memory: (0.6, 0.2, 0.2)
-    progress  True: a bar (of tqdm, where it is installed); False: nothing; or a function that is called with each epoch, and stops
-              the job where it raises an exception
+    progress  True: one line that is rewritten (a terminal's by tqdm, where it is installed); False: nothing; or a function that is
+              called with each epoch, and stops the job where it raises an exception
     tracker   of experiments: trainerd.trackers.Wandb(project="gnn"), trainerd.trackers.Mlflow()
     daemon    True, or a Client: by a daemon, in its turn; an interrupt then ends the waiting, and the job goes on
     program   of the program trainerd; default: that in $TRAINERD_BIN, in this package, or on PATH

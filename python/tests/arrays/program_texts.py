@@ -30,7 +30,7 @@ class Text:
 
     def number(self, depth: int) -> str:
         """One number of an edge."""
-        kinds = ["dot({0}, {1})", "sum_columns({0})", "norm({0} + 0.3)", "dot({0}, param('{2}', out))", "(e.weight * {3})"]
+        kinds = ["dot({0}, {1})", "sum_columns({0})", "norm({0})", "dot({0}, param('{2}', out))", "(e.weight * {3})"]
         kind = self.rng.choice([*kinds, "(e.norm + 0.1) * {3}"])
         inner = self.number(depth - 1) if depth > 0 else self.rng.choice(["0.5", "2"])
         return "tanh(" + kind.format(self.row(depth - 1), self.row(depth - 1), self.name("p"), inner) + ")"

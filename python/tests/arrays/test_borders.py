@@ -1,11 +1,14 @@
 """What is not a number, and slopes where a function has none: jobs beside PyTorch, which shares no code with them."""
+import math
 import unittest
 from typing import Any
 
+import numpy as np
 import torch
+from torch_geometric.utils import add_remaining_self_loops
 
 import trainerd
-from folders import N, FolderCase, random_data
+from folders import C, N, FolderCase, random_data
 
 # Two rows are equal, so that their difference is 0, where the root of its square has no slope.
 NO_SLOPE = """def layer(v, out):
@@ -69,6 +72,75 @@ class WhatIsNotANumber(FolderCase):
         again = self.run_program("--predict", self.folder / "runs/job", "--config", "job.toml", "--set", "output.dir=again")
         self.assertEqual(again.returncode, 0, again.stderr)
         self.assertIn(f"logits.npy: {n} of {N} rows are not finite", again.stderr + again.stdout)
+
+
+# What is made of z, which is of each node, where every column of z is the number beside it.
+BORDERS = [
+    ("relu(z)", 0), ("leaky_relu(z, 0.2)", 0), ("elu(z)", 0), ("gelu(z)", 0), ("silu(z)", 0), ("sigmoid(z)", 0), ("tanh(z)", 0), ("softplus(z)", 0),
+    ("exp(z)", 0), ("log(z)", 0), ("log(z + 1)", 0), ("sqrt(z)", 0), ("sqrt(z + 1)", 0), ("abs(z)", 0), ("clamp(z, -1, 0)", 0), ("clamp(z, 0, 1)", 0),
+    ("clamp(z, 0.5, 1)", 0), ("z ** 2", 0), ("z ** 3", 0), ("z ** 1", 0), ("z ** 0", 0), ("z ** 0.5", 0), ("z ** 1.5", 0), ("z ** 2", -1), ("z ** 3", -1),
+    ("z ** -1", 0), ("1 / z", 0), ("z / (z + 1)", 0), ("z * z", 0), ("minimum(z, z * 2)", 0), ("maximum(z, z * 2)", 0), ("maximum(z, 0)", 0),
+    ("minimum(z, 1)", 1), ("maximum(v.x, z)", 1), ("norm(z) + z", 0), ("norm(z) * z", 0), ("norm(z - v.x) + z", 1), ("dot(z, z) + z", 0),
+    ("normalize(z) * 1e-9", 0), ("layer_norm('n', z) + z", 0), ("layer_norm('n', z) + z", 1), ("sqrt(z * z) + z", 0)]
+OF_EDGES = [
+    "norm(e.src.z - e.dst.z)", "norm(e.src.z - e.dst.z) * e.src.z", "abs(e.src.z - e.dst.z)", "e.src.z * relu(e.dst.z - e.src.z)",
+    "sqrt(e.src.z - e.dst.z)", "maximum(e.src.z, e.dst.z)", "minimum(e.src.z, e.dst.z)", "clamp(e.src.z - e.dst.z, 0, 1)", "elu(e.src.z - e.dst.z)",
+    "leaky_relu(e.src.z - e.dst.z, 0.2)", "softmax(norm(e.src.z - e.dst.z)) * e.src.z", "(e.src.z - e.dst.z) ** 2"]
+# A slope that is infinite, times a gradient of 0: NaN in PyTorch, and no number should come of what nothing reads.
+ZERO_HERE = [("sqrt(z * z) * 0 + z", 0), ("(z * z) ** 0.5 * 0 + z", 0), ("(std(sqrt(e.src.z - e.dst.z) for e in v.in_edges) + z)", 1),
+             ("(var(sqrt(e.src.z - e.dst.z) for e in v.in_edges) + z)", 1)]
+
+
+class ASlopeAtABorder(FolderCase):
+    def compare(self, value: str, at: float, device: str, expected: float | None = None) -> None:
+        """The step of a weight that is added to every row, against PyTorch's gradient; or that both stop, as it is no number. expected: where
+        PyTorch's is none, the slope that is to be there."""
+        text = f"def model(v, classes):\n    v.z = v.x + param('p', {C}, init=zeros)\n    z = v.z\n    return {value} + z * 0\n"
+        data = random_data()
+        data.x = torch.full((N, C), float(at))
+        loops = "in_edges" in value
+        path = trainerd.from_pyg(data, self.folder / "data", overwrite=True)
+        job = {"name": "job", "dataset": {"path": str(path), "self_loops": "yes" if loops else "no"}, "partition": {"parts": 2, "cache": "off"},
+               "model": {"kind": "program", "program": trainerd.Program(text)}, "workers": {"threads": 1, "device": device},
+               "train": {"epochs": 1, "optimizer": "sgd", "lr": 1.0, "momentum": 0.0, "weight_decay": 0.0}}
+        (self.folder / "job.toml").write_text(trainerd.job_text(job), encoding="utf-8")
+        done = self.run_program("--config", "job.toml")
+        module = trainerd.Program(text).torch(C, C)
+        edges = add_remaining_self_loops(data.edge_index, num_nodes=N)[0] if loops else data.edge_index
+        logits = module(data.x, edges)
+        loss = torch.nn.functional.cross_entropy(logits[data.train_mask], data.y[data.train_mask])
+        loss.backward()
+        gradient = dict(module.named_parameters())["p"].grad
+        if not math.isfinite(loss.item()):
+            self.assertIn("the loss is", done.stderr)
+        elif expected is None and not bool(gradient.isfinite().all()):
+            self.assertIn("the gradient of 'p' (line 2 of model.program) is not finite in epoch 0", done.stderr)
+        else:
+            self.assertEqual(done.returncode, 0, done.stderr)
+            found = -trainerd.Result(self.folder / "runs/job").weights("model.safetensors")["p"]
+            if expected is not None:
+                self.assertFalse(bool(gradient.isfinite().all()), "PyTorch's is a number now")
+                gradient = torch.autograd.grad(torch.nn.functional.cross_entropy(
+                    (z := torch.zeros(N, C, requires_grad=True))[data.train_mask], data.y[data.train_mask]), z)[0].sum(0) * expected
+            np.testing.assert_allclose(found, gradient.numpy(), rtol=1e-5, atol=1e-6, err_msg=text)
+
+    def test_is_pytorch_s(self) -> None:
+        for value, at in BORDERS:
+            for device in ("cpu", "reference"):
+                with self.subTest(value, at=at, device=device):
+                    self.compare(value, at, device)
+
+    def test_of_edges_is_pytorch_s_where_an_edge_is_between_equals(self) -> None:
+        for value in OF_EDGES:
+            for how in ("sum",) if "softmax" in value else ("sum", "mean", "max") if "sqrt" in value else ("sum", "mean", "max", "std", "var"):
+                with self.subTest(value, how=how):
+                    self.compare(f"({how}({value} for e in v.in_edges) + z)", 1, "cpu")
+
+    def test_of_a_root_that_nothing_reads_is_0(self) -> None:
+        for value, at in ZERO_HERE:
+            for device in ("cpu", "reference"):
+                with self.subTest(value, device=device):
+                    self.compare(value, at, device, 1.0)
 
 
 if __name__ == "__main__":

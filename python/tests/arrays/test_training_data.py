@@ -139,9 +139,21 @@ class ATraining(FolderCase):
         np.testing.assert_array_equal(active, np.maximum(result.embeddings("convs.0"), 0))
         self.assertEqual(logits.shape, (N, C))
 
+    def test_has_the_predictions_of_a_prediction(self) -> None:
+        several, numbers = self.data.clone(), self.data.clone()
+        several.y, numbers.y = torch.rand(N, C).round().long(), torch.rand(N)
+        for data, loss in ((self.data, None), (several, None), (numbers, "mse")):
+            result = trainerd.train(data, loss=loss, **KEYS)
+            expected = trainerd.predict(result, data, set={"partition.parts": 2}).predictions()
+            np.testing.assert_array_equal(result.predictions(), expected)
+            self.assertEqual((result.predictions().dtype, result.predictions().shape), (expected.dtype, expected.shape))
+        links = trainerd.train(self.data, task="link", channels=4, **KEYS)
+        self.refused(trainerd.DataError, "is of links, which have no class", links.predictions)
+
     def test_is_drawn_by_matplotlib_where_that_is(self) -> None:
         result = trainerd.train(self.data, **KEYS)
         figure = result.plot()
+        self.assertTrue(figure._repr_png_().startswith(b"\x89PNG"))
         self.assertEqual([len(axes.lines) for axes in figure.axes], [3, 4])
         figure.savefig("curves.png")
         self.assertIn("<svg", result._repr_html_())

@@ -389,7 +389,7 @@ class AnotherSite(PagesCase):
     def test_a_wrong_token_opens_nothing(self) -> None:
         stranger = browser_start()
         self.addCleanup(stranger.quit)
-        for address, words in ((self.base, "open the address"), (self.base + "?token=wrong", "the token is wrong"), (self.base.rpartition("/")[0][:-12], "open the")):
+        for address, words in ((self.base, "open the address"), (self.base + "?page-token=wrong", "the token is wrong"), (self.base.rpartition("/")[0][:-12], "open the")):
             stranger.get(address)
             self.assertIn(words, stranger.find_element(By.TAG_NAME, "body").text)
 

@@ -17,7 +17,7 @@ from daemon import PROGRAMS, DaemonCase
 from trainerd.fields import Epoch
 from trainerd.keywords import job_of
 from trainerd.programs import Keys, find_program, keys_of, warning_of
-from trainerd.progress import Bar
+from trainerd.progress import Bar, Cell
 
 KARATE = {"generator": "karate"}
 ENDLESS = {"generator": "sbm", "nodes": 4000}
@@ -138,6 +138,33 @@ class ABar(unittest.TestCase):
         text = self.shown(True, 3)
         self.assertTrue(text.startswith("\rgcn [########................] 1/3  loss 0.5"))
         self.assertTrue(text.endswith("\rgcn [########################] 3/3  loss 0.5\x1b[K\n"))
+
+
+class Shown:
+    """An output of a notebook, as IPython's display gives it."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __call__(self, shown: dict[str, str], raw: bool, display_id: bool) -> Any:
+        self.texts.append("new " + shown["text/plain"])
+        return self
+
+    def update(self, shown: dict[str, str], raw: bool) -> None:
+        self.texts.append(shown["text/plain"])
+
+
+class ACell(unittest.TestCase):
+    def test_has_one_output_that_ends_with_the_last_epoch(self) -> None:
+        shown = Shown()
+        cell = Cell("gcn", 1000, shown)
+        for n_done in range(1, 1001):
+            cell.show(n_done, {"loss": "0.5"})
+        cell.close()
+        self.assertTrue(shown.texts[0].startswith("new gcn ["))
+        self.assertEqual([text for text in shown.texts if text.startswith("new")], shown.texts[:1])
+        self.assertEqual(shown.texts[-1], "gcn [########################] 1000/1000  loss 0.5")
+        self.assertLess(len(shown.texts), 50)
 
 
 class ATraining(FolderCase):

@@ -35,7 +35,7 @@ class Page:
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
         self.host = f"127.0.0.1:{self.server.port}"
-        status, headers, _ = self.send("GET", f"?token={self.server.token}", {})
+        status, headers, _ = self.send("GET", f"?page-token={self.server.token}", {})
         assert status == 303, status
         self.cookie = headers["Set-Cookie"].partition(";")[0]
 
@@ -107,14 +107,14 @@ class APage(PageCase):
                 self.assertNotIn(word, text, file.name)
 
     def test_lets_in_by_a_cookie_that_scripts_and_other_sites_cannot_use(self) -> None:
-        _, headers, _ = self.page.send("GET", f"?token={self.page.server.token}", {})
-        self.assertEqual(headers["Location"], self.page.server.base)
+        _, headers, _ = self.page.send("GET", f"?page-token={self.page.server.token}", {})
+        self.assertEqual(headers["Location"], "./")
         self.assertIn(f"; Path={self.page.server.base}; HttpOnly; SameSite=Strict", headers["Set-Cookie"])
         self.assertNotIn(self.page.server.token, headers["Set-Cookie"])
 
     def test_is_not_served_without_the_token(self) -> None:
-        self.refused(401, "the token is wrong", self.page.send("GET", "?token=0", {}))
-        self.refused(401, "the token is wrong", self.page.send("GET", "?token=%F0%9F%92%A5", {}))
+        self.refused(401, "the token is wrong", self.page.send("GET", "?page-token=0", {}))
+        self.refused(401, "the token is wrong", self.page.send("GET", "?page-token=%F0%9F%92%A5", {}))
         for path in ("", "static/style.css", "chart.js", "api/about"):
             self.refused(401, "open the address", self.page.send("GET", path, {}))
             self.refused(401, "open the address", self.page.send("GET", path, {"Cookie": "trainerd=" + "x" * 43}))

@@ -121,7 +121,7 @@ class AnAttack(PageCase):
         for body, words in (({"text": text, "set": ["name=a\0b"]}, "NUL"), ({"text": text, "set": ["train.lr=" + "1" * 300_000]}, "the settings have 300010 bytes"),
                             ({"text": text, "folder": "/tmp\0"}, "NUL"), ({"text": text, "folder": "/" + "x" * 5000}, "is not a folder"),
                             ({"text": text, "set": ["name=\ud800"]}, "UTF-8"), ({"text": "\ud800"}, "UTF-8"), ({"text": text, "set": ["a=1"] * 100_000}, "bytes"),
-                            ({"text": 7}, "expected text"), ({"text": text, "set": "train.lr=1"}, "expected text"), ({"text": text + "\0"}, "NUL")):
+                            ({"text": 7}, "expected text"), ({"text": text, "set": "train.lr=1"}, "a list of texts"), ({"text": text + "\0"}, "NUL")):
             for path in ("check", "plan", "submit"):
                 if path != "submit" or "is not a folder" not in words:
                     status, answer = self.page.post(path, body)
@@ -164,8 +164,8 @@ class AnAttack(PageCase):
         if os.geteuid() != 0:
             self.skipTest("connections of several users need root")
         program = (f"import socket, time\nmade = [socket.create_connection(('127.0.0.1', {self.page.server.port})) for _ in range(40)]\n"
-                   f"made[0].sendall(b'GET {self.page.server.base}?token={self.page.server.token} HTTP/1.1\\r\\nHost: {self.page.host}\\r\\n\\r\\n')\n"
-                   "print(made[0].recv(99999).decode().partition('\\r\\n\\r\\n')[2], flush=True)\ntime.sleep(99)")
+                   f"made[0].sendall(b'GET {self.page.server.base}?page-token={self.page.server.token} HTTP/1.1\\r\\nHost: {self.page.host}\\r\\n\\r\\n')\n"
+                   "print(made[0].makefile('r', newline='').read().partition('\\r\\n\\r\\n')[2], flush=True)\ntime.sleep(99)")
         other = subprocess.Popen(["/usr/bin/python3", "-c", program], user="nobody", cwd="/", stdout=subprocess.PIPE, text=True)
         assert other.stdout is not None
         try:
@@ -219,16 +219,17 @@ class AProxy(PageCase):
                 address = page.server.addresses[0]
                 self.assertTrue(address.startswith(f"https://{HUB}{PREFIX}/"), address)
                 status, headers, _ = self.ask(proxy, "GET", address.removeprefix(f"https://{HUB}"))
-                self.assertEqual((status, headers["Location"]), (303, PREFIX + page.server.base))
+                self.assertEqual((status, headers["Location"]), (303, "./"))
+                base = PREFIX + page.server.base
                 cookie = http.cookies.SimpleCookie(headers["Set-Cookie"])["trainerd"]
                 self.assertEqual((cookie["path"], bool(cookie["secure"]), bool(cookie["httponly"]), cookie["samesite"]),
                                  (PREFIX + page.server.base, does.get("tells", True), True, "Strict"))
                 known = {"Cookie": f"trainerd={cookie.value}"}
-                self.assertIn(b"jobs.js", self.ask(proxy, "GET", headers["Location"], **known)[2])
-                self.assertTrue(self.ask(proxy, "GET", f"{headers['Location']}api/jobs", **known)[2].startswith(b"data: "))
+                self.assertIn(b"jobs.js", self.ask(proxy, "GET", base, **known)[2])
+                self.assertTrue(self.ask(proxy, "GET", f"{base}api/jobs", **known)[2].startswith(b"data: "))
 
                 def post(origin: str) -> int:
-                    return self.ask(proxy, "POST", f"{PREFIX}{page.server.base}api/check", json.dumps({"text": trainerd.job_text(SHORT)}), Origin=origin,
+                    return self.ask(proxy, "POST", f"{base}api/check", json.dumps({"text": trainerd.job_text(SHORT)}), Origin=origin,
                                     Content_Type="application/json", **known)[0]
                 self.assertEqual(post(f"https://{HUB}"), 200)
                 for origin in ("https://evil.example", f"https://{HUB}:444", f"https://{HUB}.evil.example", "null"):
@@ -236,8 +237,15 @@ class AProxy(PageCase):
                 if does.get("tells", True):
                     self.assertEqual(post(f"http://{HUB}"), 403)
                 if does.get("keeps_host", True):
-                    self.assertEqual(self.ask(proxy, "GET", headers["Location"], Host="evil.example", **known)[0], 403)
+                    self.assertEqual(self.ask(proxy, "GET", base, Host="evil.example", **known)[0], 403)
                 self.assertEqual(self.ask(proxy, "GET", f"{PREFIX}{page.server.base}", Cookie="trainerd=x")[0], 401)
+
+    def test_may_have_another_name_for_the_server(self) -> None:
+        page, proxy = self.serve(HUB, "node7:4000")
+        known = {"Cookie": f"trainerd={page.server.cookie}", "Content-Type": "application/json"}
+        for host, origin, status in (("node7:4000", f"https://{HUB}", 200), ("node7", f"https://{HUB}", 403), ("node7:4000", "https://node8:4000", 403)):
+            answer = self.ask(proxy, "POST", f"{PREFIX}{page.server.base}api/check", json.dumps({"text": trainerd.job_text(SHORT)}), Host=host, Origin=origin, **known)
+            self.assertEqual(answer[0], status, answer)
 
     def test_that_is_not_said_is_refused_with_the_option_that_says_it(self) -> None:
         page, proxy = self.serve()
@@ -246,7 +254,7 @@ class AProxy(PageCase):
         self.assertIn(f"--allow-host {HUB}", json.loads(body)["error"])
 
     def test_s_words_count_for_nothing_where_there_is_no_proxy(self) -> None:
-        _, headers, _ = self.page.send("GET", f"?token={self.page.server.token}", {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example"})
+        _, headers, _ = self.page.send("GET", f"?page-token={self.page.server.token}", {"X-Forwarded-Proto": "https", "X-Forwarded-Host": "evil.example"})
         self.assertNotIn("Secure", headers["Set-Cookie"])
         self.assertEqual(self.page.get("", **{"X-Forwarded-Proto": "https"}, Origin=f"https://{self.page.host}")[0], 403)
 

@@ -41,6 +41,7 @@ POLICY = ("default-src 'none'; script-src 'self'; style-src 'self'; img-src 'sel
 HEADERS = {"Content-Security-Policy": POLICY, "X-Content-Type-Options": "nosniff", "Referrer-Policy": "no-referrer",
            "Cross-Origin-Opener-Policy": "same-origin", "Cross-Origin-Resource-Policy": "same-origin", "Cache-Control": "no-store"}
 BODY_BYTES_MOST = 2 << 20
+TOKEN = "page-token"  # of an address; a hub of notebooks takes "token" for its own
 HEAD_BYTES_MOST = 64 << 10
 CONNECTIONS_MOST = 200
 FOREIGN_MOST = 8  # of them of other users, which are told why they are refused
@@ -140,7 +141,7 @@ class Server(ThreadingHTTPServer):
         return [*(self._address(f"https://{host}") for host in self.site.hosts), self.address]
 
     def _address(self, place: str) -> str:
-        return f"{place}{self.site.prefix}{self.base}?token={self.token}"
+        return f"{place}{self.site.prefix}{self.base}?{TOKEN}={self.token}"
 
     def _is_foreign(self, request: socket.socket) -> bool:
         """Of another user, where no proxy is before the pages: that has a user of its own."""
@@ -274,7 +275,7 @@ class Handler(BaseHTTPRequestHandler):
             raise Refused(404, "there is no such page; open the address that trainctl web has printed")
         path = full.removeprefix(self.server.base)
         query = {name: values[-1] for name, values in parse_qs(url.query, errors="surrogateescape").items()}
-        if not (path == "" and method == "GET" and "token" in query):
+        if not (path == "" and method == "GET" and TOKEN in query):
             if not self._has(self._cookie(), self.server.cookie):
                 raise Refused(401, "open the address that trainctl web has printed")
             self.server.connections.admit(self.connection)
@@ -291,8 +292,8 @@ class Handler(BaseHTTPRequestHandler):
     def _route(self, method: str, path: str, query: dict[str, str], body: dict[str, Any]) -> None:
         if method == "POST":
             self._json(self._asked(lambda: self.server.api.change(path.removeprefix("api/"), body)) if path.startswith("api/") else self._missing())
-        elif path == "" and "token" in query:
-            self._let_in(query["token"])
+        elif path == "" and TOKEN in query:
+            self._let_in(query[TOKEN])
         elif path in PAGES:
             self._file(STATIC / PAGES[path])
         elif path == "chart.js":
@@ -316,7 +317,7 @@ class Handler(BaseHTTPRequestHandler):
         self.server.connections.admit(self.connection)
         path = self.server.site.prefix + self.server.base
         secure = "; Secure" if self.server.site.is_encrypted(self.headers) else ""
-        self._head(303, {"Location": path, "Content-Length": "0",
+        self._head(303, {"Location": "./", "Content-Length": "0",  # a proxy would put its prefix before a path
                          "Set-Cookie": f"trainerd={self.server.cookie}; Path={path}; HttpOnly; SameSite=Strict{secure}"})
 
     def _read(self, path: str, query: dict[str, str]) -> None:

@@ -60,8 +60,8 @@ class Site:
         if len(given) != 1 or not (is_here or host in self.hosts):
             advice = f": if it is a proxy's, start trainctl web with --allow-host {host}" if NAME.fullmatch(host) else ""
             raise Refused(403, f"another Host than this server{advice}")
-        # A proxy may put the server's own name in place of Host.
-        names = (host, *self.hosts) if is_here else (host,)
+        # A proxy may put another name in place of Host.
+        names = (host, *self.hosts)
         origins = {f"{scheme}://{name}" for scheme in self._schemes(headers) for name in names}
         if (origin is None and method == "POST") or (origin is not None and origin.lower() not in origins):
             raise Refused(403, "another Origin than this server")

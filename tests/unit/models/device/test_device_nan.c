@@ -275,6 +275,57 @@ Test(nan, operations_element_by_element_keep_it)
     each_device(maps_run, NULL);
 }
 
+/* f_BACK(g, x) where f has a border at x, as docs/programs.md has it. */
+static void borders_run(struct device *device, const char *name, const void *context)
+{
+    static const struct {
+        enum tile_op op;
+        float number[2], g, x, expected;
+    } cases[] = {
+        {TILE_OP_RELU_BACK, {0}, 3.0F, 0.0F, 0.0F},
+        {TILE_OP_LEAKY_RELU_BACK, {0.5F}, 3.0F, 0.0F, 1.5F},
+        {TILE_OP_ELU_BACK, {0}, 3.0F, 0.0F, 3.0F},
+        {TILE_OP_ABS_BACK, {0}, 3.0F, 0.0F, 0.0F},
+        {TILE_OP_CLAMP_BACK, {-1.0F, 1.0F}, 3.0F, 1.0F, 3.0F},
+        {TILE_OP_CLAMP_BACK, {-1.0F, 1.0F}, 3.0F, -1.0F, 3.0F},
+        {TILE_OP_SQRT_BACK, {0}, 3.0F, 0.0F, INFINITY},
+        {TILE_OP_SQRT_BACK, {0}, 0.0F, 0.0F, 0.0F},
+        {TILE_OP_SQRT_BACK, {1.0F}, 3.0F, 0.0F, 0.0F}, /* of norm(x) */
+        {TILE_OP_POWER_BACK, {0.5F}, -3.0F, 0.0F, -INFINITY},
+        {TILE_OP_POWER_BACK, {0.5F}, 0.0F, 0.0F, 0.0F},
+        {TILE_OP_POWER_BACK, {0.0F}, 3.0F, 0.0F, 0.0F},
+        {TILE_OP_POWER_BACK, {1.0F}, 3.0F, 0.0F, 3.0F},
+        {TILE_OP_POWER_BACK, {2.0F}, 3.0F, 0.0F, 0.0F},
+        {TILE_OP_DIVIDE, {0}, 3.0F, 0.0F, INFINITY}, /* of log(x) */
+        {TILE_OP_LESS, {0}, 2.0F, 2.0F, 0.5F},       /* of equals */
+    };
+    (void)context;
+    for (size_t k = 0; k < sizeof cases / sizeof *cases; k++) {
+        float out;
+        struct tile_instruction i = {.op = cases[k].op,
+                                     .n_head = 1,
+                                     .n_column = 1,
+                                     .n_inner = 1,
+                                     .a = {.kind = TILE_NUMBER, .number = cases[k].g},
+                                     .b = {.kind = TILE_NUMBER, .number = cases[k].x},
+                                     .number = {cases[k].number[0], cases[k].number[1]}};
+        struct tile_result r = {.from = {.kind = TILE_REGISTER, .column = 1}, .n = 1};
+        struct tile tile = {.n_instruction = 1, .n_result = 1, .instruction = &i, .result = &r, .n_float = 1};
+        tile.target[TILE_TARGET_OUT] = 1;
+        struct device_tile how = {.tile = &tile, .scratch = device_scratch(1024)};
+        how.to[TILE_TARGET_OUT] = &out;
+        device->ops->tile_rows(device, 1, &how);
+        cr_assert_eq(device_sync(device), STATUS_OK);
+        cr_assert_eq(out, cases[k].expected, "%s: case %zu gives %g", name, k, (double)out);
+        free(how.scratch);
+    }
+}
+
+Test(nan, slopes_at_borders_are_those_that_programs_are_promised)
+{
+    each_device(borders_run, NULL);
+}
+
 static void losses_run(struct device *device, const char *name, const void *context)
 {
     (void)context;
