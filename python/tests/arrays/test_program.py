@@ -39,7 +39,7 @@ def text_at_random(rng: random.Random) -> str:
             name = ("shared.x" if chosen == "v.x" else "shared") if shares else f"w{n}"  # of columns of v.x, or as many as the output
             return f'linear("{name}", {chosen}, out, bias={rng.random() < 0.5})'
         if kind == 1 and rng.random() < 0.2:
-            return f'(v.x @ param("w{n}", v.x.width, out))'
+            return rng.choice([f'(v.x @ param("w{n}", v.x.width, out))', f'(v.x @ param("w{n}", 2, v.x.width, out)[1])'])
         if kind == 1:
             return rng.choice(["relu", "elu", "gelu"]) + f"({row(0)})"
         if kind in (2, 3):
@@ -63,6 +63,8 @@ def text_at_random(rng: random.Random) -> str:
             return f"({factor} * {row(depth - 1)} - {row(depth - 1)} * {rng.choice([0.75, 3])})"
         if kind == 6:
             return f'{rng.choice(["batch", "layer"])}_norm("n{n}", linear("w{n}", {row(depth - 1)}, out))'
+        if rng.random() < 0.2:
+            return f'(linear("w{n}", {row(depth - 1)}, out) @ param("p{n}", 3, out, out)[2])'
         return f'linear("w{n}", {row(depth - 1)}, out)'
 
     terms = [row(2) for _ in range(rng.randint(1, 3))] + [f'linear("root", {rng.choice(rows)}, out)']
@@ -176,7 +178,8 @@ class AProgram(FolderCase):
         """R-GCN's sum as a part of what else is computed of a node: with three relations, and with one."""
         text = (LIBRARY / "rgcn.gnn").read_text(encoding="utf-8")
         ends = ["tanh({})", "({}) * 2", "({}) / -4 + v.x @ root", "({}) * sigmoid(linear('gate', v.x, out))", "relu({}) + ({})",
-                "layer_norm('n', {}) - abs({})", "concat({}, v.x)[:, 0:out]"]
+                "layer_norm('n', {}) - abs({})", "concat({}, v.x)[:, 0:out]",
+                "v.x @ root + ({})", "v.x @ root - ({})", "2 * ({}) - v.x @ root - tanh({})"]
         for n_relation in (3, 1):
             rng, data = np.random.default_rng(n_relation), self.data.clone()
             data.x = torch.from_numpy(rng.standard_normal((N, F), dtype=np.float32))
