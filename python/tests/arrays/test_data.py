@@ -398,7 +398,7 @@ class Arrays(FolderCase):
                 ({"labels": ["a", "b", "c"], "classes": ["a", "b"]}, "the label 'c' is none of the classes 'a', 'b'"),
                 ({"classes": ["a"]}, "there are 1 names of classes, and labels of 2"),
                 ({"labels": [-5, 7, 0]}, "expected classes from 0 to 2147483646, -1 for none; numbers to be predicted need loss="),
-                ({"ids": ["a", "b", "a"], "edges": [["a"], ["b"]]}, "ids: 'a' is there twice, in rows 0 and 2"),
+                ({"ids": ["a", "b", "a"], "edges": [["a"], ["b"]]}, "ids: 'a' is there twice, in row 0 and in row 2"),
                 ({"ids": ["a", None, "c"], "edges": [["a"], ["c"]]}, "ids: row 1 has none, expected one in each row"),
                 ({"ids": ["a", "b", "c"], "edges": [["a", "d"], ["b", "a"]]}, "edges: 'd' (row 1) is not the name of a node"),
                 ({"ids": [7, 8, 9], "edges": [[7], [8]], "train": [0]}, "train: 0 (row 0) is not the name of a node"),
