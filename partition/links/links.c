@@ -159,6 +159,11 @@ enum status links_hold_out(const struct job *job, struct dataset *out)
         status = edges_hold_out(job, given, &held, out);
     }
     if (status == STATUS_OK) {
+        if (out->links.held[LINKS_SPLIT_VALID].positive.n + out->links.held[LINKS_SPLIT_TEST].positive.n == 0) {
+            log_warn(
+                "dataset '%s': no edge is held out (%s): there are no metrics, and the best weights are the last",
+                out->name, out->links.how);
+        }
         links_files_remark(&held, given, out);
         status = links_draw_negatives(job, &held, out);
     }
