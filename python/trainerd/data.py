@@ -354,7 +354,7 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
                 test: Any = None, ids: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None,
                 node_type: Any = None, nodes: int | None = None, **options: Unpack[ArrayOptions]) -> Path:
     """Arrays or tensors: edges [2, E] or [E, 2], or a sparse matrix [N, N]; labels [N], also texts, or [N, C]; features [N, F] (also
-    sparse), edge_attr [E, D] or [E]: features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
+    sparse). edge_attr [E, D] or [E] are features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
 
     ids: the names of the nodes, whole numbers or texts, in the order of their rows. Edges, train, valid and test
     then use names.
