@@ -27,9 +27,13 @@ Folder = str | os.PathLike[str]
 MASKS = {"train": ("train_mask",), "valid": ("val_mask", "valid_mask"), "test": ("test_mask",)}
 
 
-def _mask(values: Any) -> Array:
+def _mask(values: Any, name: str = "a mask") -> Array:
     """A mask as booleans; one of a single split as a vector."""
-    mask = array_of(values).astype(bool)
+    given = array_of(values)
+    mask = given.astype(bool)
+    if not np.array_equal(mask, given):
+        raise DataError(f"{name} has values from {given.min()} to {given.max()}, expected True or False for each node; node numbers are "
+                        "train, valid and test of a dict of arrays")
     return mask[:, 0] if mask.ndim == 2 and mask.shape[1] == 1 else mask
 
 
@@ -42,7 +46,7 @@ def _masks(store: Any, get: Any) -> dict[str, Array]:
     if left:
         known = ", ".join(name for names in MASKS.values() for name in names)
         warnings.warn(f"not read: {', '.join(left)}; splits are read from {known}", stacklevel=4)
-    return {split: _mask(get(store, name)) for split, name in found.items() if name is not None}
+    return {split: _mask(get(store, name), f"data.{name}") for split, name in found.items() if name is not None}
 
 
 # Names of a graph's arrays in PyTorch Geometric, also as keys of a dict, and in DGL.
@@ -169,7 +173,7 @@ def pyg_graph(data: Any) -> Graph:
     """A Graph of torch_geometric.data.Data or HeteroData, or of the three Data of RandomLinkSplit."""
     if isinstance(data, (tuple, list)):
         if len(data) != 3:
-            raise DataError(f"data are {len(data)} graphs, expected one, or the three of RandomLinkSplit")
+            raise DataError(f"data is {shown(data)} of {len(data)}, expected one graph ({'data[0]' if len(data) == 1 else 'data[i]'}), or the three of RandomLinkSplit")
         return _link_graph(*data)
     if _get(data, "node_types") is not None:
         stores = {t: data[t] for t in data.node_types}
@@ -350,7 +354,7 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
                 test: Any = None, ids: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None,
                 node_type: Any = None, nodes: int | None = None, **options: Unpack[ArrayOptions]) -> Path:
     """Arrays or tensors: edges [2, E] or [E, 2], or a sparse matrix [N, N]; labels [N], also texts, or [N, C]; features [N, F] (also
-    sparse), edge_attr [E, D] or [E]: features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
+    sparse). edge_attr [E, D] or [E] are features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
 
     ids: the names of the nodes, whole numbers or texts, in the order of their rows. Edges, train, valid and test
     then use names.
@@ -382,7 +386,12 @@ def _dict_graph(data: Mapping[str, Any]) -> Graph:
         if ours in arrays:
             raise UsageError(f"{words[ours]} and data[{name!r}] are both given, expected one of them")
         words[ours] = f"data[{name!r}]"
-        arrays[ours] = _mask(value) if name.endswith("_mask") else value
+        try:
+            arrays[ours] = _mask(value, "the mask") if name.endswith("_mask") else value
+            if isinstance(value, list) and ours in ("features", "edges"):
+                array_of(value)
+        except DataError as error:
+            raise DataError(f"{words[ours]}: {error.reason}") from None
     try:
         graph = arrays_graph(**arrays)
     except DataError as error:
@@ -405,8 +414,10 @@ def graph_of(data: Any) -> Graph:
     first = data[0] if isinstance(data, (tuple, list)) and data else data
     if hasattr(first, "edge_index") or hasattr(first, "adj_t") or hasattr(first, "edge_types"):
         graph = pyg_graph(data)
-        graph.words = {name: f"data.{of}" for name, of in PYG_NAMES.items()} if first is data else {}
+        graph.words = {name: f"data.{of}" for name, of in PYG_NAMES.items()} if first is data and not hasattr(data, "edge_types") else {}
         return graph
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and hasattr(data, "num_classes"):
+        raise UsageError(f"data is {shown(data)} of {len(data)} graphs, expected one of them: data[0]")
     raise UsageError(f"data is {shown(data)}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: arrays, "
                      "or [dataset]")
 

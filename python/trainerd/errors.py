@@ -26,6 +26,8 @@ def warn(text: str) -> None:
 
 def shown(value: object) -> str:
     """A value as messages have it: arrays and long values by their type, and arrays by their shape."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
     shape, kind = getattr(value, "shape", None), f"{'an' if type(value).__name__[0] in 'AEIOUaeiou' else 'a'} {type(value).__name__}"
     if shape is not None and len(shape) > 0:
         return f"{kind} {list(shape)}"

@@ -58,6 +58,10 @@ class Graph:
     held_out: dict[str, Array] = field(default_factory=dict)
     words: dict[str, str] = field(default_factory=dict)
 
+    def place(self, array: str) -> str:
+        """The caller's name of an array that is missing or empty, in brackets."""
+        return f" ({self.words[array]})" if array in self.words else ""
+
     @contextmanager
     def naming(self, array: str) -> Iterator[None]:
         """Errors begin with the caller's name of the array."""
@@ -286,7 +290,8 @@ def _floats(values: Array, what: str) -> Array:
 
 def _edges(edges: Array, n: int, what: str = "edges") -> As:
     if edges.ndim != 2 or edges.shape[0] != 2:
-        raise DataError(f"{what} have shape {list(edges.shape)}, expected [2, any]")
+        turned = ": it is transposed" if edges.ndim == 2 and edges.shape[1] == 2 else ""
+        raise DataError(f"{what} have shape {list(edges.shape)}, expected [2, any]{turned}")
     return _nodes(edges, n, what)
 
 
@@ -313,7 +318,7 @@ def _held_arrays(graph: Graph, n: int) -> dict[str, Array | As]:
     return arrays
 
 
-_HINT = "numbers=True (--numbers) writes numbers to be predicted (train.loss = mse, mae, huber)"
+_HINT = 'numbers to be predicted need loss="mse" of train, or numbers=True (--numbers) of a conversion'
 
 
 def _labels(labels: Array, numbers: bool) -> Array:
@@ -387,7 +392,7 @@ def _labels_of(graph: Graph, options: Options) -> tuple[Array | None, list[str] 
     given = options.get("classes")
     if graph.labels is None:
         if not _may_lack_labels(graph, options):
-            raise DataError("the graph has no labels; predict_only (--predict-only) writes a graph for predictions, or for links")
+            raise DataError(f"the graph has no labels{graph.place('labels')}; predict_only (--predict-only) writes a graph for predictions, or for links")
         return None, None if given is None else list(given)
     with graph.naming("labels"):
         labels, names = classes_of(graph.labels, given)
@@ -448,7 +453,7 @@ def _split_arrays(graph: Graph, n: int, labels: Array | None, options: Options) 
             arrays |= _split(values, n, name)
     if not _may_lack_labels(graph, options) and not any(arrays[file].any() if file == "train_mask" else arrays[file].size
                                                    for file in ("train_idx", "train_mask") if file in arrays):
-        raise DataError("the graph has no training nodes, expected a train mask or split; draw=(0.6, 0.2, 0.2) (--draw 0.6,0.2,0.2) draws "
+        raise DataError(f"the graph has no training nodes{graph.place('train')}, expected a train mask or split; draw=(0.6, 0.2, 0.2) (--draw 0.6,0.2,0.2) draws "
                         "one; predict_only (--predict-only) writes a graph for predictions, or for links")
     return arrays
 
@@ -459,8 +464,10 @@ def _files_of(graph: Graph, options: Options, name: str) -> tuple[dict[str, Arra
     if unknown:
         raise UsageError(f"'{unknown[0]}' is not an option, expected one of {', '.join(Options.__annotations__)}")
     n = node_count(graph)
-    if graph.nodes is not None and graph.nodes != n:
-        raise DataError(f"the graph has {graph.nodes} nodes, but labels or features of {n}")
+    counts = {graph.words.get(name, name): int(of.shape[0]) for name, of in (("labels", graph.labels), ("features", graph.features)) if of is not None}
+    expected = n if graph.nodes is None else graph.nodes
+    if any(count != expected for count in counts.values()):
+        raise DataError(f"the graph has {expected} nodes, but {' and '.join(f'{name} of {count}' for name, count in counts.items())}")
     with graph.naming("edges"):
         arrays: dict[str, Array | As] = {"edges": _edges(graph.edges, n)}
     meta: dict[str, Any] = {"name": options.get("name") or name, "nodes": n}

@@ -16,6 +16,11 @@ from .programs import Keys
 
 FIRST = ("model", "train", "exchange")  # sections whose keys have short names also if another section has a key of that name
 SECTION_AS_KEY = {"model": "kind", "task": "kind", "workers": "count"}  # model="gcn", task="link", workers=2
+ELSEWHERE = {"learning_rate": "lr", "hidden_channels": "hidden", "hidden_dim": "hidden", "num_layers": "layers", "num_epochs": "epochs",
+             "n_epochs": "epochs", "num_workers": "workers", "act": "activation", "aggr": "aggregator", "jk": "jumping_knowledge", "K": "steps",
+             "verbose": "progress", "criterion": "loss", "optim": "optimizer", "edge_index": "data", "x": "data", "y": "data"}  # names of others
+NONE = {"batch_size": "an epoch is one step over all nodes", "num_neighbors": "a layer reads all neighbours", "out_channels": "the labels say it",
+        "in_channels": "the features say it", "shuffle": "an epoch is one step over all nodes"}
 TABLES = ("args", "names")  # of [model], dicts of their own
 ARGUMENTS = ("output", "draw", "progress", "tracker", "daemon")  # of `train` itself
 
@@ -39,8 +44,9 @@ def _nearest(word: str, known: list[str]) -> str | None:
 def _section_of(name: str, value: Any, keys: Keys) -> str:
     """The section of a short name; "": a key before the first section."""
     if name not in keys.sections:
-        near = _nearest(name, [*keys.sections, *SECTION_AS_KEY, *TABLES, *ARGUMENTS])
-        raise JobFileError(f"{name}={shown(value)}: there is no key '{name}'" + (f"; did you mean {near}=?" if near else ""))
+        near = ELSEWHERE.get(name) or (None if name in NONE else _nearest(name, [*keys.sections, *SECTION_AS_KEY, *TABLES, *ARGUMENTS]))
+        why = f"; did you mean {near}=?" if near else f": {NONE[name]}" if name in NONE else ""
+        raise JobFileError(f"{name}={shown(value)}: there is no key '{name}'{why}")
     sections = keys.sections[name]
     found = [section for section in sections if section in FIRST] or sections
     if len(found) > 1:

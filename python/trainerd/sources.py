@@ -11,7 +11,7 @@ from contextlib import ExitStack
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Self, Unpack
 
-from .errors import UsageError
+from .errors import UsageError, warn
 
 if TYPE_CHECKING:
     from .graph import Options
@@ -28,7 +28,7 @@ def is_in_memory(data: Any) -> bool:
 def is_module(model: Any) -> bool:
     """Is it a torch.nn.Module, or a list of modules in the order of their calls?"""
     first = model[0] if isinstance(model, (list, tuple)) and model else model
-    return hasattr(first, "state_dict") and hasattr(first, "named_modules")
+    return not isinstance(first, type) and hasattr(first, "state_dict") and hasattr(first, "named_modules")
 
 
 def columns_of(data: Any) -> int:
@@ -82,6 +82,8 @@ class Source:
         from .graph import hold_graph, write_graph
         graph = graph_of(data)
         self._names = graph.words
+        if graph.edges.shape[-1] == 0:
+            warn(f"the graph has no edges{graph.place('edges')}")
         if folder is not None:
             return write_graph(graph, folder, **options)
         self.held = Path(self._open.enter_context(tempfile.TemporaryDirectory(prefix="trainerd-data-")), "data")

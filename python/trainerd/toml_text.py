@@ -42,7 +42,7 @@ def toml_value(value: object, where: str) -> str:
     if isinstance(value, (list, tuple)):
         wrong = [item for item in value if not isinstance(item, str)]
         if wrong:
-            raise JobFileError(f"{where}: {shown(wrong[0])} in a list, expected texts")
+            raise JobFileError(f"{where} is {shown(value)}, expected a text, a number or a boolean; a list has texts alone, and not {shown(wrong[0])}")
         return "[" + ", ".join(toml_value(item, where) for item in value) + "]"
     if isinstance(value, numbers.Integral):
         if not -2**63 <= int(value) < 2**63:

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import tempfile
@@ -55,6 +56,9 @@ class FolderCase(unittest.TestCase):
     def setUp(self) -> None:
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainerd-python-"))
         self.addCleanup(shutil.rmtree, self.folder)
+
+    def drawn(self, rng: random.Random, n: int, values: list[Any], missing: float) -> list[Any]:
+        return [None if rng.random() < missing else rng.choice(values) for _ in range(n)]
 
     def go_inside(self) -> None:
         """Jobs run in the folder, by the programs of this build, until the test ends."""

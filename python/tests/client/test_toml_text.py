@@ -49,7 +49,7 @@ class AJobOfDicts(unittest.TestCase):
             ({"model": {"args": {"deep": {}}}}, "model.args.deep is {}, expected"),
             ({"name": "\udcff"}, "is not UTF-8"),
             ({"name": b"bytes"}, "name is b'bytes', expected"),
-            ({"train": {"metrics": ["accuracy", 3]}}, "train.metrics: 3 in a list, expected texts"),
+            ({"train": {"metrics": ["accuracy", 3]}}, "train.metrics is ['accuracy', 3], expected a text, a number or a boolean; a list has texts alone, and not 3"),
         ]
         for job, words in wrong:
             with self.subTest(words), self.assertRaises(trainerd.JobFileError) as caught:
