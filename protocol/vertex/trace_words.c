@@ -274,7 +274,10 @@ static enum status word_names(struct trace *trace, int32_t node, struct value *o
         }
     }
     *out = (struct value){.kind = VALUE_TEXT};
-    return status == STATUS_OK ? trace_keep(trace, node, text, n, &out->text) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return trace_keep(trace, node, text, n, &out->text);
 }
 
 static enum status unknown_function(struct trace *trace, int32_t node, const char *name)
