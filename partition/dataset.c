@@ -8,6 +8,7 @@
 #include "partition/formats/dataset_unread.h"
 #include "partition/graph/class_weights.h"
 #include "partition/graph/dataset_build.h"
+#include "partition/graph/edge_features.h"
 #include "protocol/base/half.h"
 #include "protocol/base/log.h"
 #include "protocol/base/printable.h"
@@ -156,6 +157,9 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     }
     if (status == STATUS_OK) {
         status = (generates ? generator_build : folder_load)(job, &dataset);
+    }
+    if (status == STATUS_OK) {
+        status = edge_features_check_alone(job, &dataset);
     }
     if (status == STATUS_OK && dataset.of_links) {
         labels_drop(&dataset);

@@ -141,3 +141,27 @@ enum status edge_features_loops(struct dataset *out)
     }
     return STATUS_OK;
 }
+
+enum status edge_features_check_alone(const struct job *job, const struct dataset *dataset)
+{
+    const struct {
+        const char *reads, *of;
+        bool is_there;
+        int line;
+    } rows[] = {{"e.feature", "features", dataset->n_edge_feature > 0, job->program.line.feature},
+                {"e.weight or e.norm", "weights", dataset->weighted, job->program.line.weight},
+                {"e.relation", "types", dataset->n_relation > 0, job->program.line.relation}};
+    int first = -1;
+    for (int i = 0; job->model.kind == JOB_KIND_PROGRAM && i < 3; i++) {
+        if (rows[i].is_there && first >= 0) {
+            return status_fail(
+                STATUS_CONFIG,
+                "model.program: line %d reads %s, and line %d %s, while the edges of %s have %s and %s: "
+                "expected one of the two%s",
+                rows[first].line, rows[first].reads, rows[i].line, rows[i].reads, dataset->name, rows[first].of,
+                rows[i].of, dataset->weighted ? ", or dataset.edge_weights = \"no\", by which each weight is 1" : "");
+        }
+        first = rows[i].is_there ? i : first;
+    }
+    return STATUS_OK;
+}

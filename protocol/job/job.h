@@ -67,6 +67,10 @@ struct job_program {
     struct model_kind kind;          /* what the text needs of the data */
     bool reads_weights;              /* of edges: e.weight or e.norm */
     bool reads_norm;                 /* e.norm */
+    /* the first lines that read e.weight or e.norm, e.feature, e.relation; 0: none does */
+    struct {
+        int weight, feature, relation;
+    } line;
 };
 
 /* [model.names]: what another program's file calls the model's tensors. A row renames one tensor, or all whose names

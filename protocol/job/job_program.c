@@ -68,17 +68,19 @@ enum status job_argument_read(struct vertex_args *args, const char *where, const
     return STATUS_OK;
 }
 
-/* Does the text read e.NAME? Functions may call their edge as they like. */
-static bool reads_edge(const struct vertex_tree *tree, const char *field)
+/* The first line that reads e.NAME, 0: none does. Functions may call their edge as they like. */
+static int line_reading(const struct vertex_tree *tree, const char *field)
 {
+    int line = 0;
     for (int32_t i = 0; i < tree->n_node; i++) {
         const struct vertex_node *node = &tree->node[i];
         if (node->kind == VERTEX_NODE_FIELD && vertex_name_is(tree, node->name, field) &&
             tree->node[node->a].kind == VERTEX_NODE_NAME && !vertex_name_is(tree, tree->node[node->a].name, "v")) {
-            return true;
+            int here = vertex_line(&tree->source, node->at.begin);
+            line = line == 0 || here < line ? here : line;
         }
     }
-    return false;
+    return line;
 }
 
 /* Is every reduction a sum or mean of sources' rows, each times a number of its edge? */
@@ -148,15 +150,19 @@ enum status job_program_check(struct job *job, const char *origin, bool traces)
     if (status == STATUS_OK && traces) {
         status = check_layers(job, &tree, is_model, &sums);
     }
-    job->program.reads_norm = reads_edge(&tree, "norm");
-    bool reads_weights = reads_edge(&tree, "weight") || job->program.reads_norm;
+    const int weight = line_reading(&tree, "weight"), norm = line_reading(&tree, "norm");
+    bool reads_weights = weight > 0 || norm > 0;
+    job->program.reads_norm = norm > 0;
     job->program.reads_weights = reads_weights;
+    job->program.line.weight = weight == 0 || (norm > 0 && norm < weight) ? norm : weight;
+    job->program.line.feature = line_reading(&tree, "feature");
+    job->program.line.relation = line_reading(&tree, "relation");
     job->program.kind = (struct model_kind){.weighs = weighs && reads_weights,
-                                            .needs_types = reads_edge(&tree, "relation"),
+                                            .needs_types = job->program.line.relation > 0,
                                             .adds_loops = loops,
                                             .is_stack = !is_model,
                                             .is_sum = sums,
-                                            .takes_edge_features = reads_edge(&tree, "feature")};
+                                            .takes_edge_features = job->program.line.feature > 0};
     vertex_tree_release(&tree);
     return status;
 }

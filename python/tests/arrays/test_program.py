@@ -174,6 +174,34 @@ class AProgram(FolderCase):
                 with torch.no_grad():
                     np.testing.assert_allclose(program(x, edges, edge_attr=of_edges.double()), module(*inputs), rtol=0, atol=1e-9)
 
+    def test_reads_one_thing_of_each_edge_or_is_refused_with_both_lines(self) -> None:
+        """With each pair of features, weights and types that the data has."""
+        rng, words = np.random.default_rng(4), {"edge_attr": "e.feature", "edge_weight": "e.weight or e.norm", "edge_type": "e.relation"}
+        data = self.data.clone()
+        data.edge_attr = torch.from_numpy(rng.random((self.data.num_edges, 2), dtype=np.float32))
+        data.edge_weight = torch.from_numpy(rng.random(self.data.num_edges, dtype=np.float32))
+        data.edge_type = torch.from_numpy(rng.integers(0, 2, self.data.num_edges))
+        lines = {"edge_attr": "    v.f = sum(e.src.z * sum_columns(e.feature) for e in v.in_edges)",
+                 "edge_weight": "    v.f = sum(e.weight * e.src.z for e in v.in_edges)",
+                 "edge_type": "    w = param('w', graph.relations, out, out)\n    v.f = v.z + mean(e.src.z for e in v.in_edges if e.relation == 0) @ w[0] "
+                              "+ mean(e.src.z for e in v.in_edges if e.relation == 1) @ w[1]"}
+        head = "def layer(v, out):\n    v.z = linear('z', v.x, out)\n"
+        for one, other in (("edge_attr", "edge_weight"), ("edge_attr", "edge_type"), ("edge_weight", "edge_type")):
+            path = trainerd.from_pyg(data, self.folder / f"{one}-{other}")
+            text = head + lines[one] + "\n" + lines[other].replace("v.f", "v.g").replace("v.z +", "v.f +") + "\n    return v.g + v.f\n"
+            job: dict[str, Any] = {"dataset": {"path": str(path)}, "model": {"kind": "program", "program": text}, "train": {"epochs": 1}}
+            (self.folder / "both.toml").write_text(trainerd.job_text(job), encoding="utf-8")
+            done = self.run_program("--plan", "both.toml")
+            with self.subTest(one, other=other):
+                self.assertEqual(done.returncode, 78, done.stderr)
+                self.assertIn(f"line 3 reads {words[one]}", done.stderr)
+                self.assertIn(f"{words[other]}, while the edges of", done.stderr)
+        alone = trainerd.from_pyg(self.data, self.folder / "alone")  # no weights: e.norm is of degrees
+        job["model"] |= {"program": head + lines["edge_weight"] + "\n    return v.f\n"}
+        job["dataset"] = {"path": str(alone)}
+        (self.folder / "both.toml").write_text(trainerd.job_text(job), encoding="utf-8")
+        self.assertEqual(self.run_program("--plan", "both.toml").returncode, 0)
+
     def test_goes_on_with_a_sum_over_relations(self) -> None:
         """R-GCN's sum as a part of what else is computed of a node: with three relations, and with one."""
         text = (LIBRARY / "rgcn.gnn").read_text(encoding="utf-8")
