@@ -194,12 +194,14 @@ $(PROPERTY_RUN): LDFLAGS += -Wl,--dynamic-list=models/cuda/module.exports
 $(PROPERTY_RUN): models/cuda/module.exports | $(CUDA_MODULE)
 # These tests start the programs in the same folder.
 $(SYSTEM_TESTS) $(BUILD)/bin/test-golden $(BUILD)/bin/test-equivalence: | $(PROGRAMS) $(CUDA_MODULE)
+$(BUILD)/bin/test-system-interop: | $(BUILD)/bin/test-system-jobs
 
 # The cuda device is a shared object that workers open at run time (models/cuda/module.h), made by nvcc, or emulated by the C++ compiler. It
 # contains CUDA's run time, and takes from the worker what module.exports says.
 CUDA_HOME := $(patsubst %/bin/nvcc,%,$(realpath $(shell command -v $(lastword $(NVCC)) 2>/dev/null)))
-# CUDA_PTX=1 leaves the last step to the driver, in a third of the time and a folder of its own: quickstart, check.
-CUDA_PTX ?=
+# CUDA_PTX=1 leaves the last step to the driver, in a third of the time and a folder of its own: quickstart, check. After these, install takes
+# what they made; CUDA_PTX= makes it whole.
+CUDA_PTX ?= $(if $(filter install,$(MAKECMDGOALS)),$(if $(wildcard $(BUILD)/cuda),,$(if $(wildcard $(BUILD)/cuda-ptx),1)))
 CUDA_BUILD := $(BUILD)/$(if $(CUDA_PTX),cuda-ptx,cuda)
 NVCC_CODE := $(if $(CUDA_PTX),-gencode arch=compute_80$(comma)code=compute_80,-gencode arch=compute_80$(comma)code=sm_80 \
     -gencode arch=compute_90$(comma)code=[sm_90$(comma)compute_90])
@@ -315,7 +317,7 @@ check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc
 	$(call RUN,5 TEST_PREPARED=1) scripts/check-emulated-sanitizers TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property TEST_THOROUGH= \
 	    TEST_PROGRAMS=1000 scripts/check-python:at_random TEST_PROGRAMS= \
 	    scripts/check-slurm-runner scripts/check-bundle $(call of_variant,asan,$(filter-out %-interop,$(IN_ORDER))) scripts/check-slurm \
-	    scripts/check-emulated scripts/check-emulated-memory scripts/check-package scripts/check-docs scripts/check-wheel scripts/check-web scripts/check-ssh scripts/check-nvcc \
+	    scripts/check-emulated scripts/check-emulated-memory scripts/check-package scripts/check-docs scripts/check-notebooks scripts/check-wheel scripts/check-web scripts/check-ssh scripts/check-nvcc \
 	    scripts/check-emulator scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS)) TEST_BESIDE=1 scripts/check-service
 
 # What check-all runs, several variants at a time: one that copies objects of another is built after it.
@@ -378,7 +380,9 @@ uninstall: ## remove the installed files, but not a changed /etc/trainerd/traine
 package: all ## make a Debian package in build/release/
 	$(Q)BUILD=$(BUILD) scripts/package
 
-wheel: all ## a Python wheel in build/release/ with the programs and their libraries (docs/install.md)
+wheel: ## a Python wheel in build/release/ with the programs and their libraries (docs/install.md)
+	$(Q)scripts/wheel --check
+	+$(Q)$(MAKE) --no-print-directory $(JOBS) all
 	$(Q)BUILD=$(BUILD) scripts/wheel
 
 clean: ## remove build/

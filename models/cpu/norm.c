@@ -82,7 +82,7 @@ static void row_backward(int64_t f, const float *x, const float *weight, double 
     }
     mean_g /= (double)f;
     mean_gx /= (double)f;
-    for (int64_t c = 0; c < f; c++) {
+    for (int64_t c = 0; c < f && grad_x != NULL; c++) {
         double normal = (x[c] - mean) * rstd, g = (double)grad_y[c] * weight[c];
         float grad = (float)(rstd * (g - mean_g - normal * mean_gx));
         grad_x[c] = add ? grad_x[c] + grad : grad;
@@ -101,7 +101,7 @@ void cpu_layer_norm_backward(struct device *device, const struct device_norm_bac
         memset(sum, 0, (size_t)(2 * f) * sizeof *sum);
         for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
             row_backward(f, how->x + r * f, how->weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], how->grad_y + r * f,
-                         how->add, how->grad_x + r * f, sum, sum + f);
+                         how->add, how->grad_x != NULL ? how->grad_x + r * f : NULL, sum, sum + f);
         }
     }
     for (int64_t c = 0; c < f; c++) {

@@ -9,13 +9,24 @@ static float clip_of(const struct device_step *how)
     return how->clip != NULL ? (float)*how->clip : 1.0f;
 }
 
+/* 1: infinite or not a number. From the bits, so that loops stay vectors. */
+static uint32_t is_not_finite(float x)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } both = {.value = x};
+    return (both.bits & 0x7f800000U) == 0x7f800000U;
+}
+
 /* source  torch.optim.SGD: g += wd·w · m = momentum·m + g · w −= lr·m (m starts at zero) */
-static void sgd(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad,
-                float *w, float *m)
+static uint32_t sgd(const struct cpu_device *device, const struct device_step *how, int64_t n_value,
+                    const float *grad, float *w, float *m)
 {
     const float lr = (float)how->now->lr, decay = (float)how->weight_decay, momentum = (float)how->momentum,
                 clip = clip_of(how);
-#pragma omp parallel for num_threads(device->n_thread) if (n_value >= CPU_PARALLEL_MIN)
+    uint32_t found = 0;
+#pragma omp parallel for num_threads(device->n_thread) reduction(| : found) if (n_value >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_value; i++) {
         float g = grad[i] * clip + decay * w[i];
         if (momentum != 0.0f) {
@@ -23,13 +34,15 @@ static void sgd(const struct cpu_device *device, const struct device_step *how, 
             m[i] = g;
         }
         w[i] -= lr * g;
+        found |= is_not_finite(w[i]);
     }
+    return found;
 }
 
 /* source  torch.optim.Adam and AdamW: m += (1−β₁)(g−m) · v = β₂v + (1−β₂)g² · w −= lr/(1−β₁ᵗ) · m / (√v/√(1−β₂ᵗ) +
  *         ε) */
-static void adam(const struct cpu_device *device, const struct device_step *how, int64_t n_value, const float *grad,
-                 float *w, float *m, float *v)
+static uint32_t adam(const struct cpu_device *device, const struct device_step *how, int64_t n_value,
+                     const float *grad, float *w, float *m, float *v)
 {
     const struct device_now *now = how->now;
     const bool decoupled = how->optimizer == DEVICE_OPTIMIZER_ADAMW;
@@ -38,14 +51,28 @@ static void adam(const struct cpu_device *device, const struct device_step *how,
     const float first = (float)(1.0 - how->beta1), beta2 = (float)how->beta2, second = (float)(1.0 - how->beta2);
     const float step = (float)(now->lr / now->correction_1);
     const float root = (float)sqrt(now->correction_2), epsilon = (float)how->epsilon, clip = clip_of(how);
-#pragma omp parallel for num_threads(device->n_thread) if (n_value >= CPU_PARALLEL_MIN)
+    uint32_t found = 0;
+#pragma omp parallel for num_threads(device->n_thread) reduction(| : found) if (n_value >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_value; i++) {
         float weight = w[i] * keep;
         float g = grad[i] * clip + decay * weight;
         m[i] += first * (g - m[i]);
         v[i] = beta2 * v[i] + second * g * g;
         w[i] = weight - step * (m[i] / (sqrtf(v[i]) / root + epsilon));
+        found |= is_not_finite(w[i]);
     }
+    return found;
+}
+
+/* Some weight is not finite: is a gradient? Such a one leaves no weight that is. */
+static void not_finite_note(const struct device_step *how, int64_t n_value, const float *grad)
+{
+    int64_t i = 0;
+    while (i < n_value && isfinite(grad[i])) {
+        i++;
+    }
+    uint32_t found = i < n_value ? how->gradient : how->weight;
+    *how->not_finite = found > *how->not_finite ? found : *how->not_finite;
 }
 
 void cpu_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad, float *w,
@@ -54,10 +81,11 @@ void cpu_step(struct device *device, const struct device_step *how, int64_t n_va
     if (how->loss != NULL && !isfinite(*how->loss)) {
         return;
     }
-    if (how->optimizer == DEVICE_OPTIMIZER_SGD) {
-        sgd(cpu_device(device), how, n_value, grad, w, m);
-    } else {
-        adam(cpu_device(device), how, n_value, grad, w, m, v);
+    bool is_sgd = how->optimizer == DEVICE_OPTIMIZER_SGD;
+    uint32_t found = is_sgd ? sgd(cpu_device(device), how, n_value, grad, w, m)
+                            : adam(cpu_device(device), how, n_value, grad, w, m, v);
+    if (found != 0 && how->not_finite != NULL) {
+        not_finite_note(how, n_value, grad);
     }
 }
 

@@ -77,6 +77,7 @@ struct device_now {
     double n_loss_row;
     double grad_norm, clip; /* norm of all gradients together, and their factor in the step: clip_factor makes both */
     uint32_t epoch;         /* of all random draws */
+    uint32_t not_finite;    /* the greatest number of a step that found one; 0: none has */
 };
 
 /* Encoding of payload rows: an element in 32, 16, 8, 4 or 2 bits. */
@@ -392,7 +393,8 @@ struct device_norm_backward {
     const float *grad_y;
     bool add;                  /* to grad_x */
     bool add_weight, add_bias; /* layer norm: to grad_weight, to grad_bias */
-    float *grad_x, *grad_weight, *grad_bias;
+    float *grad_x;             /* layer norm: NULL where it is not wanted */
+    float *grad_weight, *grad_bias;
     void *scratch; /* DEVICE_BYTES_LAYER_NORM, DEVICE_BYTES_BATCH_NORM */
 };
 
@@ -437,6 +439,10 @@ struct device_step {
     const struct device_now *now;
     const double *loss; /* device; where it is not finite nothing is stepped. NULL: step in any case */
     const double *clip; /* device: factor of the gradient, before weight decay. NULL: 1 */
+    /* device: at least `weight` where a new weight is not finite, `gradient` where its gradient is not, either.
+     * NULL: not wanted */
+    uint32_t *not_finite;
+    uint32_t weight, gradient; /* weight < gradient */
 };
 
 #endif

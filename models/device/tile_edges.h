@@ -40,21 +40,22 @@ static inline void device_tile_begin(const struct tile_result *r, float *out, fl
     }
 }
 
-/* Σ y exp(s - m) and Σ exp(s - m) become the weighted mean, and m + log Σ. */
+/* Σ y exp(s - m) and Σ exp(s - m) become the weighted mean, and m + log Σ. Σ is 0 without edges, and where all scores
+ * are -inf; of a score that is not a number it is not one, either. */
 static inline void device_tile_end_softmax(const struct tile_result *r, float *out, float *saved)
 {
     const int64_t width = r->n / r->n_with;
     for (int64_t i = 0; i < r->n_with; i++) {
         float sum = saved[i], *most = &saved[r->n_with + i];
         for (int64_t c = 0; c < width; c++) {
-            out[i * width + c] = sum > 0.0F ? out[i * width + c] / sum : 0.0F;
+            out[i * width + c] = sum == 0.0F ? 0.0F : out[i * width + c] / sum;
         }
-        saved[i] = sum > 0.0F ? *most + logf(sum) : 0.0F;
+        saved[i] = sum == 0.0F ? 0.0F : *most + logf(sum);
         *most = 0.0F;
     }
 }
 
-/* The row of OUT after its last edge: a row without edges is 0. */
+/* The row of OUT after its last edge: a row without edges is 0; not a number stays. */
 static inline void device_tile_end(const struct device_tile_edges *how, int64_t row)
 {
     const struct tile *tile = how->of.tile;
@@ -73,7 +74,7 @@ static inline void device_tile_end(const struct device_tile_edges *how, int64_t 
         for (int64_t i = 0; i < r->n; i++) {
             float *to = &out[r->at + i];
             if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {
-                *to = saved[r->saved + i] > 0.0F ? *to + logf(saved[r->saved + i]) : 0.0F;
+                *to = saved[r->saved + i] == 0.0F ? 0.0F : *to + logf(saved[r->saved + i]);
                 saved[r->saved + i] = *to;
             } else if (r->reduction != TILE_REDUCTION_SUM) {
                 *to = isinf(*to) ? 0.0F : *to;

@@ -56,6 +56,15 @@ static void print_tiles(const struct model *model, const char *prefix, int first
     }
 }
 
+/* Does what follows a layer read sparse rows: the features that it returns, or to which a residual adds it? */
+static bool reads_sparse(const struct model *model, const struct vertex_facts *facts, int x, int out)
+{
+    const struct value *in = &model->program->value[x], *y = &model->program->value[out];
+    const struct job_model *options = &model->job->model;
+    bool adds = facts->index >= 0 && options->residual && !options->residual_linear && in->width == y->width;
+    return y->is_sparse || (adds && in->is_sparse);
+}
+
 /* Trace the text for these facts and append its ops over x. The model keeps the first mistake; its program is thrown
  * away then. */
 static enum status append(const struct model *model, const struct vertex_facts *facts, int x, const char *prefix,
@@ -79,7 +88,7 @@ static enum status append(const struct model *model, const struct vertex_facts *
                            build->tree.source.origin);
     }
     print_pass(model, prefix, "text: each operation once", &text);
-    vertex_move(&text, moves, &trace);
+    vertex_move(&text, moves, model->job->program.reads_norm, &trace);
     print_pass(model, prefix, "moved: what depends on one end alone is of nodes", &trace);
     vertex_trace_release(&text);
     struct vertex_emission emission = {.program = model->program,
@@ -93,6 +102,10 @@ static enum status append(const struct model *model, const struct vertex_facts *
                                        .transform_first = transform_first};
     const int n_tile = model->program->n_tile;
     status = vertex_emit(&emission, out);
+    if (status == STATUS_OK && reads_sparse(model, facts, x, *out)) {
+        emission.needs_dense = true;
+        status = status_fail(STATUS_CONFIG, "the features are sparse");
+    }
     if (status == STATUS_OK) {
         print_tiles(model, prefix, n_tile);
     }
@@ -138,15 +151,27 @@ static int n_first_of(const struct program *program)
     return n_first;
 }
 
+/* The last value. One that no op of an epoch makes, since no weight and no draw is in it, is copied. */
+static void logits_put(struct model *model, int x)
+{
+    struct program *program = model->program;
+    if (program->value[x].is_static) {
+        x = program_activate(program, x, DEVICE_ACTIVATION_NONE, 0.0);
+        program->value[x].is_static = program->op[program->n_op - 1].is_static = false;
+    }
+    program->logits = x;
+}
+
 static void build_all(struct model *model)
 {
     if (model_kind_of(model->job)->is_stack) {
         (void)model_stack(model, vertex_layer);
+        logits_put(model, model->program->logits);
         return;
     }
     int x = model_features(model);
     struct vertex_facts facts = facts_of(model, x, model->input->n_class);
-    append_layer(model, &facts, x, "");
+    logits_put(model, append_layer(model, &facts, x, ""));
     model->n_first = n_first_of(model->program);
 }
 

@@ -151,6 +151,7 @@ static int residual(const struct model *model, int layer, int x, int y)
         int weight = named_param(program, f_out, f_in, linear_bound(f_in), "residuals.%d.weight", layer);
         x = program_linear(program, x, weight, -1);
     }
+    y = x == y ? program_activate(program, y, DEVICE_ACTIVATION_NONE, 0.0) : y; /* an op has two values */
     return program_add(program, 1.0f, y, 1.0f, x);
 }
 
@@ -252,6 +253,6 @@ enum status model_stack(struct model *model, int (*conv)(const struct model *mod
 {
     int n_layer = (int)model->job->model.layers, n_linear = (int)model->job->model.linear_layers;
     const struct stack stack = {.conv = conv, .n_conv = n_layer - n_linear, .n_linear = n_linear};
-    stack_layers(model, &stack, stack_features(model, &stack));
+    model->program->logits = stack_layers(model, &stack, stack_features(model, &stack));
     return STATUS_OK;
 }

@@ -33,18 +33,6 @@ bool aggregate_scales_alike(const struct aggregate_def *a, const struct aggregat
     return a->scale == b->scale && a->scale_counts == b->scale_counts;
 }
 
-bool program_scales_alike(const struct program *program, enum aggregate_kind kind)
-{
-    const struct aggregate_def *def = aggregate_defs[kind];
-    bool alike = true;
-    for (int i = 0; i < program->n_op && def->scale != NULL; i++) {
-        const struct op *op = &program->op[i];
-        const struct aggregate_def *of = op->kind == OP_KIND_AGGREGATE ? aggregate_defs[op->aggregate] : NULL;
-        alike = alike && (of == NULL || of->scale == NULL || aggregate_scales_alike(of, def));
-    }
-    return alike;
-}
-
 bool program_is_lossy(const struct program *program)
 {
     return program->samples || program->stale || program_codes(program);

@@ -101,6 +101,9 @@ static void backward_total(const struct op_call *call)
 static void backward(const struct op_call *call)
 {
     const struct device_norm_backward how = norm_backward(call);
+    if (how.grad_x == NULL) {
+        return;
+    }
     call->device->ops->batch_norm_backward(call->device, &how, call->statistics + 2 * how.f);
 }
 

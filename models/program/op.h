@@ -267,10 +267,8 @@ struct aggregate_def {
 /* By enum aggregate_kind. */
 extern const struct aggregate_def *const aggregate_defs[AGGREGATE_KIND_N];
 
-/* Have rows the same scales in both? A trainer keeps one set of them. And do an aggregate of this kind and all of the
- * program? */
+/* Have rows the same scales in both? A trainer keeps one set of them. */
 bool aggregate_scales_alike(const struct aggregate_def *a, const struct aggregate_def *b);
-bool program_scales_alike(const struct program *program, enum aggregate_kind kind);
 
 /* Do payloads change what they hold, so that rows of a process's own parts have to be packed, too? */
 bool program_is_lossy(const struct program *program);

@@ -217,14 +217,12 @@ int program_activate(struct program *program, int in, enum device_activation act
 
 int program_layer_norm(struct program *program, int in, int weight, int bias)
 {
-    ASSERT(program->value[in].needs_grad);
     return op_append(program, (struct op){.kind = OP_KIND_LAYER_NORM, .in = {in, -1, -1}, .param = {weight, bias}},
                      program->value[in].width);
 }
 
 int program_batch_norm(struct program *program, int in, int weight, int bias, int running_mean, int running_var)
 {
-    ASSERT(program->value[in].needs_grad);
     program->param[running_mean].trains = program->param[running_var].trains = false;
     struct op op = {.kind = OP_KIND_BATCH_NORM,
                     .in = {in, -1, -1},

@@ -114,6 +114,7 @@ struct parameter {
     float fill;
     bool trains; /* false: kept and written, never stepped (gin's fixed eps) */
     bool decays; /* weight decay applies */
+    int line;    /* of a user's text, where it stands first; 0: of none */
 };
 
 struct program {

@@ -55,7 +55,7 @@ void reference_aggregate_max(struct device *device, const struct device_block *b
             }
             for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
                 float value = x[block->cols[e] * f + c];
-                if (value > best) {
+                if (value > best || isnan(value)) {
                     best = value;
                     place = how->arg_base + block->cols[e];
                 }

@@ -60,7 +60,7 @@ void reference_layer_norm_backward(struct device *device, const struct device_no
         how->grad_weight[c] = (float)sum_weight;
         how->grad_bias[c] = (float)sum_bias;
     }
-    for (int64_t r = 0; r < n; r++) {
+    for (int64_t r = 0; r < n && how->grad_x != NULL; r++) {
         row_backward(f, x + r * f, how->weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], grad_y + r * f, how->add,
                      how->grad_x + r * f);
     }

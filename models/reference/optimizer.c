@@ -57,11 +57,16 @@ void reference_step(struct device *device, const struct device_step *how, int64_
         return;
     }
     double clip = how->clip != NULL ? *how->clip : 1.0;
+    uint32_t found = 0;
     for (int64_t i = 0; i < n_value; i++) {
         if (how->optimizer == DEVICE_OPTIMIZER_SGD) {
             sgd_step(how, clip * grad[i], &w[i], m != NULL ? &m[i] : NULL);
         } else {
             adam_step(how, clip * grad[i], &w[i], &m[i], &v[i]);
         }
+        found = !isfinite(grad[i]) ? how->gradient : !isfinite(w[i]) && found == 0 ? how->weight : found;
+    }
+    if (how->not_finite != NULL && found > *how->not_finite) {
+        *how->not_finite = found;
     }
 }

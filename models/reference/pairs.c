@@ -105,7 +105,7 @@ static double group_loss(const struct device_pair_losses *how, int64_t n, float 
             double part = softplus(k < first ? -s : s, &slope);
             loss += k < first ? part : share * part;
             slope *= k < first ? -1.0 : share;
-        } else if (how->loss == DEVICE_PAIR_LOSS_MARGIN && k > 0 && how->margin - edge + s > 0.0) {
+        } else if (how->loss == DEVICE_PAIR_LOSS_MARGIN && k > 0 && !(how->margin - edge + s <= 0.0)) {
             loss += share * (how->margin - edge + s);
             slope = share;
             of_edge -= share;

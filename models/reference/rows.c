@@ -14,7 +14,8 @@ void reference_inverse_norm(struct device *device, int64_t n, int64_t f, const f
         for (int64_t c = 0; c < f; c++) {
             sum += (double)x[r * f + c] * x[r * f + c];
         }
-        out[r] = (float)(1.0 / fmax(sqrt(sum), NORM_MIN));
+        double norm = sqrt(sum);
+        out[r] = (float)(1.0 / (norm < NORM_MIN ? NORM_MIN : norm));
     }
 }
 

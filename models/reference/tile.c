@@ -54,7 +54,7 @@ static double unary(const struct tile_instruction *i, double x)
 {
     switch (i->op) {
     case TILE_OP_RELU:
-        return x > 0.0 ? x : 0.0;
+        return x <= 0.0 ? 0.0 : x;
     case TILE_OP_LEAKY_RELU:
         return x > 0.0 ? x : x * i->number[0];
     case TILE_OP_ELU:
@@ -107,13 +107,13 @@ static double back(const struct tile_instruction *i, double g, double x)
     case TILE_OP_SOFTPLUS_BACK:
         return g * sigmoid(x);
     case TILE_OP_SQRT_BACK:
-        return g == 0.0 ? 0.0 : 0.5 * g / x;
+        return g == 0.0 || (x == 0.0 && i->number[0] != 0.0F) ? 0.0 : 0.5 * g / x;
     case TILE_OP_ABS_BACK:
         return x > 0.0 ? g : x < 0.0 ? -g : 0.0;
     case TILE_OP_CLAMP_BACK:
         return x < i->number[0] || x > i->number[1] ? 0.0 : g;
     case TILE_OP_POWER_BACK:
-        return g * i->number[0] * pow(x, i->number[0] - 1.0);
+        return g == 0.0 || i->number[0] == 0.0F ? 0.0 : g * i->number[0] * pow(x, i->number[0] - 1.0);
     default:
         return g;
     }
@@ -289,6 +289,12 @@ static void point_of(const struct device_tile_edges *how, int64_t row, int64_t e
     p->target = how->rows_are_sources ? other : own;
 }
 
+/* exp(value - most), 0 where both are -inf */
+static double exponential(double value, float most)
+{
+    return value == -(double)INFINITY ? 0.0 : exp(value - (double)most);
+}
+
 /* y exp(s) is added to out and exp(s) to saved[j], relative to the greatest score so far, which lies behind the
  * sums. */
 static void softmax_add(const struct run *run, const struct point *p, const struct tile_result *r, float shift,
@@ -300,7 +306,7 @@ static void softmax_add(const struct run *run, const struct point *p, const stru
         const double score = operand(run, p, &r->with, 0, j, 0) + (double)shift;
         const double before = score > *most ? exp((double)*most - score) : 1.0;
         *most = score > *most ? (float)score : *most;
-        const double weight = exp(score - (double)*most);
+        const double weight = exponential(score, *most);
         *sum = (float)(*sum * before + weight);
         for (int64_t c = j * width; c < (j + 1) * width; c++) {
             out[c] = (float)(out[c] * before + weight * operand(run, p, &r->from, 0, c, 0));
@@ -318,7 +324,7 @@ static void result_add(const struct device_tile_edges *how, const struct run *ru
     for (int64_t i = 0; i < r->n; i++) {
         float *to = &out[r->at + i];
         double value = leaving(run, p, r, i);
-        bool best = r->reduction == TILE_REDUCTION_MAX ? (float)value > *to : (float)value < *to;
+        bool best = isnan(value) || (r->reduction == TILE_REDUCTION_MAX ? (float)value > *to : (float)value < *to);
         switch (r->reduction) {
         case TILE_REDUCTION_SUM:
             *to = (float)(*to + run->factor * value);
@@ -336,7 +342,7 @@ static void result_add(const struct device_tile_edges *how, const struct run *ru
                 saved[r->saved + i] = (float)(saved[r->saved + i] * exp((double)*to - value) + 1.0);
                 *to = (float)value;
             } else {
-                saved[r->saved + i] += (float)exp(value - (double)*to);
+                saved[r->saved + i] += (float)exponential(value, *to);
             }
             break;
         case TILE_REDUCTION_SOFTMAX:

@@ -17,7 +17,9 @@
 #define TILE_FLOAT_MOST 65536 /* registers of one row */
 #define TILE_DRAW_MOST 1024   /* numbers that one row, or edge, draws */
 
-/* NAME, text, operands. f_BACK(g, …): the gradient of what f reads, given that of its result. */
+/* NAME, text, operands. f_BACK(g, …): the gradient of what f reads, given that of its result. At borders as the table
+ * of docs/programs.md: what is infinite times a gradient of 0 is 0 of SQRT and POWER; SQRT with number[0] = 1 has the
+ * slope 0 at 0. */
 /* clang-format off */
 #define TILE_OP_LIST(X)                                                                                              \
     X(COPY, "copy", 1)                                                                                               \

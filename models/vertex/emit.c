@@ -47,12 +47,11 @@ static bool shapes_fit(const struct walk *w, int32_t op)
 {
     const struct vertex_op *of = walk_at(w, op);
     bool plain = of->kind == VERTEX_OP_CONCAT || of->kind == VERTEX_OP_NORMALIZE;
-    bool joins = of->kind == VERTEX_OP_ADD || of->kind == VERTEX_OP_SUBTRACT || of->kind == VERTEX_OP_MAXIMUM;
-    bool fits = !plain || of->shape.n_dim == 1;
+    bool joins = of->kind == VERTEX_OP_ADD || of->kind == VERTEX_OP_SUBTRACT;
+    bool fits = of->kind != VERTEX_OP_MAXIMUM &&
+                (!plain || of->shape.n_dim == 1); /* the op splits no equals' gradient */
     for (int k = 0; k < 2 && joins && of->place == VERTEX_PLACE_NODE; k++) {
-        const struct vertex_op *in = walk_at(w, of->in[k]);
-        bool is_row = of->kind != VERTEX_OP_MAXIMUM || in->place == VERTEX_PLACE_NODE; /* no number for rows of one */
-        fits = fits && is_row && vertex_shape_equal(&in->shape, &of->shape);
+        fits = fits && vertex_shape_equal(&walk_at(w, of->in[k])->shape, &of->shape);
     }
     if (of->kind == VERTEX_OP_DOT && of->place == VERTEX_PLACE_NODE) {
         int64_t n[2] = {1, 1};
@@ -196,10 +195,6 @@ static int emit_norm(struct walk *w, int32_t op)
     if (!walk_goes_on(w)) {
         return 0;
     }
-    if (!w->program->value[x].needs_grad) {
-        return walk_refuse(
-            w, op, "no op of trainerd normalises rows that no weight is behind: expected a linear map before it");
-    }
     if (of->kind == VERTEX_OP_LAYER_NORM) {
         return program_layer_norm(w->program, x, weight, bias);
     }
@@ -223,10 +218,6 @@ static struct open_value emit_other(struct walk *w, int32_t op)
         const int in[] = {walk_dense(w, walk_value(w, of->in[0])), walk_dense(w, walk_value(w, of->in[1]))};
         return (struct open_value){walk_goes_on(w) ? program_concat(w->program, in, 2) : 0, -1};
     }
-    case VERTEX_OP_MAXIMUM: {
-        int left = walk_dense(w, walk_value(w, of->in[0])), right = walk_dense(w, walk_value(w, of->in[1]));
-        return (struct open_value){walk_goes_on(w) ? program_max(w->program, left, right) : 0, -1};
-    }
     case VERTEX_OP_NORMALIZE:
         x = walk_dense(w, walk_value(w, of->in[0]));
         return (struct open_value){
@@ -241,6 +232,19 @@ static struct open_value emit_other(struct walk *w, int32_t op)
     }
 }
 
+/* A relation's product that is no term of a sum: the whole sum, where the data has one relation. */
+static struct open_value emit_relation(struct walk *w, int32_t op)
+{
+    if (w->program->n_relation == 1) {
+        return walk_add(w, op);
+    }
+    return (struct open_value){
+        walk_refuse(w, op,
+                    "reductions of one relation are computed in a sum over all relations alone: expected "
+                    "mean(… if e.relation == r) @ w[r], added up for r in range(graph.relations)"),
+        -1};
+}
+
 struct open_value walk_open(struct walk *w, int32_t op, int bias)
 {
     const struct vertex_op *of = walk_at(w, op);
@@ -250,6 +254,9 @@ struct open_value walk_open(struct walk *w, int32_t op, int bias)
     }
     if (w->by_tile[op] && of->kind < VERTEX_OP_SUM) {
         return (struct open_value){walk_rows(w, op), -1};
+    }
+    if (w->relates[op] && of->kind != VERTEX_OP_ADD && of->kind != VERTEX_OP_SUBTRACT) {
+        return emit_relation(w, op);
     }
     switch (of->kind) {
     case VERTEX_OP_INPUT:
@@ -320,6 +327,15 @@ static void count_uses(struct walk *w)
     }
 }
 
+/* Of operations before it `relates` is known. */
+static bool is_of_relations(const struct walk *w, int32_t op)
+{
+    const struct vertex_op *of = walk_at(w, op);
+    struct match_relation relation;
+    bool adds = of->kind == VERTEX_OP_ADD || of->kind == VERTEX_OP_SUBTRACT;
+    return adds ? w->relates[of->in[0]] || w->relates[of->in[1]] : match_relation(w->trace, op, &relation) >= 0;
+}
+
 static void append_weights(struct walk *w)
 {
     for (int32_t i = 0; i < w->trace->n_weight; i++) {
@@ -332,6 +348,7 @@ static void append_weights(struct walk *w)
         snprintf(name, sizeof name, "%s%s", w->to->prefix, weight->name);
         int param = program_tensor(w->program, name, weight->shape.n_dim, weight->shape.dim, bound);
         w->program->param[param].trains = weight->trains;
+        w->program->param[param].line = vertex_line(w->to->source, weight->at.begin);
         w->program->param[param].fill = weight->init == VERTEX_INIT_CONSTANT ? (float)weight->number : 0.0F;
         w->param[i] = param;
     }
@@ -392,6 +409,7 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
                      .value = memory_alloc(n_op, sizeof *w.value),
                      .param = memory_alloc(n_weight, sizeof *w.param),
                      .by_tile = memory_alloc(n_op, sizeof *w.by_tile),
+                     .relates = memory_alloc(n_op, sizeof *w.relates),
                      .place = memory_alloc(n_op, sizeof *w.place)};
     for (size_t i = 0; i < n_op; i++) {
         w.value[i] = -1;
@@ -401,8 +419,9 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
     count_uses(&w);
     for (int32_t i = 0; i < emission->trace->n_op; i++) {
         bool reduces = emission->trace->op[i].kind >= VERTEX_OP_SUM;
+        w.relates[i] = is_of_relations(&w, i);
         w.by_tile[i] = reduces ? !emission->matches || !reduction_fits(&w, i)
-                               : !shapes_fit(&w, i) || (!emission->matches && walk_is_row(&w, i));
+                               : !shapes_fit(&w, i) || (!emission->matches && !w.relates[i] && walk_is_row(&w, i));
     }
     append_weights(&w);
     *out = walk_value(&w, emission->trace->out);
@@ -413,6 +432,7 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
     free(w.value);
     free(w.param);
     free(w.by_tile);
+    free(w.relates);
     free(w.place);
     return w.status;
 }

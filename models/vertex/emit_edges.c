@@ -216,17 +216,8 @@ static struct reduction reduction_open(struct generation *g, const struct walk_g
     if (softmax >= 0) {
         softmax_open(g, op, softmax, &r);
     }
-    if (r.aggregate == AGGREGATE_KIND_EDGES_MEAN && g->reads_norm) {
-        walk_refuse(w, op, "a mean of e.norm is not computed yet: expected a sum");
-    }
     if (r.aggregate == AGGREGATE_KIND_EDGES && g->reads_norm) {
         r.aggregate = AGGREGATE_KIND_EDGES_NORM;
-    }
-    if (walk_goes_on(w) && !program_scales_alike(w->program, r.aggregate)) {
-        walk_refuse(
-            w, op,
-            "e.norm and means stand in one program, whose aggregates share one set of scales: expected one of "
-            "both");
     }
     return r;
 }

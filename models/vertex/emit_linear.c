@@ -13,13 +13,6 @@ static int linear(struct walk *w, int x, int weight, int bias)
 
 int walk_aggregate(struct walk *w, int x, enum aggregate_kind kind)
 {
-    if (walk_goes_on(w) && !program_scales_alike(w->program, kind)) {
-        w->status = status_fail(
-            STATUS_CONFIG,
-            "%s: sums of e.norm and means stand in one program, whose aggregates share one set of "
-            "scales: expected one of both",
-            w->to->source->origin);
-    }
     return walk_goes_on(w) ? program_aggregate(w->program, x, kind) : 0;
 }
 

@@ -132,14 +132,15 @@ bool walk_is_row(const struct walk *w, int32_t op)
     return of->place == VERTEX_PLACE_NODE && (generate_is_element(of->kind) || other);
 }
 
-/* The operation, and all row operations that nothing else reads. */
+/* The operation, and all row operations that nothing else reads. Sums over relations are an op's. */
 static bool *region_of(const struct walk *w, int32_t root)
 {
     bool *region = memory_alloc((size_t)w->trace->n_op + 1, sizeof *region);
     int32_t *n_read = memory_alloc((size_t)w->trace->n_op + 1, sizeof *n_read);
     region[root] = true;
     for (int32_t i = root; i >= 0; i--) {
-        region[i] = region[i] || (n_read[i] > 0 && n_read[i] == w->n_use[i] && w->value[i] < 0 && walk_is_row(w, i));
+        bool joins = n_read[i] > 0 && n_read[i] == w->n_use[i] && w->value[i] < 0 && !w->relates[i];
+        region[i] = region[i] || (joins && walk_is_row(w, i));
         for (int k = 0; k < VERTEX_N_IN && region[i]; k++) {
             if (walk_at(w, i)->in[k] >= 0) {
                 n_read[walk_at(w, i)->in[k]]++;

@@ -96,7 +96,7 @@ static struct code_value product(struct generation *g, int32_t op)
 
 static struct code_value norm(struct generation *g, struct code_value x)
 {
-    return code_unary(&g->code, TILE_OP_SQRT, code_dot(&g->code, x, x), 0.0, 0.0);
+    return code_unary(&g->code, TILE_OP_SQRT, code_dot(&g->code, x, x), 1.0, 0.0); /* slope 0 at 0 */
 }
 
 /* x / ‖x‖, and 0 for a row of zeros */

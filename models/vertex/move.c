@@ -7,8 +7,35 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* Σ / max(1, in-edges) */
+static int32_t divided(struct moving *m, struct vertex_op mean)
+{
+    struct vertex_op one = {.kind = VERTEX_OP_NUMBER,
+                            .place = VERTEX_PLACE_WEIGHT,
+                            .shape = {1, {1}},
+                            .in = {-1, -1, -1},
+                            .number = {1.0},
+                            .relation = -1,
+                            .at = mean.at};
+    struct vertex_op degree = one, most = one, sum = mean, over = mean;
+    degree.kind = VERTEX_OP_DEGREE;
+    most.kind = VERTEX_OP_MAXIMUM;
+    sum.kind = VERTEX_OP_SUM;
+    over.kind = VERTEX_OP_DIVIDE;
+    degree.place = most.place = VERTEX_PLACE_NODE;
+    degree.number[0] = most.number[0] = 0.0;
+    most.in[0] = move_append(m, degree);
+    most.in[1] = move_append(m, one);
+    over.in[0] = move_append(m, sum);
+    over.in[1] = move_append(m, most);
+    return move_append(m, over);
+}
+
 int32_t move_append(struct moving *m, struct vertex_op op)
 {
+    if (op.kind == VERTEX_OP_MEAN && op.relation < 0 && m->divides) {
+        return divided(m, op);
+    }
     struct vertex_op **found = tfind(&op, &m->same, vertex_op_compare);
     if (found != NULL && op.kind != VERTEX_OP_DROPOUT) {
         return (int32_t)(*found - m->out->op);
@@ -191,9 +218,10 @@ static void keep(void *op)
     (void)op;
 }
 
-void vertex_move(const struct vertex_trace *trace, bool moves, struct vertex_trace *out)
+void vertex_move(const struct vertex_trace *trace, bool moves, bool divides, struct vertex_trace *out)
 {
-    struct moving m = {.out = out, .moves = moves, .to = memory_alloc((size_t)trace->n_op + 1, sizeof *m.to)};
+    struct moving m = {
+        .out = out, .moves = moves, .divides = divides, .to = memory_alloc((size_t)trace->n_op + 1, sizeof *m.to)};
     for (int k = 0; k < MOVE_N_MADE; k++) {
         m.made[k] = memory_alloc(MOVE_N_ROOM, sizeof **m.made);
     }

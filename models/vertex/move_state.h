@@ -12,9 +12,10 @@
 
 struct moving {
     struct vertex_trace *out;
-    bool moves;  /* false: what has no op, or tile program, becomes others, and all else stays */
-    void *same;  /* finds an equal operation (tsearch) */
-    int32_t *to; /* by operation of the trace before: the one that it has become */
+    bool moves;   /* false: what has no op, or tile program, becomes others, and all else stays */
+    bool divides; /* means are sums over numbers of in-edges */
+    void *same;   /* finds an equal operation (tsearch) */
+    int32_t *to;  /* by operation of the trace before: the one that it has become */
     /* by operation of edges: its sum, mean, maximum, minimum, as they are made; 0: not made yet */
     int32_t *made[MOVE_N_MADE];
 };

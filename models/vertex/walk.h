@@ -14,6 +14,7 @@ struct walk {
     int *value;               /* by operation; -1: not appended yet */
     int *param;               /* by weight */
     bool *by_tile;            /* by operation: no op but a tile program computes it */
+    bool *relates;            /* by operation: a relation's product, or a sum that has one among its terms */
     struct walk_place *place; /* by reduction that is a tile program */
 };
 

@@ -19,7 +19,9 @@ enum status edge_features_choose(const struct job *job, const char *file, bool t
                            "%s: no such file, expected the features of the edges for dataset.edge_features = \"yes\"",
                            file);
     }
-    if (asked == JOB_SWITCH_AUTO && there && !takes) {
+    if (asked == JOB_SWITCH_AUTO && there && !takes && job->model.kind == JOB_KIND_PROGRAM) {
+        log_warn("%s is not used: the program does not read e.feature", file);
+    } else if (asked == JOB_SWITCH_AUTO && there && !takes) {
         log_warn("%s is not used: model.kind = \"%s\" takes no features of edges%s", file,
                  job_choice_text("model", "kind", job->model.kind),
                  job_takes_edge_weights(job) ? "; weights are in edge_weight.npy, one number an edge" : "");

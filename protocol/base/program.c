@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 void program_begin(void)
@@ -52,6 +54,20 @@ enum status program_beside(const char *name, char out[PATH_MAX])
     }
     strcpy(out + n_folder, name);
     return STATUS_OK;
+}
+
+bool program_in_path(const char *name, char out[PATH_MAX])
+{
+    const char *path = getenv("PATH");
+    bool is_path = strchr(name, '/') != NULL, is_there = is_path && snprintf(out, PATH_MAX, "%s", name) < PATH_MAX;
+    for (const char *at = path != NULL && !is_path ? path : ""; *at != '\0' && !is_there; at += *at == ':') {
+        size_t n = strcspn(at, ":");
+        struct stat about;
+        is_there = at[0] == '/' && snprintf(out, PATH_MAX, "%.*s/%s", (int)n, at, name) < PATH_MAX &&
+                   stat(out, &about) == 0 && S_ISREG(about.st_mode) && access(out, X_OK) == 0;
+        at += n;
+    }
+    return is_there || (out[0] = '\0');
 }
 
 enum status program_module(const char *name, char out[PATH_MAX])

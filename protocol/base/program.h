@@ -22,6 +22,10 @@ bool program_is_fault(int signal_number);
  * errors  STATUS_PEER this program's own path cannot be found */
 enum status program_beside(const char *name, char out[PATH_MAX]);
 
+/* The path of a program of this name in PATH; a name with '/' is one already. Relative folders of PATH, and empty
+ * ones, are left out: the current folder may belong to another user. false: it is nowhere, and `out` is empty */
+bool program_in_path(const char *name, char out[PATH_MAX]);
+
 /* The device for GPUs, which workers open. */
 #define PROGRAM_CUDA "trainer-cuda.so"
 

@@ -1,6 +1,7 @@
 #include "protocol/files/capture.h"
 
 #include "protocol/base/clock.h"
+#include "protocol/base/program.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,11 +13,13 @@
 
 static void child_run(const char *const *argv, int output)
 {
+    char found[PATH_MAX];
     int nothing = open("/dev/null", O_RDWR);
     dup2(nothing, STDIN_FILENO);
     dup2(output, STDOUT_FILENO);
     dup2(nothing, STDERR_FILENO);
-    execvp(argv[0], (char *const *)argv);
+    program_in_path(argv[0], found);
+    execv(found, (char *const *)argv);
     _exit(127);
 }
 

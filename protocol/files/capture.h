@@ -5,7 +5,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-/* Run argv[0], a path or a name in PATH, to its end, or kill it after `most_s` seconds.
+/* Run argv[0], a path or a name in PATH (program_in_path), to its end, or kill it after `most_s` seconds.
  *
  *   out    capacity bytes with NUL: the beginning of its output
  *   notes  false: it cannot be started, takes too long, or its exit code is not 0

@@ -17,8 +17,9 @@
 #define JOB_TEXT_BYTES 1024
 #define JOB_FILE_MOST_BYTES (1 << 20)
 
-/* The value of a JOB_CHOICES key: different choices, in the order in which they are given. */
-#define JOB_CHOICES_MOST 8
+/* The value of a JOB_CHOICES key: different choices, in the order in which they are given. All metrics of
+ * links are nine. */
+#define JOB_CHOICES_MOST 9
 struct job_choices {
     int n, of[JOB_CHOICES_MOST];
 };
@@ -65,6 +66,7 @@ struct job_program {
     struct vertex_args args;         /* [model.args] */
     struct model_kind kind;          /* what the text needs of the data */
     bool reads_weights;              /* of edges: e.weight or e.norm */
+    bool reads_norm;                 /* e.norm */
 };
 
 /* [model.names]: what another program's file calls the model's tensors. A row renames one tensor, or all whose names

@@ -105,6 +105,9 @@ bool job_key_applies(const struct job *job, enum job_key_id key)
     if (row->type == JOB_TYPE_INT_OR && job_word(row, *(const int64_t *)((const char *)job + row->offset)) != NULL) {
         return true; /* numbers alone are of some choices */
     }
+    if (!job_program_takes(job, key)) {
+        return false;
+    }
     return !job_only_find(key, &only) ||
            (only.with >> *(const int *)((const char *)job + job_keys[only.by].offset) & 1) != 0;
 }

@@ -117,6 +117,9 @@ const char *job_key_text(const struct job *job, const struct job_key *key);
  * errors  STATUS_CONFIG "WHERE: …": it is too long */
 enum status job_program_read(struct job *job, const char *where, const char *text);
 
+/* false: a key of a stack's layers (model.hidden, …), and the program is the whole model. */
+bool job_program_takes(const struct job *job, enum job_key_id key);
+
 /* Take over an entry of [model.args], in place of one of the same name. *number_out: its place in args
  * errors  STATUS_CONFIG "WHERE: …": no number, text or bool, too long, too many */
 enum status job_argument_read(struct vertex_args *args, const char *where, const struct toml_entry *entry,

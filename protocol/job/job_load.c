@@ -187,7 +187,9 @@ static enum status choices_add(const struct job_key *key, const char *where, con
         }
     }
     if (status == STATUS_OK && out->n == JOB_CHOICES_MOST) {
-        status = wrong_value(key, where, "a longer list than there may be");
+        char found[64];
+        snprintf(found, sizeof found, "a list of more than %d", JOB_CHOICES_MOST);
+        status = wrong_value(key, where, found);
     }
     if (status == STATUS_OK) {
         out->of[out->n++] = choice;

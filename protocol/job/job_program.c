@@ -1,7 +1,7 @@
 /* A job's vertex program before there is data: its text and arguments as they are read, the check of the text, and
  * what it needs of the data. */
 #include "protocol/job/job.h"
-#include "protocol/job/job_keys.h"
+#include "protocol/job/job_rules.h"
 #include "protocol/job/model_kinds.h"
 
 #include <math.h>
@@ -68,13 +68,13 @@ enum status job_argument_read(struct vertex_args *args, const char *where, const
     return STATUS_OK;
 }
 
-/* Does the text read e.NAME, or the relation of an edge? */
+/* Does the text read e.NAME? Functions may call their edge as they like. */
 static bool reads_edge(const struct vertex_tree *tree, const char *field)
 {
     for (int32_t i = 0; i < tree->n_node; i++) {
         const struct vertex_node *node = &tree->node[i];
         if (node->kind == VERTEX_NODE_FIELD && vertex_name_is(tree, node->name, field) &&
-            tree->node[node->a].kind == VERTEX_NODE_NAME && vertex_name_is(tree, tree->node[node->a].name, "e")) {
+            tree->node[node->a].kind == VERTEX_NODE_NAME && !vertex_name_is(tree, tree->node[node->a].name, "v")) {
             return true;
         }
     }
@@ -146,7 +146,8 @@ enum status job_program_check(struct job *job, const char *origin)
     if (status == STATUS_OK) {
         status = check_layers(job, &tree, is_model, &sums);
     }
-    bool reads_weights = reads_edge(&tree, "weight") || reads_edge(&tree, "norm");
+    job->program.reads_norm = reads_edge(&tree, "norm");
+    bool reads_weights = reads_edge(&tree, "weight") || job->program.reads_norm;
     job->program.reads_weights = reads_weights;
     job->program.kind = (struct model_kind){.weighs = weighs && reads_weights,
                                             .needs_types = reads_edge(&tree, "relation"),
@@ -156,4 +157,36 @@ enum status job_program_check(struct job *job, const char *origin)
                                             .takes_edge_features = reads_edge(&tree, "feature")};
     vertex_tree_release(&tree);
     return status;
+}
+
+bool job_program_takes(const struct job *job, enum job_key_id key)
+{
+    if (job->model.kind != JOB_KIND_PROGRAM || job->program.kind.is_stack) {
+        return true;
+    }
+    switch (key) {
+    case JOB_KEY_model_layers:
+    case JOB_KEY_model_hidden:
+    case JOB_KEY_model_dropout:
+    case JOB_KEY_model_activation:
+    case JOB_KEY_model_norm:
+    case JOB_KEY_model_residual:
+        return false;
+    default:
+        return true;
+    }
+}
+
+void job_check_program(const struct job *job, const struct check *check)
+{
+    for (int i = 0; i < JOB_KEY_N; i++) {
+        enum job_key_id key = (enum job_key_id)i;
+        if (!job_program_takes(job, key) && job_is_given(check->places, key)) {
+            rule_broken(
+                check, key,
+                "model.%s is of a stack of layers, and the program's model(v, …) is the whole model: expected "
+                "a parameter of model with a value in [model.args], or no model.%s",
+                job_keys[key].name, job_keys[key].name);
+        }
+    }
 }

@@ -242,7 +242,7 @@ const char *job_remarks(void)
     return remarks;
 }
 
-static bool is_given(const struct job_places *places, enum job_key_id key)
+bool job_is_given(const struct job_places *places, enum job_key_id key)
 {
     return places->of[key].set || places->of[key].line > 0;
 }
@@ -288,12 +288,14 @@ static void remark_values(const struct job *job, const struct job_places *places
         {JOB_KEY_post_autoscale, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
         {JOB_KEY_post_scale, !job->post.correct_and_smooth, "post.correct_and_smooth is false"},
         {JOB_KEY_post_scale, job->post.correct_and_smooth && job->post.autoscale, "post.autoscale is true"},
+        {JOB_KEY_task_margin, job_predicts_links(job) && job->train.loss != JOB_LOSS_MARGIN,
+         "train.loss is not \"margin\""},
         {JOB_KEY_predict_best, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
         {JOB_KEY_predict_relation, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
         {JOB_KEY_predict_known, job->predict.nodes[0] == '\0', "predict.nodes is empty"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].is_unused && is_given(places, rows[i].key)) {
+        if (rows[i].is_unused && job_is_given(places, rows[i].key)) {
             remark(places, rows[i].key, rows[i].why);
         }
     }
@@ -318,7 +320,7 @@ static void remark_predict(const struct job *job, const struct job_places *place
 static void remark_offload(const struct job *job, const struct job_places *places)
 {
     bool on_host = job->workers.device == JOB_DEVICE_CPU || job->workers.device == JOB_DEVICE_REFERENCE;
-    if (is_given(places, JOB_KEY_memory_offload) && (on_host || job->memory.spill[0] != '\0')) {
+    if (job_is_given(places, JOB_KEY_memory_offload) && (on_host || job->memory.spill[0] != '\0')) {
         remark(places, JOB_KEY_memory_offload,
                on_host ? "workers.device has no memory of its own" : "memory.spill is for workers.device = \"cpu\"");
     }
@@ -332,7 +334,7 @@ static void remark_unused(const struct job *job, const struct job_places *places
     for (int i = 0; i < JOB_KEY_N; i++) {
         enum job_key_id key = (enum job_key_id)i;
         struct job_only only;
-        if (!is_given(places, key) || job_key_applies(job, key) || !job_only_find(key, &only)) {
+        if (!job_is_given(places, key) || job_key_applies(job, key) || !job_only_find(key, &only)) {
             continue;
         }
         const struct job_key *by = &job_keys[only.by];
@@ -469,6 +471,7 @@ void job_check_rules(const struct job *job, const struct job_places *places, str
     check_dataset(job, check);
     check_partition(job, check);
     check_model(job, check);
+    job_check_program(job, check);
     check_exchange(job, check);
     check_device(job, check);
     check_loss(job, check);

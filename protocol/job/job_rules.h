@@ -16,6 +16,12 @@ void rule_broken(const struct check *check, enum job_key_id key, const char *for
 
 #define BROKEN(key, ...) rule_broken(check, JOB_KEY_##key, __VA_ARGS__)
 
+/* Is the key in the file, or set? */
+bool job_is_given(const struct job_places *places, enum job_key_id key);
+
+/* Rules on keys that a program which is the whole model has no use for. */
+void job_check_program(const struct job *job, const struct check *check);
+
 /* Rules on the prediction of links. / on what a trained model of links is asked. / on what follows the training. */
 void job_check_links(const struct job *job, const struct check *check);
 void job_check_asked(const struct job *job, const struct check *check);

@@ -24,6 +24,9 @@ static int32_t parse_atom(struct parser *parser)
         parser_take_sign(parser, VERTEX_SIGN_CLOSE, "");
         return node;
     }
+    if (parser_is_sign(parser, VERTEX_SIGN_OPEN_SQUARE)) {
+        parser_fail(parser, token.at, "a list is not part of programs; leave out [ and ], as in concat(x, y)");
+    }
     int32_t name = parser_take_name(parser, "an expression"),
             node = parser_node(parser, VERTEX_NODE_NAME, token.at.begin);
     parser_at(parser, node)->name = name;

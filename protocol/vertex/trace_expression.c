@@ -416,9 +416,16 @@ static enum status call_value(struct trace *trace, int32_t node, struct value *o
         return trace_method(trace, node, out);
     }
     if (callee->kind != VERTEX_NODE_NAME || callee->slot >= 0) {
-        char quoted[VERTEX_QUOTE_BYTES];
+        char quoted[VERTEX_QUOTE_BYTES], instead[TRACE_FOREIGN_BYTES] = "", name[VERTEX_NAME_BYTES];
         trace_quote(trace, node_of(trace, node)->a, quoted);
-        return TRACE_FAIL(trace, node, "%s is not a function", quoted);
+        if (callee->kind == VERTEX_NODE_CALL) { /* a module's class: nn.Linear(16, 8)(x) */
+            const struct vertex_node *class = node_of(trace, callee->a);
+            if (class->kind == VERTEX_NODE_FIELD || class->kind == VERTEX_NODE_NAME) {
+                trace_name(trace, class->name, name);
+                (void)trace_foreign(name, instead);
+            }
+        }
+        return TRACE_FAIL(trace, node, "%s is not a function%s", quoted, instead);
     }
     int32_t function = trace->function_of[callee->name];
     return function >= 0 ? trace_call(trace, node, function, out) : trace_word(trace, node, out);

@@ -111,6 +111,10 @@ static enum status field_of_node(struct trace *trace, int32_t node, const char *
             nearest_offer(&nearest, trace_keep_text(trace, trace->tree->name[i]));
         }
     }
+    char instead[TRACE_FOREIGN_BYTES];
+    if (nearest.best == NULL && trace_foreign(name, instead)) {
+        return TRACE_FAIL(trace, node, "%s has no %s%s", owner, name, instead);
+    }
     return TRACE_FAIL(trace, node, "%s has no %s%s%s%s", owner, name, nearest.best != NULL ? "; did you mean " : "",
                       nearest.best != NULL ? nearest.best : "", nearest.best != NULL ? "?" : "");
 }
@@ -146,6 +150,10 @@ static enum status field_of_edge(struct trace *trace, int32_t node, const char *
         return STATUS_OK;
     default:
         break;
+    }
+    char instead[TRACE_FOREIGN_BYTES];
+    if (trace_foreign(name, instead)) {
+        return TRACE_FAIL(trace, node, "e has no %s%s", name, instead);
     }
     struct nearest nearest;
     nearest_init(name, &nearest);
@@ -229,7 +237,9 @@ enum status trace_field(struct trace *trace, int32_t node, struct value *out)
     default:
         break;
     }
-    return TRACE_FAIL(trace, node, "%s has no %s", quoted, name);
+    char instead[TRACE_FOREIGN_BYTES];
+    (void)trace_foreign(name, instead);
+    return TRACE_FAIL(trace, node, "%s has no %s%s", quoted, name, instead);
 }
 
 /* --- slices --- */

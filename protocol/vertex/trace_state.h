@@ -91,6 +91,8 @@ enum status trace_call(struct trace *trace, int32_t node, int32_t function, stru
 /* trace_words.c: functions, methods and reductions of words.def */
 enum status trace_word(struct trace *trace, int32_t node, struct value *out);
 bool trace_word_known(const char *name);
+const char *trace_word_at(int index);          /* the words in order; NULL behind the last */
+void trace_word_form(int index, char out[64]); /* "relu(x)", "linear(name, x, out)" */
 enum status trace_method(struct trace *trace, int32_t node, struct value *out);
 enum status trace_reduce(struct trace *trace, int32_t node, struct value *out);
 
@@ -130,6 +132,10 @@ void trace_quote(const struct trace *trace, int32_t node, char out[VERTEX_QUOTE_
 /* Fail at a node: "there is no WHAT NAME", with the nearest of the names that were offered. */
 enum status trace_unknown(const struct trace *trace, int32_t node, const char *what, const char *name,
                           const struct nearest *nearest);
+
+/* What programs have in place of another library's name, "; write relu(x)"; false, and "": unknown. */
+#define TRACE_FOREIGN_BYTES 128
+bool trace_foreign(const char *name, char out[TRACE_FOREIGN_BYTES]);
 
 /* A name's text. */
 void trace_name(const struct trace *trace, int32_t name, char out[VERTEX_NAME_BYTES]);

@@ -65,7 +65,19 @@ static enum status unknown_argument(struct trace *trace, int32_t node, const str
     }
     char what[64];
     snprintf(what, sizeof what, "argument of %s is called", word->name);
+    char instead[TRACE_FOREIGN_BYTES];
+    if (nearest.best == NULL && trace_foreign(name, instead)) {
+        return TRACE_FAIL(trace, node, "no %s %s%s", what, name, instead);
+    }
     return trace_unknown(trace, node, what, name, &nearest);
+}
+
+/* A call begins with the text that names its weights: does this one begin with something else? */
+static bool lacks_name(struct trace *trace, const struct word *word, int32_t first)
+{
+    struct value value;
+    return strcmp(forms[word->form].name[0], "name") == 0 && first >= 0 &&
+           trace_value(trace, first, &value) == STATUS_OK && value.kind != VALUE_TEXT;
 }
 
 /* The call's arguments by parameter; -1: left out. */
@@ -99,7 +111,10 @@ static enum status bind(struct trace *trace, int32_t node, const struct word *wo
     }
     for (int i = 0; i < forms[word->form].n_required; i++) {
         if (argument[i] < 0) {
-            return TRACE_FAIL(trace, node, "%s has no argument %s", word->name, forms[word->form].name[i]);
+            bool name = lacks_name(trace, word, argument[0]);
+            return TRACE_FAIL(trace, node, "%s has no argument %s%s", word->name,
+                              forms[word->form].name[name ? 0 : i],
+                              name ? ", the text before its others that names its weights" : "");
         }
     }
     return STATUS_OK;
@@ -287,6 +302,10 @@ static enum status unknown_function(struct trace *trace, int32_t node, const cha
                           "%s(…) is over v.in_edges: %s(… for e in v.in_edges); columns of one row: sum_columns(%s)",
                           name, name, quoted);
     }
+    char instead[TRACE_FOREIGN_BYTES];
+    if (trace_foreign(name, instead)) {
+        return TRACE_FAIL(trace, node, "no function %s%s", name, instead);
+    }
     return trace_unknown(trace, node_of(trace, node)->a, "function", name, &nearest);
 }
 
@@ -303,6 +322,21 @@ static const struct word *word_find(const char *name)
 bool trace_word_known(const char *name)
 {
     return word_find(name) != NULL;
+}
+
+const char *trace_word_at(int index)
+{
+    return index < (int)(sizeof words / sizeof *words) ? words[index].name : NULL;
+}
+
+void trace_word_form(int index, char out[64])
+{
+    enum form form = words[index].form;
+    int n = snprintf(out, 64, "%s(", words[index].name);
+    for (int i = 0; i < forms[form].n_required; i++) {
+        n += snprintf(out + n, 64 - (size_t)n, "%s%s", i > 0 ? ", " : "", forms[form].name[i]);
+    }
+    snprintf(out + n, 64 - (size_t)n, "%s)", forms[form].n_required == 0 ? "…" : "");
 }
 
 enum status trace_word(struct trace *trace, int32_t node, struct value *out)
@@ -384,9 +418,10 @@ enum status trace_method(struct trace *trace, int32_t node, struct value *out)
         method++;
     }
     if (method == 4) {
-        return TRACE_FAIL(trace, node_of(trace, node)->a,
-                          "%s is not part of programs; expected .heads(n), .flat(), .mean_heads() or .sum_heads()",
-                          name);
+        char instead[TRACE_FOREIGN_BYTES];
+        bool is_known = trace_foreign(name, instead);
+        return TRACE_FAIL(trace, node_of(trace, node)->a, ".%s(…) is not part of programs%s", name,
+                          is_known ? instead : "; expected .heads(n), .flat(), .mean_heads() or .sum_heads()");
     }
     enum status status = trace_row(trace, callee->a, &row);
     bool wants = method == 0, has = argument >= 0;

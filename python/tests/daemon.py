@@ -1,6 +1,7 @@
 """A daemon of this build for tests, in a folder of its own, with the jobs and the secret that they use."""
 from __future__ import annotations
 
+import atexit
 import os
 import pathlib
 import shutil
@@ -14,7 +15,25 @@ from typing import Any
 import trainerd
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PROGRAMS = pathlib.Path(os.environ.get("TRAINERD_BIN", ROOT / "build/release/bin"))
+
+
+def programs_find() -> pathlib.Path:
+    """The programs of the build; copies of them where they are root's and other users, for whom jobs run, cannot enter their folder."""
+    built = pathlib.Path(os.environ.get("TRAINERD_BIN", ROOT / "build/release/bin")).resolve()
+    if os.geteuid() != 0 or all(folder.stat().st_mode & 0o001 for folder in (built / "trainerd", built, *built.parents)):
+        return built
+    copies = pathlib.Path(tempfile.mkdtemp(prefix="trainerd-programs-"))
+    atexit.register(shutil.rmtree, copies)
+    (copies / "lib").symlink_to(built.parent / "lib")
+    (copies / "bin").mkdir()
+    for program in built.glob("train*"):
+        shutil.copy(program, copies / "bin")
+    for path in (copies, copies / "bin", *(copies / "bin").iterdir()):
+        path.chmod(0o755)
+    return copies / "bin"
+
+
+PROGRAMS = programs_find()
 PATIENCE_S = 240
 SECRET = "00112233445566778899aabbccddeeff" * 2
 

@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 from . import trackers
 from .client import Client
 from .connection import Lost
-from .errors import (CannotCreate, DataError, InternalError, Interrupted, IOFailed, JobFileError, MissingInput, OutOfMemory, TrainerdError,
+from .errors import (CannotCreate, DataError, InternalError, Interrupted, IOFailed, JobFileError, JobWarning, MissingInput, OutOfMemory, TrainerdError,
                      TrainingFailed, Unavailable, UsageError)
 from .job import Job
 from .prediction import predict
@@ -36,7 +36,7 @@ _LATER = {"correct_and_smooth": "smoothing", "from_arrays": "data", "from_csv": 
           "label_propagation": "smoothing", "load_into_pyg": "pyg", "predict_pyg": "modules", "pyg_inputs": "pyg", "pyg_model": "pyg"}
 
 __all__ = [
-    "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "Lost",
+    "CannotCreate", "Client", "DataError", "IOFailed", "InternalError", "Interrupted", "Job", "JobFileError", "JobWarning", "Lost",
     "MissingInput", "OutOfMemory", "Program", "Result", "TrainerdError", "TrainingFailed", "Unavailable", "UsageError", "__version__",
     "correct_and_smooth", "from_arrays", "from_csv", "from_dgl", "from_networkx", "from_ogb", "from_pandas", "from_parquet", "from_pyg",
     "from_yandex", "job_text", "label_propagation", "load_into_pyg", "predict", "predict_pyg", "program", "pyg_inputs",

@@ -158,8 +158,10 @@ def web(asked: argparse.Namespace) -> None:
     from .client import Client
     from .web import serve
     from .web.programs import Programs
+    from .web.site import Site
 
-    serve(Client(asked.to, asked.secret_file, user=asked.user, fingerprint=asked.fingerprint), asked.port, Programs(asked.programs))
+    serve(Client(asked.to, asked.secret_file, user=asked.user, fingerprint=asked.fingerprint), asked.port, Programs(asked.programs),
+          Site.of(asked.base_url, asked.allow_host))
 
 
 def parser_make() -> argparse.ArgumentParser:
@@ -211,6 +213,9 @@ def parser_make() -> argparse.ArgumentParser:
     page.add_argument("--user", metavar="NAME", help="tcp: the user to log in as")
     page.add_argument("--fingerprint", metavar="HEX", help="tcp: the fingerprint of the daemon's certificate")
     page.add_argument("--port", type=int, default=0, metavar="N", help="of 127.0.0.1; default 0: a free one")
+    page.add_argument("--base-url", metavar="/PATH", default="", help="the path before the pages, which a proxy passes on")
+    page.add_argument("--allow-host", metavar="NAME", action="append", default=[],
+                      help="a host, or host:port, by which a proxy's pages are reached; may be repeated")
     page.add_argument("--programs", metavar="FOLDER", help="with trainerd and trainctl; default: PATH")
     page.set_defaults(run=web)
     return parser

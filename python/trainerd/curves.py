@@ -32,8 +32,16 @@ class Drawing:
 def figure_of(result: Result) -> Any:
     """A matplotlib.figure.Figure: loss, and the metric of each split; the epoch of the best weights is marked."""
     from matplotlib.figure import Figure
+
+    class Curves(Figure):  # type: ignore[misc]
+        """A figure that notebooks show also before matplotlib.pyplot has told them how."""
+
+        def _repr_png_(self) -> bytes:
+            picture = io.BytesIO()
+            self.savefig(picture, format="png")
+            return picture.getvalue()
     epochs = result.epochs()
-    figure = Figure(figsize=(9, 3.2), layout="constrained")
+    figure = Curves(figsize=(9, 3.2), layout="constrained")
     loss, metric = figure.subplots(1, 2)
     for axes, names, title in ((loss, ("loss", "valid_loss"), "loss"),
                                (metric, ("train_metric", "valid_metric", "test_metric"), str(result.json.get("metric", "metric")))):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any, Unpack
 
 from .arrays import Array, np
-from .errors import DataError, MissingInput, UsageError
+from .errors import DataError, MissingInput, UsageError, shown
 from .graph import SPLITS, Graph, HeldOut, Options, write_graph
 from .names import names_of, numbers_of, objects_of
 from .tensors import adjacent_edges, array_of, features_of, is_sparse, matrix_edges
@@ -27,9 +27,13 @@ Folder = str | os.PathLike[str]
 MASKS = {"train": ("train_mask",), "valid": ("val_mask", "valid_mask"), "test": ("test_mask",)}
 
 
-def _mask(values: Any) -> Array:
+def _mask(values: Any, name: str = "a mask") -> Array:
     """A mask as booleans; one of a single split as a vector."""
-    mask = array_of(values).astype(bool)
+    given = array_of(values)
+    mask = given.astype(bool)
+    if not np.array_equal(mask, given):
+        raise DataError(f"{name} has values from {given.min()} to {given.max()}, expected True or False for each node; node numbers are "
+                        "train, valid and test of a dict of arrays")
     return mask[:, 0] if mask.ndim == 2 and mask.shape[1] == 1 else mask
 
 
@@ -42,7 +46,14 @@ def _masks(store: Any, get: Any) -> dict[str, Array]:
     if left:
         known = ", ".join(name for names in MASKS.values() for name in names)
         warnings.warn(f"not read: {', '.join(left)}; splits are read from {known}", stacklevel=4)
-    return {split: _mask(get(store, name)) for split, name in found.items() if name is not None}
+    return {split: _mask(get(store, name), f"data.{name}") for split, name in found.items() if name is not None}
+
+
+# Names of a graph's arrays in PyTorch Geometric, also as keys of a dict, and in DGL.
+PYG_NAMES = {"edges": "edge_index", "features": "x", "labels": "y", "train": "train_mask", "valid": "val_mask", "test": "test_mask",
+             "nodes": "num_nodes", "edge_weight": "edge_weight", "edge_attr": "edge_attr", "edge_type": "edge_type"}
+DGL_NAMES = {"edges": "edges()", "features": "ndata['feat']", "labels": "ndata['label']", "edge_weight": "edata['w']",
+             "edge_attr": "edata['feat']", "edge_type": "edata['etype']", **{name: f"ndata['{mask}']" for name, mask in SPLITS.items()}}
 
 
 # (head, relation, tail): edges [2, E].
@@ -162,7 +173,7 @@ def pyg_graph(data: Any) -> Graph:
     """A Graph of torch_geometric.data.Data or HeteroData, or of the three Data of RandomLinkSplit."""
     if isinstance(data, (tuple, list)):
         if len(data) != 3:
-            raise DataError(f"data are {len(data)} graphs, expected one, or the three of RandomLinkSplit")
+            raise DataError(f"data is {shown(data)} of {len(data)}, expected one graph ({'data[0]' if len(data) == 1 else 'data[i]'}), or the three of RandomLinkSplit")
         return _link_graph(*data)
     if _get(data, "node_types") is not None:
         stores = {t: data[t] for t in data.node_types}
@@ -358,23 +369,56 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
     return write_graph(graph, folder, **others)
 
 
+def _dict_graph(data: Mapping[str, Any]) -> Graph:
+    """A Graph of a dict of the arrays that `from_arrays` takes, by its names or PyTorch Geometric's."""
+    known = [*list(inspect.signature(arrays_graph).parameters)[:-1], *HeldOut.__annotations__]
+    of_pyg = {name: ours for ours, name in PYG_NAMES.items()} | {"valid_mask": "valid"}
+    unknown = sorted(str(name) for name in data if name not in known and name not in of_pyg)
+    if unknown:
+        raise UsageError(f"data: {unknown[0]!r} is not an array of a graph, expected one of {', '.join(known)}; or as in PyTorch Geometric "
+                         f"{', '.join(name for name in of_pyg if name not in known)}")
+    arrays: dict[str, Any] = {}
+    words: dict[str, str] = {}
+    for name, value in data.items():
+        ours = name if name in known else of_pyg[name]
+        if value is None:
+            continue
+        if ours in arrays:
+            raise UsageError(f"{words[ours]} and data[{name!r}] are both given, expected one of them")
+        words[ours] = f"data[{name!r}]"
+        try:
+            arrays[ours] = _mask(value, "the mask") if name.endswith("_mask") else value
+            if isinstance(value, list) and ours in ("features", "edges"):
+                array_of(value)
+        except DataError as error:
+            raise DataError(f"{words[ours]}: {error.reason}") from None
+    try:
+        graph = arrays_graph(**arrays)
+    except DataError as error:
+        raise DataError(f"data: {error.reason}") from None
+    graph.words = words
+    return graph
+
+
 def graph_of(data: Any) -> Graph:
     """A Graph of an object of PyTorch Geometric (also the three Data of RandomLinkSplit) or DGL, or of a dict of the arrays that
     `from_arrays` takes."""
     if isinstance(data, Graph):
         return data
-    if isinstance(data, Mapping) and "edges" in data:
-        known = [*list(inspect.signature(arrays_graph).parameters)[:-1], *HeldOut.__annotations__]
-        unknown = sorted(data.keys() - set(known))
-        if unknown:
-            raise UsageError(f"data: {unknown[0]!r} is not an array of a graph, expected one of {', '.join(known)}")
-        return arrays_graph(**data)
+    if isinstance(data, Mapping):
+        return _dict_graph(data)
     if hasattr(data, "canonical_etypes"):
-        return dgl_graph(data)
+        graph = dgl_graph(data)
+        graph.words = {name: f"data.{of}" for name, of in DGL_NAMES.items()}
+        return graph
     first = data[0] if isinstance(data, (tuple, list)) and data else data
     if hasattr(first, "edge_index") or hasattr(first, "adj_t") or hasattr(first, "edge_types"):
-        return pyg_graph(data)
-    raise UsageError(f"data is a {type(data).__name__}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: arrays, "
+        graph = pyg_graph(data)
+        graph.words = {name: f"data.{of}" for name, of in PYG_NAMES.items()} if first is data and not hasattr(data, "edge_types") else {}
+        return graph
+    if hasattr(data, "__getitem__") and hasattr(data, "__len__") and hasattr(data, "num_classes"):
+        raise UsageError(f"data is {shown(data)} of {len(data)} graphs, expected one of them: data[0]")
+    raise UsageError(f"data is {shown(data)}, expected a folder's path, a graph of PyTorch Geometric or DGL, or a dict: arrays, "
                      "or [dataset]")
 
 

@@ -4,6 +4,36 @@ The text of an exception says what, where and what was expected; errors of the d
 """
 from __future__ import annotations
 
+import os
+import sys
+import warnings
+
+SHOWN_MOST = 60  # characters of a value in a message
+_HERE = os.path.dirname(os.path.abspath(__file__)) + os.sep
+
+
+class JobWarning(UserWarning):
+    """What a job says of its data and keys while it runs: a key or an array without effect, edges of one direction, ..."""
+
+
+def warn(text: str) -> None:
+    """A JobWarning, at the line that called this package."""
+    depth, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_HERE):
+        depth, frame = depth + 1, frame.f_back
+    warnings.warn(text, JobWarning, depth)
+
+
+def shown(value: object) -> str:
+    """A value as messages have it: arrays and long values by their type, and arrays by their shape."""
+    if isinstance(value, type):
+        return f"the class {value.__name__}"
+    shape, kind = getattr(value, "shape", None), f"{'an' if type(value).__name__[0] in 'AEIOUaeiou' else 'a'} {type(value).__name__}"
+    if shape is not None and len(shape) > 0:
+        return f"{kind} {list(shape)}"
+    text = repr(value)
+    return kind if len(text) > SHOWN_MOST or "\n" in text or text.startswith("<") else text
+
 
 class TrainerdError(Exception):
     """Any refusal or failure. `exit_code` is that of trainerd's programs, `reason` the sentence. `job` is the number

@@ -6,8 +6,8 @@ import os
 import re
 import shutil
 import tempfile
-from collections.abc import Sequence
-from contextlib import ExitStack
+from collections.abc import Iterator, Sequence
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import IO, Any, NamedTuple, TypedDict, Unpack
@@ -38,6 +38,7 @@ class Graph:
     edges · type_features {type: rows of its nodes} · splits {"train": node numbers, or a mask [N] or [N, splits]} ·
     nodes: N, if neither labels nor features have it · held_out {"valid_edges": [2, n], ...}: of HeldOut
     node_names, relation_names, type_names: of nodes, relations and node types in the order of their numbers
+    words {"labels": "data.y"}: the caller's names of the arrays, for messages
     """
 
     edges: Array
@@ -55,6 +56,19 @@ class Graph:
     relation_names: list[str] | None = None
     type_names: list[str] | None = None
     held_out: dict[str, Array] = field(default_factory=dict)
+    words: dict[str, str] = field(default_factory=dict)
+
+    def place(self, array: str) -> str:
+        """The caller's name of an array that is missing or empty, in brackets."""
+        return f" ({self.words[array]})" if array in self.words else ""
+
+    @contextmanager
+    def naming(self, array: str) -> Iterator[None]:
+        """Errors begin with the caller's name of the array."""
+        try:
+            yield
+        except DataError as error:
+            raise DataError(f"{self.words[array]}: {error.reason}" if array in self.words else error.reason) from None
 
 
 class HeldOut(TypedDict, total=False):
@@ -276,7 +290,8 @@ def _floats(values: Array, what: str) -> Array:
 
 def _edges(edges: Array, n: int, what: str = "edges") -> As:
     if edges.ndim != 2 or edges.shape[0] != 2:
-        raise DataError(f"{what} have shape {list(edges.shape)}, expected [2, any]")
+        turned = ": it is transposed" if edges.ndim == 2 and edges.shape[1] == 2 else ""
+        raise DataError(f"{what} have shape {list(edges.shape)}, expected [2, any]{turned}")
     return _nodes(edges, n, what)
 
 
@@ -303,7 +318,7 @@ def _held_arrays(graph: Graph, n: int) -> dict[str, Array | As]:
     return arrays
 
 
-_HINT = "numbers=True (--numbers) writes numbers to be predicted (train.loss = mse, mae, huber)"
+_HINT = 'numbers to be predicted need loss="mse" of train, or numbers=True (--numbers) of a conversion'
 
 
 def _labels(labels: Array, numbers: bool) -> Array:
@@ -377,10 +392,11 @@ def _labels_of(graph: Graph, options: Options) -> tuple[Array | None, list[str] 
     given = options.get("classes")
     if graph.labels is None:
         if not _may_lack_labels(graph, options):
-            raise DataError("the graph has no labels; predict_only (--predict-only) writes a graph for predictions, or for links")
+            raise DataError(f"the graph has no labels{graph.place('labels')}; predict_only (--predict-only) writes a graph for predictions, or for links")
         return None, None if given is None else list(given)
-    labels, names = classes_of(graph.labels, given)
-    written = _labels(labels, bool(options.get("numbers")))
+    with graph.naming("labels"):
+        labels, names = classes_of(graph.labels, given)
+        written = _labels(labels, bool(options.get("numbers")))
     n_class = written.shape[1] if written.ndim == 2 else 0 if written.dtype.kind == "f" else int(written.max(initial=-1)) + 1
     if names is not None and (n_class > len(names) or (written.ndim == 2 and n_class < len(names))):
         raise DataError(f"there are {len(names)} names of classes, and labels of {n_class}")
@@ -391,19 +407,22 @@ def _edge_arrays(graph: Graph, n_edge: int) -> dict[str, Array]:
     """Arrays of edges other than their ends."""
     arrays = {}
     if graph.edge_weight is not None:
-        weights = graph.edge_weight
-        if weights.size != n_edge:
-            raise DataError(f"edge weights have shape {list(weights.shape)}, expected one for each of {n_edge} edges")
-        arrays["edge_weight"] = _floats(weights.reshape(-1), "edge weights").astype(np.float32, copy=False)
-        if n_edge and arrays["edge_weight"].min() < 0:
-            raise DataError(f"edge weights go down to {arrays['edge_weight'].min()}, expected 0 or more")
+        with graph.naming("edge_weight"):
+            weights = graph.edge_weight
+            if weights.size != n_edge:
+                raise DataError(f"edge weights have shape {list(weights.shape)}, expected one for each of {n_edge} edges")
+            arrays["edge_weight"] = _floats(weights.reshape(-1), "edge weights").astype(np.float32, copy=False)
+            if n_edge and arrays["edge_weight"].min() < 0:
+                raise DataError(f"edge weights go down to {arrays['edge_weight'].min()}, expected 0 or more")
     if graph.edge_attr is not None:
-        shape = graph.edge_attr.shape
-        if len(shape) not in (1, 2) or shape[0] != n_edge or 0 in shape[1:]:
-            raise DataError(f"features of edges have shape {list(shape)}, expected [{n_edge}, any] or [{n_edge}]: a row for each edge")
-        arrays["edge_attr"] = _floats(graph.edge_attr, "features of edges").astype(np.float32, copy=False)
+        with graph.naming("edge_attr"):
+            shape = graph.edge_attr.shape
+            if len(shape) not in (1, 2) or shape[0] != n_edge or 0 in shape[1:]:
+                raise DataError(f"features of edges have shape {list(shape)}, expected [{n_edge}, any] or [{n_edge}]: a row for each edge")
+            arrays["edge_attr"] = _floats(graph.edge_attr, "features of edges").astype(np.float32, copy=False)
     if graph.edge_type is not None:
-        arrays["edge_type"] = _types(graph.edge_type.reshape(-1), n_edge, "edge")
+        with graph.naming("edge_type"):
+            arrays["edge_type"] = _types(graph.edge_type.reshape(-1), n_edge, "edge")
     return arrays
 
 
@@ -430,10 +449,11 @@ def _split_arrays(graph: Graph, n: int, labels: Array | None, options: Options) 
     splits = graph.splits if shares is None else _drawn(labels, shares, options.get("seed", 1))
     arrays: dict[str, Array] = {}
     for name, values in splits.items():
-        arrays |= _split(values, n, name)
+        with graph.naming(name):
+            arrays |= _split(values, n, name)
     if not _may_lack_labels(graph, options) and not any(arrays[file].any() if file == "train_mask" else arrays[file].size
                                                    for file in ("train_idx", "train_mask") if file in arrays):
-        raise DataError("the graph has no training nodes, expected a train mask or split; draw=(0.6, 0.2, 0.2) (--draw 0.6,0.2,0.2) draws "
+        raise DataError(f"the graph has no training nodes{graph.place('train')}, expected a train mask or split; draw=(0.6, 0.2, 0.2) (--draw 0.6,0.2,0.2) draws "
                         "one; predict_only (--predict-only) writes a graph for predictions, or for links")
     return arrays
 
@@ -444,9 +464,12 @@ def _files_of(graph: Graph, options: Options, name: str) -> tuple[dict[str, Arra
     if unknown:
         raise UsageError(f"'{unknown[0]}' is not an option, expected one of {', '.join(Options.__annotations__)}")
     n = node_count(graph)
-    if graph.nodes is not None and graph.nodes != n:
-        raise DataError(f"the graph has {graph.nodes} nodes, but labels or features of {n}")
-    arrays: dict[str, Array | As] = {"edges": _edges(graph.edges, n)}
+    counts = {graph.words.get(name, name): int(of.shape[0]) for name, of in (("labels", graph.labels), ("features", graph.features)) if of is not None}
+    expected = n if graph.nodes is None else graph.nodes
+    if any(count != expected for count in counts.values()):
+        raise DataError(f"the graph has {expected} nodes, but {' and '.join(f'{name} of {count}' for name, count in counts.items())}")
+    with graph.naming("edges"):
+        arrays: dict[str, Array | As] = {"edges": _edges(graph.edges, n)}
     meta: dict[str, Any] = {"name": options.get("name") or name, "nodes": n}
     labels, class_names = _labels_of(graph, options)
     if labels is not None:
@@ -454,7 +477,8 @@ def _files_of(graph: Graph, options: Options, name: str) -> tuple[dict[str, Arra
     if class_names is not None:
         meta["classes"] = len(class_names)
     if graph.features is not None:
-        arrays |= _features(graph.features, n, "features", "feat")
+        with graph.naming("features"):
+            arrays |= _features(graph.features, n, "features", "feat")
         meta["features"] = int(graph.features.shape[1])
     arrays |= _edge_arrays(graph, graph.edges.shape[1])
     if graph.relations is not None:

@@ -21,6 +21,16 @@ class Join:
     mode: str
 
 
+@dataclass(frozen=True)
+class Dropout:
+    """As torch.nn.Dropout."""
+
+    p: float
+
+    def state_dict(self) -> Tensors:
+        return {}
+
+
 @dataclass
 class Call:
     """A module, by the names of the rows of nodes that it takes and gives."""
@@ -73,7 +83,8 @@ def mlp_parts(name: str, nn: Any) -> list[tuple[str, Any]]:
             if i < len(nn.lins) - 1 or not nn.plain_last:
                 between = [*((f"{name}.norms.{i}", norm) for norm in nn.norms[i:i + 1]), *([(f"{name}.act", nn.act)] if nn.act is not None else [])]
                 parts += between[::-1] if nn.act_first else between
-    return [(key, part) for key, part in parts if type(part).__name__ not in IGNORED]
+                parts += [(f"{name}.dropout", Dropout(nn.dropout[i]))] if nn.dropout[i] > 0 else []
+    return [(key, part) for key, part in parts if type(part).__name__ != "Identity"]
 
 
 def _chain(parts: Sequence[tuple[str, Any]], weighs: bool, first: str = "x") -> list[Call]:
@@ -112,6 +123,7 @@ def _basic(model: Any) -> list[Call]:
             between = [(f"norms.{i}", norms[i])] if i < len(norms) else []
             if model.act is not None:
                 between.insert(0 if model.act_first else 1, ("act", model.act))
+            between += [("dropout", model.dropout)] if hasattr(model.dropout, "p") else []
             parts += between
         ends.append(len(parts))
     calls = _chain(parts, True)

@@ -18,6 +18,7 @@ from .tensors import array_of
 
 REDUCE = {"add": "sum", "sum": "sum", "mean": "mean", "max": "max", "min": "min", "std": "std", "var": "var"}
 PASSED = ("Dropout", "Identity")
+NORM_EPS, NORM_MOMENTUM = 1e-5, 0.1  # of PyTorch, and of trainerd
 OUT = "as_classes"  # an identity matrix, whose rows tell trainerd the number of classes
 
 
@@ -50,6 +51,7 @@ class Writer:
     tensors: Tensors = field(default_factory=dict)
     loops: dict[str, bool] = field(default_factory=dict)  # does it add self loops?
     weighs: dict[str, bool] = field(default_factory=dict)  # is it called with edge weights, which it takes?
+    trains: bool = False  # the formulas are those of training, and all weights are tensors
 
     def value(self, expression: str, width: int) -> Value:
         made = Value(f"h{len(self.lines)}", width)
@@ -65,6 +67,16 @@ class Writer:
         array = np.asarray(array_of(values), np.float32)
         self.tensors[name] = np.ascontiguousarray(array)
         return f'param("{name}", {", ".join(map(str, array.shape))})'
+
+    def number(self, name: str, value: Any) -> str:
+        """A number: of a training that learns it a tensor."""
+        if self.trains and getattr(value, "requires_grad", False):
+            return self.param(name, array_of(value).reshape(1))
+        return str(float(array_of(value).reshape(-1)[0]))
+
+    def dropped(self, rows: str, p: float) -> str:
+        """In training some of the rows' numbers are 0."""
+        return f"dropout({rows}, {p})" if self.trains and p > 0 else rows
 
     def product(self, name: str, x: str, weight: Any, bias: Any = None) -> str:
         """x times the transposed weight [out, in], as torch's Linear."""
@@ -139,6 +151,10 @@ def _batch_norm(w: Writer, name: str, norm: Any, x: str) -> str:
     inner = getattr(norm, "module", norm)
     if inner.running_mean is None:
         refuse(name, norm, "it has no running statistics (track_running_stats)")
+    if w.trains:
+        expect(name, inner, eps=NORM_EPS, momentum=NORM_MOMENTUM, affine=True)
+        w.tensors |= {f"{name}.{key}": value for key, value in tensors_of(name, inner).items()}
+        return f'batch_norm("{name}", {x})'
     tensors = {key: array_of(value).astype(np.float64) for key, value in inner.state_dict().items()}
     scale = tensors.get("weight", 1.0) / np.sqrt(tensors["running_var"] + inner.eps)
     shift = tensors.get("bias", 0.0) - tensors["running_mean"] * scale
@@ -173,7 +189,7 @@ def pointwise(w: Writer, name: str, part: Any, x: str) -> str | None:
     if kind == "Linear":
         return w.linear(name, x, part)
     if kind in PASSED:
-        return x
+        return w.dropped(x, getattr(part, "p", 0.0))
     found = ACTIVATIONS.get(kind) or NORMS.get(kind)
     return None if found is None else found(w, name, part, x)
 
@@ -305,7 +321,7 @@ def _sage(w: Writer, name: str, conv: Any, x: Value) -> Value:
 def _gin(w: Writer, name: str, conv: Any, x: Value) -> Value:
     w.loops[name] = False
     parts = mlp_parts(f"{name}.nn", conv.nn)
-    y = w.value(f"{1 + float(array_of(conv.eps).reshape(-1)[0])} * {x.own} + {over_edges(reduction(name, conv), x.source)}", x.width)
+    y = w.value(f"(1 + {w.number(f'{name}.eps', conv.eps)}) * {x.own} + {over_edges(reduction(name, conv), x.source)}", x.width)
     return _after(w, parts, y)
 
 
@@ -381,7 +397,7 @@ def _pna(w: Writer, name: str, conv: Any, x: Value) -> Value:
 def _agnn(w: Writer, name: str, conv: Any, x: Value) -> Value:
     w.loops[name] = bool(conv.add_self_loops)
     n = w.value(f"normalize({x.own})", x.width)
-    beta = float(array_of(conv.beta).reshape(-1)[0])
+    beta = w.number(f"{name}.beta", conv.beta)
     return w.value(over_edges("sum", f"softmax({beta} * dot({n.source}, {n.destination})) * {x.source}"), x.width)
 
 
@@ -390,7 +406,7 @@ def _agnn(w: Writer, name: str, conv: Any, x: Value) -> Value:
 
 def _attend(w: Writer, name: str, conv: Any, score: str, rows: Value) -> tuple[str, int]:
     """Σ softmax(score) · rows, of heads joined or their mean, and its columns."""
-    y = w.value(over_edges("sum", f"softmax({score}) * {rows.source}"), rows.width)
+    y = w.value(over_edges("sum", f"{w.dropped(f'softmax({score})', conv.dropout)} * {rows.source}"), rows.width)
     return (f"{y.own}.flat()", rows.width) if conv.concat else (f"{y.own}.mean_heads()", conv.out_channels)
 
 
@@ -441,17 +457,26 @@ WEIGHED = ("APPNP", "ARMAConv", "GCN2Conv", "GCNConv", "GraphConv", "LEConv", "L
 
 def job_of_calls(calls: list[Call], columns: int) -> tuple[dict[str, dict[str, Any]], Tensors]:
     """The [model] and [dataset] sections of a job, and the weights by their names in the text. columns: of the input."""
-    w, value = Writer(), Value("x", columns)
+    w = Writer()
+    text, dataset = write_calls(w, calls, columns)
+    return {"model": {"kind": "program", "program": text}, "dataset": dataset}, w.tensors
+
+
+def write_calls(w: Writer, calls: list[Call], columns: int) -> tuple[str, dict[str, Any]]:
+    """The text, and the [dataset] section that goes with it."""
+    value = Value("x", columns)
     made = {calls[0].takes[0]: value}
     for call in calls:
         value = made[call.gives] = _called(w, call, [made[name] for name in call.takes])
     _expect_same("self loops are added", w.loops)
     _expect_same("edge weights are taken", w.weighs)
-    w.tensors[f"{OUT}.weight"] = np.eye(value.width, dtype=np.float32)
+    out = value.own
+    if not w.trains:
+        w.tensors[f"{OUT}.weight"] = np.eye(value.width, dtype=np.float32)
+        out = f'linear("{OUT}", {value.own}, classes, bias=False)'
     head = "self_loops = True\n\n" if any(w.loops.values()) else ""
-    body = "\n".join([*w.functions, "def model(v, classes):", *w.lines, f'    return linear("{OUT}", {value.own}, classes, bias=False)\n'])
-    dataset = {"undirected": "no", "self_loops": "auto", **({} if any(w.weighs.values()) else {"edge_weights": "no"})}
-    return {"model": {"kind": "program", "program": head + body}, "dataset": dataset}, w.tensors
+    body = "\n".join([*w.functions, "def model(v, classes):", *w.lines, f"    return {out}\n"])
+    return head + body, {"undirected": "no", "self_loops": "auto", **({} if any(w.weighs.values()) else {"edge_weights": "no"})}
 
 
 def _called(w: Writer, call: Call, takes: list[Value]) -> Value:

@@ -16,7 +16,7 @@ GRAPH = ("edge_index", "adj_t", "edge_weight", "edge_attr")  # of torch_geometri
 
 
 def _dropout(p: float = 0.5, training: bool = True, inplace: bool = False) -> nn.Module:
-    return nn.Identity()  # of a prediction
+    return nn.Dropout(p)  # which a prediction leaves out
 
 
 # Functions and methods of tensors, as the modules that they are; their arguments follow the rows.

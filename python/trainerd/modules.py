@@ -86,7 +86,7 @@ def _normed(linear: Tensors, norm: Any) -> Tensors:
 
 def _gin(name: str, conv: Any) -> Layer:
     """Its nn is Linear, ReLU, Linear, with a batch norm after the first one if any."""
-    parts = [part for _, part in mlp_parts(f"{name}.nn", conv.nn)]
+    parts = [part for _, part in mlp_parts(f"{name}.nn", conv.nn) if type(part).__name__ not in IGNORED]
     kinds = [type(part).__name__ for part in parts]
     has_norm = kinds[1:2] in (["BatchNorm"], ["BatchNorm1d"]) and getattr(parts[1], "module", parts[1]).running_mean is not None
     if kinds[:1] + kinds[1 + has_norm:] != ["Linear", "ReLU", "Linear"]:
@@ -238,11 +238,11 @@ def job_of_module(model: Any, columns: int = 0) -> tuple[dict[str, dict[str, Any
 
     Raises UsageError that names the module that has no counterpart.
     """
-    calls, _ = _without_end(calls_of(model))
+    calls, _ = without_end(calls_of(model))
     return _job_of(calls, columns)
 
 
-def _without_end(calls: list[Call]) -> tuple[list[Call], Any]:
+def without_end(calls: list[Call]) -> tuple[list[Call], Any]:
     """The calls up to the logits, and the softmax behind them; None: there is none."""
     last = [call for call in calls if type(call.module).__name__ not in IGNORED][-1:]
     if last and type(last[0].module).__name__ in ENDS and last[0].module.dim in (1, -1):
@@ -321,7 +321,7 @@ def predict_pyg(model: Any, data: Any, *, workers: int = 1, set: Mapping[str, An
     timeout   seconds, after which the prediction is stopped and TimeoutError raised
     """
     import torch
-    calls, end = _without_end(calls_of(model))
+    calls, end = without_end(calls_of(model))
     job, tensors = _job_of(calls, data.num_node_features)
     _check_edges(data, job["dataset"]["self_loops"])
     with tempfile.TemporaryDirectory(prefix="trainerd-predict-") as name:

@@ -3,8 +3,9 @@ from __future__ import annotations
 
 import json
 import os
-from collections.abc import Iterable, Sequence
-from numbers import Integral
+from collections.abc import Callable, Iterable, Sequence
+from decimal import Decimal
+from numbers import Integral, Number
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +17,14 @@ from .tensors import array_of
 NODE_NAMES, CLASS_NAMES, RELATION_NAMES, TYPE_NAMES = "node_names", "class_names", "relation_names", "type_names"
 
 
+Place = Callable[[int], str]  # a row, for messages
+ROW: Place = "row {}".format
+
+
 def is_missing(value: Any) -> bool:
-    """None, NaN, pandas.NA and empty texts."""
-    return (value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, float) and value != value)
-            or (isinstance(value, str) and not value))
+    """None, NaN, NaT, pandas.NA and empty texts."""
+    return (value is None or type(value).__name__ in ("NAType", "NaTType") or (isinstance(value, str) and not value)
+            or (isinstance(value, (Number, np.datetime64)) and bool(value != value)))
 
 
 def objects_of(values: Iterable[Any]) -> Array:
@@ -29,11 +34,11 @@ def objects_of(values: Iterable[Any]) -> Array:
 
 
 def _is_whole(value: Any) -> bool:
-    is_number = isinstance(value, (Integral, float)) and not isinstance(value, bool)
+    is_number = isinstance(value, (Integral, float, Decimal)) and not isinstance(value, bool)
     return is_number and bool(value % 1 == 0 and abs(value) < 2**63)
 
 
-def _plain(values: Any, what: str) -> Array:
+def _plain(values: Any, what: str, place: Place = ROW) -> Array:
     """Names as an array of whole numbers, or of texts if one of them is no whole number."""
     array = array_of(values) if hasattr(values, "__array__") or hasattr(values, "numpy") else objects_of(values)
     if array.dtype.kind == "i":
@@ -43,22 +48,22 @@ def _plain(values: Any, what: str) -> Array:
     found: list[Any] = array.reshape(-1).tolist()
     missing = next((row for row, value in enumerate(found) if is_missing(value)), None)
     if missing is not None:
-        raise DataError(f"{what}: row {missing} has none, expected one in each row")
+        raise DataError(f"{what}: {place(missing)} has none, expected one in each row")
     if all(map(_is_whole, found)):
         return np.array([int(value) for value in found], np.int64).reshape(array.shape)
     return np.array([str(value) for value in found], str).reshape(array.shape)
 
 
-def names_of(values: Any, what: str) -> Array:
+def names_of(values: Any, what: str, place: Place = ROW) -> Array:
     """Names of nodes in the order of their numbers, without repeats: int64, or texts if one is no whole number."""
-    names = _plain(values, what)
+    names = _plain(values, what, place)
     if names.ndim != 1:
         raise DataError(f"{what} have shape {list(names.shape)}, expected one for each node")
     order = np.argsort(names, kind="stable")
     again = np.flatnonzero(names[order][1:] == names[order][:-1])
     if again.size:
         first, second = order[again[0]], order[again[0] + 1]
-        raise DataError(f"{what}: {names[first].item()!r} is there twice, in rows {first} and {second}")
+        raise DataError(f"{what}: {names[first].item()!r} is there twice, in {place(first)} and in {place(second)}")
     return names
 
 
@@ -77,14 +82,13 @@ class Numbering:
         if len(self.places):
             self.places[names - self.least] = np.arange(n)
 
-    def of(self, values: Any, what: str, first: int = 0) -> Array:
-        """Names as numbers of nodes, in the shape of `values`. Numbers and texts are compared as texts. first: the
-        row of the first value, for messages."""
-        wanted = _plain(values, what)
+    def of(self, values: Any, what: str, place: Place = ROW) -> Array:
+        """Names as numbers of nodes, in the shape of `values`. Numbers and texts are compared as texts."""
+        wanted = _plain(values, what, place)
         if wanted.dtype.kind != self.names.dtype.kind:
             wanted = wanted.astype(str)
             if self.names.dtype.kind != "U":
-                return Numbering(self.names.astype(str)).of(wanted, what, first)
+                return Numbering(self.names.astype(str)).of(wanted, what, place)
         n = len(self.names)
         numbers: Array
         if len(self.places):
@@ -94,8 +98,8 @@ class Numbering:
             numbers = self.order[places] if n else np.zeros(wanted.shape, np.int64)
         wrong = np.argwhere(self.names[numbers] != wanted) if n else np.argwhere(np.ones(wanted.shape, bool))
         if wrong.size:
-            place = tuple(wrong[0].tolist())
-            raise DataError(f"{what}: {wanted[place].item()!r} (row {first + place[-1]}) is not the name of a node")
+            at = tuple(wrong[0].tolist())
+            raise DataError(f"{what}: {wanted[at].item()!r} ({place(at[-1])}) is not the name of a node")
         return numbers
 
 

@@ -8,8 +8,8 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any, TypedDict, Unpack, overload
 
 from .client import Client
-from .errors import MissingInput, UsageError
-from .programs import Child, find_program
+from .errors import MissingInput, UsageError, warn
+from .programs import Child, find_program, warning_of
 from .results import Result
 from .sources import Source
 from .toml_text import job_text, settings_of
@@ -75,7 +75,8 @@ def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any = Non
     if not os.path.exists(model):
         raise MissingInput(f"'{model}': No such file or directory, expected the folder of a training's results, or a file of weights in it")
     folder = Path(model if os.path.isdir(model) else os.path.dirname(model))
-    job: dict[str, Any] = {"name": name or Result(folder).json.get("name", "model")}
+    trained = Result(folder).json if name is None or (folder / "result.json").is_file() else {}
+    job: dict[str, Any] = {"name": name or trained.get("name", "model")}
     with tempfile.TemporaryDirectory(prefix="trainerd-predict-") as temporary:
         here = Path(temporary)
         if pairs is not None or nodes is not None:
@@ -83,7 +84,7 @@ def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any = Non
             output = here / "out" if output is None else output
         given = (("dir", None if output is None else os.path.expanduser(output)), ("embeddings", embeddings))
         job["output"] = {key: value for key, value in given if value is not None}
-        with Source(data, None if client is None else here / "data", predict_only=True) as source:
+        with Source(data, None if client is None else here / "data", predict_only=True, numbers="outputs" in trained.get("dataset", {})) as source:
             job["dataset"] = source.section
             result = (predict_here(model, job, settings_of(set), program, timeout) if client is None
                       else predict_there(client, model, job, set, timeout))
@@ -124,6 +125,9 @@ def predict_here(model: str, job: dict[str, Any], settings: list[str], program: 
         try:
             if not child.wait(timeout):
                 raise TimeoutError(f"the prediction has not ended after {timeout:g} s, and is stopped")
+            for line in child.lines(temporary):
+                if (said := warning_of(line)) is not None:
+                    warn(said)
         except BaseException:
             child.stop()
             raise

@@ -12,11 +12,13 @@ import inspect
 import os
 import textwrap
 from collections.abc import Callable, Mapping
+from pathlib import Path
 from typing import Any
 
 from .errors import JobFileError, MissingInput
 
 TEXT_MOST = 64 * 1024
+TEXTS = Path(__file__).parent / "texts"  # of configs/programs
 
 
 class Program:
@@ -68,3 +70,8 @@ def program(function: Callable[..., Any], *helpers: Callable[..., Any]) -> Progr
             lines.pop(0)
         sources.append("\n".join(lines))
     return Program("\n\n".join(sources) + "\n")
+
+
+def configured() -> dict[str, Path]:
+    """The texts of configs/programs, published layers, by their names: "pna", "gine", ..."""
+    return {path.stem: path for path in sorted(TEXTS.glob("*.gnn"))}

@@ -1,4 +1,4 @@
-"""A progress bar with the last epoch's loss and metrics: tqdm's, also in notebooks, or without tqdm lines of our own."""
+"""A progress bar with the last epoch's loss and metrics: one line that is rewritten, in notebooks ours, in terminals tqdm's or ours."""
 from __future__ import annotations
 
 import sys
@@ -30,16 +30,15 @@ def _facts(epoch: Epoch) -> dict[str, str]:
 
 
 class Bar:
-    """Without tqdm: a line that is redrawn on a terminal and in a notebook, else some lines."""
+    """Without tqdm: a line that is redrawn on a terminal, else some lines."""
 
     def __init__(self, name: str, n_epoch: int) -> None:
         self.name, self.n_epoch, self.last, self.shown_s, self.n_shown = name, n_epoch, "", 0.0, 0
-        self.is_live = sys.stderr.isatty() or type(sys.stderr).__module__.startswith("ipykernel")
+        self.is_live = sys.stderr.isatty()
 
     def show(self, n_done: int, facts: dict[str, str]) -> None:
         share = n_done / self.n_epoch if self.n_epoch else 1.0
-        cells = "#" * int(share * CELLS)
-        self.last = f"{self.name} [{cells:.<{CELLS}}] {n_done}/{self.n_epoch}  " + "  ".join(f"{name} {value}" for name, value in facts.items())
+        self.last = self.line(n_done, share, facts)
         now = time.monotonic()
         if self.is_live and now - self.shown_s >= REDRAW_S:
             print(f"\r{self.last}\x1b[K", end="", file=sys.stderr, flush=True)
@@ -48,13 +47,51 @@ class Bar:
             print(self.last, file=sys.stderr, flush=True)
             self.n_shown = int(share * LINES_MOST)
 
+    def line(self, n_done: int, share: float, facts: dict[str, str]) -> str:
+        cells = "#" * int(share * CELLS)
+        return f"{self.name} [{cells:.<{CELLS}}] {n_done}/{self.n_epoch}  " + "  ".join(f"{name} {value}" for name, value in facts.items())
+
     def close(self) -> None:
         if self.is_live and self.last:
             print(f"\r{self.last}\x1b[K", file=sys.stderr, flush=True)
 
 
+class Cell(Bar):
+    """In a notebook: an output that is rewritten."""
+
+    def __init__(self, name: str, n_epoch: int, display: Any) -> None:
+        super().__init__(name, n_epoch)
+        self.display = display
+        self.cell: Any = None
+
+    def show(self, n_done: int, facts: dict[str, str]) -> None:
+        self.last = self.line(n_done, n_done / self.n_epoch if self.n_epoch else 1.0, facts)
+        if time.monotonic() - self.shown_s >= REDRAW_S:
+            self._write()
+
+    def close(self) -> None:
+        if self.last:
+            self._write()
+
+    def _write(self) -> None:
+        shown = {"text/plain": self.last}
+        if self.cell is None:
+            self.cell = self.display(shown, raw=True, display_id=True)
+        else:
+            self.cell.update(shown, raw=True)
+        self.shown_s = time.monotonic()
+
+
+def _notebook() -> Any:
+    """What shows values in the notebook that this is; None: it is none."""
+    if "ipykernel" not in sys.modules:
+        return None
+    from IPython import display, get_ipython
+    return display.display if hasattr(get_ipython(), "kernel") else None
+
+
 class Tqdm:
-    """tqdm's bar, of the terminal or the notebook."""
+    """tqdm's bar."""
 
     def __init__(self, tqdm: Any, name: str, n_epoch: int) -> None:
         self.bar = tqdm(total=n_epoch, desc=name, unit="epoch")
@@ -68,8 +105,10 @@ class Tqdm:
 
 
 def _bar(name: str, n_epoch: int) -> Bar | Tqdm:
+    if (display := _notebook()) is not None:
+        return Cell(name, n_epoch, display)
     try:
-        from tqdm.auto import tqdm
+        from tqdm import tqdm
     except ImportError:
         return Bar(name, n_epoch)
     return Tqdm(tqdm, name, n_epoch)

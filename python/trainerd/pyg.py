@@ -15,6 +15,7 @@ from typing import Any, TypeVar
 
 from .arrays import Array
 from .errors import DataError, MissingInput
+from .module_training import load_back
 from .net import make_net, read_inputs
 from .results import Result
 
@@ -59,10 +60,14 @@ def _fitted(module: Any, weights: dict[str, Array], path: str) -> dict[str, Any]
 def load_into_pyg(module: Module, run: Folder | Result, weights: str = "best.safetensors") -> Module:
     """Load a run's weights into a torch.nn.Module, by name, and return it.
 
-    Names and shapes must agree. An `nn.Embedding` is transposed, since trainerd has a column for each node.
+    Names and shapes must agree, unless the run is a training of this module by `train(data, model=module)`. An `nn.Embedding` is
+    transposed, since trainerd has a column for each node.
     `weights`: "model.safetensors" has those of the last epoch.
     """
     result = run if isinstance(run, Result) else Result(run)
+    text, columns = result.json.get("job", {}).get("model", {}).get("program"), result.json.get("dataset", {}).get("features", 0)
+    if text and load_back(module, columns, result.weights(weights), text):
+        return module
     state = _fitted(module, result.weights(weights), str(result.folder / weights))
     module.load_state_dict(state, strict=True)  # type: ignore[attr-defined]
     return module

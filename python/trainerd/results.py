@@ -142,9 +142,17 @@ class Result:
         return probabilities_of(self.logits(), bool(dataset.get("multi_label"))).astype("float32")
 
     def predictions(self) -> Array:
-        """For a prediction: each node's class, int64 [N]; with several labels uint8 [N, C]; for regression
-        float32."""
-        return self.array("predictions.npy")
+        """Each node's class, int64 [N]; with several labels uint8 [N, C]; for regression float32 [N], or [N, C] of several
+        numbers. Of a training those of its best weights."""
+        if (self.folder / "predictions.npy").is_file():
+            return self.array("predictions.npy")
+        dataset = self.json.get("dataset", {})
+        if self.json.get("job", {}).get("task", {}).get("kind") == "link":
+            raise DataError(f"'{self.folder}' is of links, which have no class: trainerd.predict(result, data, pairs=...) has their scores")
+        logits = self.logits()
+        if "outputs" in dataset:
+            return logits[:, 0] if logits.shape[1] == 1 else logits
+        return (logits > 0).astype("uint8") if dataset.get("multi_label") else logits.argmax(1).astype("int64")
 
     def class_names(self) -> list[str] | None:
         """The classes' names in the order of their numbers, if the training's data has names."""

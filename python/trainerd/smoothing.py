@@ -75,7 +75,7 @@ def correct_and_smooth(result: Any, data: Any = None, *, labels: Any = None, tra
     split, normalize, set, keys, program   as for `label_propagation`
     """
     post = {"correct_layers": correct_layers, "correct_alpha": correct_alpha, "smooth_layers": smooth_layers, "smooth_alpha": smooth_alpha,
-            "autoscale": autoscale, "scale": scale, "normalize": normalize}
+            "autoscale": autoscale, "normalize": normalize, **({"scale": scale} if not autoscale else {})}
     return smoothed(result, data, post, {**keys, **(set or {})}, labels, train, split, program)[0]
 
 

@@ -7,7 +7,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 from .arrays import Array, np
-from .errors import DataError
+from .errors import DataError, shown
 
 
 class Rows(NamedTuple):
@@ -34,7 +34,10 @@ def array_of(value: Any) -> Array:
         value = value.float()
     for step in ("detach", "cpu"):
         value = getattr(value, step)() if hasattr(value, step) else value
-    array: Array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+    try:
+        array: Array = value.numpy() if hasattr(value, "numpy") else np.asarray(value)
+    except ValueError:
+        raise DataError(f"{shown(value)} is no array: its rows have different lengths") from None
     return array
 
 

@@ -11,7 +11,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from .errors import JobFileError, UsageError
+from .errors import JobFileError, UsageError, shown
 from .program import Program
 
 BARE_KEY = re.compile(r"[A-Za-z0-9_-]+")
@@ -42,7 +42,7 @@ def toml_value(value: object, where: str) -> str:
     if isinstance(value, (list, tuple)):
         wrong = [item for item in value if not isinstance(item, str)]
         if wrong:
-            raise JobFileError(f"{where}: {wrong[0]!r} in a list is a {type(wrong[0]).__name__}, expected texts")
+            raise JobFileError(f"{where} is {shown(value)}, expected a text, a number or a boolean; a list has texts alone, and not {shown(wrong[0])}")
         return "[" + ", ".join(toml_value(item, where) for item in value) + "]"
     if isinstance(value, numbers.Integral):
         if not -2**63 <= int(value) < 2**63:
@@ -53,7 +53,7 @@ def toml_value(value: object, where: str) -> str:
             raise JobFileError(f"{where}: {float(value)} is not a finite number")
         text = repr(float(value))
         return text if "e" not in text or "." in text else text.replace("e", ".0e")
-    raise JobFileError(f"{where}: {value!r} is a {type(value).__name__}, expected a text, a number or a boolean; leave a key out for its default")
+    raise JobFileError(f"{where} is {shown(value)}, expected a text, a number or a boolean; leave a key out for its default")
 
 
 def _key(key: object, where: str) -> str:
@@ -76,7 +76,7 @@ def job_text(job: Mapping[str, Any]) -> str:
             lines = [f"[{name}]", *(f"{_key(k, name)} = {toml_value(v, f'{name}.{k}')}" for k, v in value.items() if k not in tables)]
             for table, entries in tables.items():
                 if not isinstance(entries, Mapping):
-                    raise JobFileError(f"model.{table}: {entries!r} is a {type(entries).__name__}, expected a dict")
+                    raise JobFileError(f"model.{table} is {shown(entries)}, expected a dict")
                 quote = table == "names"  # "convs.0"
                 lines.append(f"[model.{table}]")
                 lines += [f"{toml_value(k, f'model.{table}') if quote else _key(k, f'model.{table}')} = {toml_value(v, f'model.{table}.{k}')}"
@@ -95,8 +95,8 @@ def settings_of(settings: Mapping[str, Any] | Sequence[str] | None) -> list[str]
     if isinstance(settings, Mapping):
         return [f"{key}={toml_value(value, f'set: {key}')}" for key, value in settings.items()]
     if isinstance(settings, str):
-        raise UsageError(f"set: {settings!r} is a text, expected a dict or a list of 'section.key=value'")
+        raise UsageError(f"set: {shown(settings)} is a text, expected a dict or a list of 'section.key=value'")
     wrong = [setting for setting in settings if not isinstance(setting, str) or "=" not in setting]
     if wrong:
-        raise UsageError(f"set: {wrong[0]!r} is not 'section.key=value'")
+        raise UsageError(f"set: {shown(wrong[0])} is not 'section.key=value'")
     return list(settings)

@@ -3,6 +3,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import tempfile
 import time
 import tomllib
@@ -11,14 +12,14 @@ from pathlib import Path
 from typing import Any, cast
 
 from .client import Client
-from .errors import DataError, JobFileError, MissingInput, TrainerdError, UsageError, error_of
+from .errors import DataError, JobFileError, MissingInput, TrainerdError, UsageError, error_of, warn
 from .fields import Epoch
-from .keywords import job_of
+from .keywords import Given, job_of
 from .program import Program
-from .programs import Child, Keys, find_program, keys_of
+from .programs import Child, Keys, find_program, keys_of, warning_of
 from .progress import Progress
 from .results import Result
-from .sources import Source
+from .sources import Source, columns_of, is_in_memory, is_module
 from .toml_text import job_text
 from .trackers import Tracker, tracked
 
@@ -28,7 +29,9 @@ Shown = bool | Callable[[Epoch], None]
 POLL_S = 0.1
 OF_NUMBERS = ("mse", "mae", "huber")  # losses of regression
 MISTAKES = (UsageError, DataError, MissingInput, JobFileError)  # which a second run would have, too
-JOB_FILE, DATA = "job.toml", "data"  # what a training leaves beside its results, for `resume`
+JOB_FILE, DATA, LOG, INIT = "job.toml", "data", "log.txt", "init.safetensors"  # what a training leaves beside its results
+OTHER_WIDTH = re.compile(r"model\.program:\S+ (\d+) columns are returned; expected the (\d+) ")
+OF_STACKS = re.compile(r"model\.(\w+) is not used: model.kind is \"program\"")
 
 
 def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | None = None, draw: Sequence[float] | None = None,
@@ -42,27 +45,53 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
               features, labels, train, ...), the (train, valid, test) of RandomLinkSplit, or a dict: the [dataset] section of a
               job file
     keys      of a job file: of [model] and [train] by their names, others too where a name is unique; sections as dicts,
-              train={"lr": 0.01}; model is also model.kind or a `Program`, task is task.kind, workers is workers.count
-    set       the same by whole names: {"train.lr": 0.01}
+              train={"lr": 0.01}; task is task.kind, workers is workers.count
+    model     a kind ("gcn"), a text of configs/programs by its name ("pna"), a text's file ("own.gnn"), a `Program`, or a model of
+              PyTorch Geometric, which `predict_pyg` reads: the training begins with its weights, and `load_into_pyg(model, result)`
+              puts the trained ones back
+    args      the parameters of a text: {"share": 0.25}
+    set       keys by whole names: {"train.lr": 0.01}
     output    the folder for the results; default: runs/<name>-<time>
     draw      shares of training, validation and test nodes, of a graph in memory: (0.6, 0.2, 0.2)
-    progress  True: a bar (of tqdm, where it is installed); False: nothing; or a function that is called with each epoch, and stops
-              the job where it raises an exception
+    progress  True: one line that is rewritten (a terminal's by tqdm, where it is installed); False: nothing; or a function that is
+              called with each epoch, and stops the job where it raises an exception
     tracker   of experiments: trainerd.trackers.Wandb(project="gnn"), trainerd.trackers.Mlflow()
     daemon    True, or a Client: by a daemon, in its turn; an interrupt then ends the waiting, and the job goes on
     program   of the program trainerd; default: that in $TRAINERD_BIN, in this package, or on PATH
 
     An interrupt (Ctrl-C, or a notebook's stop) lets the job save a checkpoint and raises Interrupted; `resume` continues it.
     """
+    if program is not None and os.fspath(program).endswith(".gnn"):
+        raise UsageError(f"program={os.fspath(program)!r} is the path of trainerd, expected a text as model={os.fspath(program)!r}")
     found = find_program(given=program)
     known = keys_of(found)
-    job = job_of({**keys, **(set or {})}, known)
+    start = None
+    if is_module(keys.get("model")):
+        from .module_training import start_of
+        start = start_of(keys["model"], columns_of(data))
+        keys["model"] = Program.from_text(start.text)
+    given = job_of(keys, known, set)
+    job = given.job
+    if start is not None:
+        job["dataset"] = {**start.dataset, **job.get("dataset", {})}
+        if ("model", "init") in given.by:
+            raise UsageError(f"model is a module, and {given.by['model', 'init']} gives initial weights, too: expected one of them")
     model, loss = job.setdefault("model", {}), job.get("train", {}).get("loss")
     name = job.setdefault("name", model.get("kind") or "train")
     _put_program(model)
-    _check(found, {**job, "dataset": {"path": "."}})
+    _check_dataset(given, data)
+    _check(found, given)
+    if ("output", "dir") in given.by:
+        if output is not None:
+            raise UsageError(f"output={os.fspath(output)!r} and {given.by['output', 'dir']} both give the folder, expected one of them")
+        output = job["output"]["dir"]
     folder = _new_folder(output, name)
     job["output"] = {**job.get("output", {}), "dir": folder}
+    if start is not None:
+        from .arrays import save_safetensors
+        folder.mkdir(parents=True, exist_ok=True)
+        save_safetensors(folder / INIT, start.tensors)
+        model["init"] = folder / INIT
     try:
         with Source(data, folder / DATA if daemon else None, name=name, draw=draw, numbers=loss in OF_NUMBERS,
                     predict_only=_of_links(job, data)) as source:
@@ -71,6 +100,11 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
             told = job if source.is_named else {**job, "dataset": asked}
             shown = Progress(progress, name, _epochs_of(job, known), tracker)
             result = tracked(tracker, told, lambda: _run_there(daemon, job, shown) if daemon else _Run(found, job, source, shown).run([]))
+    except JobFileError as error:
+        columns = OTHER_WIDTH.match(error.reason)
+        if start is None or columns is None:
+            raise
+        raise UsageError(f"model: its output has {columns[1]} columns, expected {columns[2]}, one for each class") from None
     finally:
         _remove_empty(folder, output)
     return Result(result.folder, result.json, data)
@@ -95,9 +129,11 @@ def resume(folder: Folder, data: Any = None, *, set: Mapping[str, Any] | None = 
         raise JobFileError(f"'{home / JOB_FILE}': {error}") from error
     found = find_program(given=program)
     known = keys_of(found)
-    for section, value in job_of({**keys, **(set or {})}, known).items():
+    for section, value in job_of(keys, known, set).job.items():
         job[section] = {**job.get(section, {}), **value} if isinstance(value, dict) else value
     job["output"]["dir"] = home
+    if (home / INIT).is_file():  # it may have moved
+        job["model"]["init"] = home / INIT
     data = home / DATA if data is None and (home / DATA).is_dir() else data
     data = job["dataset"] if data is None else data
     with Source(data, name=job["name"], predict_only=_of_links(job, data)) as source:
@@ -122,14 +158,30 @@ def _put_program(model: dict[str, Any]) -> None:
         model["program"] = Program.from_file(path)
 
 
-def _check(program: str, job: dict[str, Any]) -> None:
-    """Before a graph is converted: is this a job?"""
+def _check_dataset(given: Given, data: Any) -> None:
+    """A key of [dataset] that `data` gives, too, has one value."""
+    section = {"path": data} if isinstance(data, (str, os.PathLike)) else data if not is_in_memory(data) else {}
+    for key, value in section.items():
+        by = given.by.get(("dataset", key))
+        if by is not None and given.job["dataset"][key] != value:
+            raise UsageError(f"data and {by} both give dataset.{key}, expected one of them")
+
+
+def _check(program: str, given: Given) -> None:
+    """Before a graph is converted: is this a job? A key that no text has is refused beside one."""
     with tempfile.TemporaryDirectory(prefix="trainerd-check-") as folder:
         file = Path(folder, JOB_FILE)
-        file.write_text(job_text(job), encoding="utf-8")
+        file.write_text(job_text({**given.job, "dataset": {"path": "."}}), encoding="utf-8")
         child = Child(program, ["--check", str(file)])
         child.wait()
+        lines = child.lines(folder)
         child.result(folder)
+    for line in lines:
+        unused = OF_STACKS.match(warning_of(line) or "")
+        if unused is not None:
+            key = unused[1]
+            raise JobFileError(f"{given.by.get(('model', key), key)}: the model is a text, which has no key '{key}'; a parameter of the text itself "
+                               f"is given by args={{{key!r}: ...}}")
 
 
 def _epochs_of(job: dict[str, Any], known: Keys) -> int:
@@ -156,6 +208,8 @@ def _new_folder(output: Folder | None, name: str) -> Path:
 def _remove_empty(folder: Path, output: Folder | None) -> None:
     """Of a training that failed before it left anything."""
     for made in (folder, folder.parent) if output is None else ():
+        if made.is_dir() and [path.name for path in made.iterdir()] == [INIT]:
+            (made / INIT).unlink()
         if made.is_dir() and not any(made.iterdir()):
             made.rmdir()
 
@@ -170,7 +224,11 @@ def _run_there(daemon: bool | Client, job: dict[str, Any], progress: Progress) -
                 submitted.cancel()
                 submitted.wait(check=False)
                 raise
-    return submitted.wait()
+    result = submitted.wait()
+    for line in submitted.logs():
+        if (said := warning_of(line)) is not None:
+            warn(said)
+    return result
 
 
 class _Run:
@@ -189,22 +247,33 @@ class _Run:
             with self.progress:
                 try:
                     while not child.wait(POLL_S):
-                        self.progress.show(list(self._new_epochs()))
-                    self.progress.show(list(self._new_epochs()))
+                        self._pass_on(child, temporary)
+                    self._pass_on(child, temporary)
                 except BaseException as error:
                     child.stop()
                     if not isinstance(error, KeyboardInterrupt):
                         self._keep()
+                        child.close()
                         raise
+            log = child.log()
             try:
                 child.result(temporary)
             except TrainerdError as error:
                 if isinstance(error, MISTAKES) or not self._keep():
-                    raise
+                    raise error_of(error.exit_code, self.source.named(error.reason)) from None
+                _write(self.folder / LOG, log)
                 reason = error.reason.removesuffix(", --resume continues from there")
                 raise error_of(error.exit_code, f"{reason}; trainerd.resume({str(self.folder)!r}) continues from there") from None
         _write(self.folder / JOB_FILE, self.text)
+        _write(self.folder / LOG, log)
         return Result(self.folder)
+
+    def _pass_on(self, child: Child, temporary: str) -> None:
+        """What the job has said since the last call: warnings and epochs."""
+        for line in child.lines(temporary):
+            if (said := warning_of(line)) is not None:
+                warn(self.source.named(said))
+        self.progress.show(list(self._new_epochs()))
 
     def _keep(self) -> bool:
         """Keep what `resume` needs, if there is a checkpoint."""

@@ -26,11 +26,10 @@ static const struct pair sums[] = {
      "program = 'configs/programs/gin.gnn'\nargs.eps = 0.5\nargs.learn_eps = true\nargs.hidden = 16",
      "hidden = 16\nlayers = 3"},
     {"kind = 'sgc'\nsteps = 2", "program = 'configs/programs/sgc.gnn'\nargs.steps = 2", "layers = 1"},
-    {"kind = 'appnp'\nsteps = 3\nalpha = 0.2\ndropout = 0.3",
-     "program = 'configs/programs/appnp.gnn'\nargs.steps = 3\nargs.alpha = 0.2\nargs.p = 0.3\nargs.hidden = 16",
-     "hidden = 16"},
-    {"kind = 'gcnii'\nlayers = 3\ndropout = 0.3",
-     "program = 'configs/programs/gcnii.gnn'\nargs.layers = 3\nargs.p = 0.3\nargs.hidden = 16", "hidden = 16"},
+    {"kind = 'appnp'\nsteps = 3\nalpha = 0.2\ndropout = 0.3\nhidden = 16",
+     "program = 'configs/programs/appnp.gnn'\nargs.steps = 3\nargs.alpha = 0.2\nargs.p = 0.3\nargs.hidden = 16", ""},
+    {"kind = 'gcnii'\nlayers = 3\ndropout = 0.3\nhidden = 16",
+     "program = 'configs/programs/gcnii.gnn'\nargs.layers = 3\nargs.p = 0.3\nargs.hidden = 16", ""},
 };
 static const struct pair others[] = {
     {"kind = 'sage'\naggregator = 'max'", "program = 'configs/programs/sage.gnn'\nargs.aggregator = 'max'",
@@ -42,8 +41,8 @@ static const struct pair others[] = {
      "hidden = 7\nlinear_layers = 1\nlayers = 3"},
     {"kind = 'transformer'\nheads = 2", "program = 'configs/programs/transformer.gnn'\nargs.heads = 2",
      "hidden = 8\nnorm = 'layer'"},
-    {"kind = 'agnn'\nsteps = 2\ndropout = 0.3",
-     "program = 'configs/programs/agnn.gnn'\nargs.steps = 2\nargs.p = 0.3\nargs.hidden = 16", "hidden = 16"},
+    {"kind = 'agnn'\nsteps = 2\ndropout = 0.3\nhidden = 16",
+     "program = 'configs/programs/agnn.gnn'\nargs.steps = 2\nargs.p = 0.3\nargs.hidden = 16", ""},
 };
 static const struct pair typed[] = {
     {"kind = 'rgcn'", "program = 'configs/programs/rgcn.gnn'", "hidden = 16\ndropout = 0.3"},
@@ -220,11 +219,13 @@ Test(programs, edges_give_the_same_bits_in_each_way)
 Test(programs, reductions_of_a_common_row_give_the_same_bits_in_each_way)
 {
     char lines[600], program[512];
-    folder_write("grouped.gnn",
-                 "def layer(v, out):\n    v.h = linear('h', v.x, out)\n    v.k = linear('k', v.x, out)\n"
-                 "    v.m = mean(tanh(e.src.h * e.dst.k) for e in v.in_edges)\n"
-                 "    v.n = max(abs(e.src.h - e.dst.m) for e in v.in_edges)\n"
-                 "    return linear('o', concat(v.m, v.n, min(tanh(e.src.h * e.dst.k) for e in v.in_edges)), out)\n");
+    folder_write(
+        "grouped.gnn",
+        "def layer(v, out):\n    v.h = linear('h', v.x, out)\n    v.k = linear('k', v.x, out)\n"
+        "    v.m = mean(tanh(e.src.h * e.dst.k) for e in v.in_edges) + mean(e.src.k for e in v.in_edges)\n"
+        "    v.g = v.h + sum(e.norm * e.src.k for e in v.in_edges)\n"
+        "    v.n = max(abs(e.src.h - e.dst.m) for e in v.in_edges)\n"
+        "    return linear('o', concat(v.m + v.g, v.n, min(tanh(e.src.h * e.dst.k) for e in v.in_edges)), out)\n");
     snprintf(program, sizeof program, "program = '%s'", folder_path("grouped.gnn"));
     snprintf(lines, sizeof lines, "kind = 'program'\n%s", program);
     const struct pair pair = {lines, program, "hidden = 8\ndropout = 0.2"};

@@ -2,6 +2,7 @@
  * each test a line in the file that TEST_TIMES names, where it is set: seconds of processor time, seconds of the clock, suite::name.
  */
 #include "protocol/base/clock.h"
+#include "tests/support/process/reachable.h"
 
 #include <criterion/criterion.h>
 #include <criterion/hooks.h>
@@ -29,6 +30,11 @@ void __wrap_criterion_internal_test_setup(void)
     began_s = clock_s();
     setrlimit(RLIMIT_CPU, &(struct rlimit){PROCESSOR_S, PROCESSOR_S});
     __real_criterion_internal_test_setup();
+}
+
+__attribute__((constructor)) static void begin(int argc, char **argv)
+{
+    reachable_begin(argc, argv);
 }
 
 static double cpu_s(int of)

@@ -49,7 +49,7 @@ enum status contents_match(const struct checkpoint *checkpoint, const struct job
                            const uint64_t content[CHECKPOINT_N_CONTENT])
 {
     const uint64_t *then = checkpoint->state.content;
-    for (int i = 0; checkpoint_knows_contents(&checkpoint->state) && i < CHECKPOINT_N_CONTENT; i++) {
+    for (int i = 0; i < CHECKPOINT_N_CONTENT; i++) {
         bool is_known = i != CHECKPOINT_CONTENT_INIT || (content[i] != 0 && then[i] != 0);
         if (is_known && content[i] != then[i]) {
             const char *file = i == CHECKPOINT_CONTENT_INIT  ? job->model.init

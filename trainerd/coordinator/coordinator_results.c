@@ -42,12 +42,32 @@ static enum status write_weights(struct coordinator *c, enum worker_state state,
 
 struct rows_file {
     struct coordinator *coordinator;
+    const char *name;
     enum worker_state what;
     int64_t width;
     enum status (*finish)(struct coordinator *c, float *rows); /* n_node × width; NULL: the rows stay as they are */
     char header[256];
     size_t n_header; /* a multiple of 64 */
 };
+
+/* Nodes for which the model gives what is no number, though its loss and weights are some. */
+static void rows_look(const struct rows_file *file, const float *rows)
+{
+    struct coordinator *c = file->coordinator;
+    int64_t n_bad = 0, first = -1;
+    for (int64_t r = 0; r < c->facts.n_node; r++) {
+        int64_t k = 0;
+        while (k < file->width && isfinite(rows[r * file->width + k])) {
+            k++;
+        }
+        n_bad += k < file->width;
+        first = k < file->width && first < 0 ? r : first;
+    }
+    if (n_bad > 0) {
+        progress_print(&c->progress, "%s: %lld of %lld rows are not finite, the first one is of node %lld",
+                       file->name, (long long)n_bad, (long long)c->facts.n_node, (long long)first);
+    }
+}
 
 /* Write them to the mapped file behind its header, part after part. */
 static enum status fill_rows(void *context, char *bytes)
@@ -56,6 +76,9 @@ static enum status fill_rows(void *context, char *bytes)
     memcpy(bytes, file->header, file->n_header);
     float *rows = (float *)(void *)(bytes + file->n_header);
     enum status status = training_rows_place(&file->coordinator->training, file->what, file->width, rows);
+    if (status == STATUS_OK) {
+        rows_look(file, rows);
+    }
     if (status != STATUS_OK || file->finish == NULL) {
         return status;
     }
@@ -65,7 +88,7 @@ static enum status fill_rows(void *context, char *bytes)
 static enum status write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width,
                               enum status (*finish)(struct coordinator *c, float *rows))
 {
-    struct rows_file file = {.coordinator = c, .what = what, .width = width, .finish = finish};
+    struct rows_file file = {.coordinator = c, .name = name, .what = what, .width = width, .finish = finish};
     const int64_t shape[2] = {c->facts.n_node, width};
     file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
     size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);

@@ -33,7 +33,7 @@ static const char *bash_words(enum ctl_words words)
 {
     static const char *const texts[] = {
         [CTL_WORDS_NONE] = "",
-        [CTL_WORDS_JOB] = "COMPREPLY=($(compgen -W \"$(" LIST_JOBS ")\" -- \"$word\"))",
+        [CTL_WORDS_JOB] = "_trainctl_jobs",
         [CTL_WORDS_FILE] = "COMPREPLY=($(compgen -f -- \"$word\"))",
         [CTL_WORDS_FOLDER] = "COMPREPLY=($(compgen -d -- \"$word\"))",
         [CTL_WORDS_SHELL] = "COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$word\"))",
@@ -44,7 +44,10 @@ static const char *bash_words(enum ctl_words words)
 
 static void print_bash(FILE *file)
 {
-    fputs("# trainctl completion bash\n_trainctl() {\n    local word=${COMP_WORDS[COMP_CWORD]} "
+    /* Names of jobs are other users' texts: compgen -W would run the commands in them. */
+    fputs("# trainctl completion bash\n_trainctl_jobs() {\n    local name\n    while IFS= read -r name; do\n"
+          "        [[ $name != \"$word\"* ]] || COMPREPLY+=(\"$name\")\n    done < <(" LIST_JOBS ")\n}\n"
+          "_trainctl() {\n    local word=${COMP_WORDS[COMP_CWORD]} "
           "before=${COMP_WORDS[COMP_CWORD-1]} "
           "command= commands i\n    commands=\"",
           file);

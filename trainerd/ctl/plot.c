@@ -308,14 +308,14 @@ static enum status read_given(const struct ctl_arguments *arguments, struct plot
         status = read_named(&client, arguments->operand[i], plot);
     }
     client_close(&client);
-    for (size_t i = 0; i < arguments->n_from && status == STATUS_OK; i++) {
-        const char *folder = arguments->from[i];
+    for (size_t i = 0; i < arguments->list[CTL_OPTION_FROM].n && status == STATUS_OK; i++) {
+        const char *folder = arguments->list[CTL_OPTION_FROM].value[i];
         status = add(plot);
         if (status == STATUS_OK) {
             status = read_folder(folder, &plot->curves[plot->n - 1], plot->name[plot->n - 1],
                                  plot->origin[plot->n - 1]);
         }
-        if (status == STATUS_OK && arguments->n_from > 1) {
+        if (status == STATUS_OK && arguments->list[CTL_OPTION_FROM].n > 1) {
             name_folder(folder, plot->name[plot->n - 1]);
         }
     }
@@ -324,12 +324,12 @@ static enum status read_given(const struct ctl_arguments *arguments, struct plot
 
 static enum status read_all(const struct ctl_arguments *arguments, struct plot *plot)
 {
-    if ((arguments->n_from > 0) == (arguments->n_operand > 0)) {
+    if ((arguments->list[CTL_OPTION_FROM].n > 0) == (arguments->n_operand > 0)) {
         return status_fail(STATUS_USAGE, "plot takes either JOB or --from FOLDER; see trainctl plot --help");
     }
-    if (arguments->n_from > CHART_JOBS_MOST) {
-        return status_fail(STATUS_USAGE, "%zu jobs are given, a chart has at most %d", arguments->n_from,
-                           CHART_JOBS_MOST);
+    if (arguments->list[CTL_OPTION_FROM].n > CHART_JOBS_MOST) {
+        return status_fail(STATUS_USAGE, "%zu jobs are given, a chart has at most %d",
+                           arguments->list[CTL_OPTION_FROM].n, CHART_JOBS_MOST);
     }
     enum status status = read_axis(arguments, &plot->axis);
     if (status == STATUS_OK) {

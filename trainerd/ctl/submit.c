@@ -139,9 +139,9 @@ static enum status set_tags(const struct ctl_arguments *arguments, json_t *reque
 {
     json_t *tags = json_array();
     json_object_set_new(request, "tags", tags);
-    for (size_t i = 0; i < arguments->n_tag; i++) {
-        if (json_array_append_new(tags, json_string(arguments->tag[i])) != 0) {
-            return status_fail(STATUS_USAGE, "--tag '%s' is not UTF-8", arguments->tag[i]);
+    for (size_t i = 0; i < arguments->list[CTL_OPTION_TAG].n; i++) {
+        if (json_array_append_new(tags, json_string(arguments->list[CTL_OPTION_TAG].value[i])) != 0) {
+            return status_fail(STATUS_USAGE, "--tag '%s' is not UTF-8", arguments->list[CTL_OPTION_TAG].value[i]);
         }
     }
     return STATUS_OK;
@@ -157,9 +157,9 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
     }
     json_t *set = json_array();
     json_object_set_new(request, "set", set);
-    for (size_t i = 0; i < arguments->n_set; i++) {
-        if (json_array_append_new(set, json_string(arguments->set[i])) != 0) {
-            return status_fail(STATUS_USAGE, "--set '%s' is not UTF-8", arguments->set[i]);
+    for (size_t i = 0; i < arguments->list[CTL_OPTION_SET].n; i++) {
+        if (json_array_append_new(set, json_string(arguments->list[CTL_OPTION_SET].value[i])) != 0) {
+            return status_fail(STATUS_USAGE, "--set '%s' is not UTF-8", arguments->list[CTL_OPTION_SET].value[i]);
         }
     }
     const struct {
@@ -378,10 +378,10 @@ enum status run_predict(const struct ctl_arguments *arguments, int *exit_code_ou
 enum status run_sweep(const struct ctl_arguments *arguments, int *exit_code_out)
 {
     struct ctl_arguments submit = *arguments;
-    submit.sweep = (const char **)arguments->operand + 1;
-    submit.n_sweep = (size_t)arguments->n_operand - 1;
+    struct ctl_list *sweep = &submit.list[CTL_OPTION_SWEEP];
+    *sweep = (struct ctl_list){(const char **)arguments->operand + 1, (size_t)arguments->n_operand - 1};
     submit.n_operand = 1;
-    if (submit.n_sweep == 0 && !ctl_given(arguments, CTL_OPTION_SEEDS) && !ctl_given(arguments, CTL_OPTION_SPLIT)) {
+    if (sweep->n == 0 && !ctl_given(arguments, CTL_OPTION_SEEDS) && !ctl_given(arguments, CTL_OPTION_SPLIT)) {
         return status_fail(STATUS_USAGE, "sweep takes KEY=V1,V2, --seeds or --split; see trainctl sweep --help");
     }
     return run_submit(&submit, exit_code_out);

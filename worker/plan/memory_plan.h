@@ -95,6 +95,7 @@ struct trainer_shared {
     struct device_score score[DATASET_SPLIT_N]; /* of the nodes with exactly these splits */
     double compared[3];                         /* of gradients: floats_compare's sums */
     double grad_norm;                           /* train.clip_norm */
+    uint32_t not_finite;                        /* trainer_report's */
 };
 
 /* On a device with memory of its own a plan's bytes lie on the device alone, but those that lie on the host alone, on

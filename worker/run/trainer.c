@@ -345,7 +345,8 @@ static enum status update_run(struct trainer *t, const struct step *step)
                               .momentum = train->momentum,
                               .now = t->memory.now,
                               .loss = trainer_sums(t, 0),
-                              .clip = clip_end(t)};
+                              .clip = clip_end(t),
+                              .not_finite = &t->memory.now->not_finite};
     for (int p = 0; p < t->program.n_param; p++) {
         const struct parameter *param = &t->program.param[p];
         if (!param->trains) {
@@ -353,11 +354,15 @@ static enum status update_run(struct trainer *t, const struct step *step)
         }
         int64_t n = param->n_shared, at = param->offset;
         how.weight_decay = param->decays ? train->weight_decay : 0.0;
+        how.weight = (uint32_t)p + 1;
+        how.gradient = how.weight + (uint32_t)t->program.n_param;
         t->ops->step(t->device, &how, n, trainer_gradients(t, 0) + at, t->parameters.weights + at,
                      t->parameters.moment_1 != NULL ? t->parameters.moment_1 + at : NULL,
                      t->parameters.moment_2 != NULL ? t->parameters.moment_2 + at : NULL);
         embeddings_step(t, p, &how);
     }
+    t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->memory.shared->not_finite, &t->memory.now->not_finite,
+                 sizeof t->memory.shared->not_finite);
     return STATUS_OK;
 }
 
@@ -465,6 +470,7 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         out->n_sent = exchange_n_sent(t->setup.exchange) - n_sent;
         out->loss = status == STATUS_OK ? trainer_loss(t) : 0.0;
         out->grad_norm = t->memory.shared->grad_norm;
+        out->not_finite = t->memory.shared->not_finite;
         if (t->routes.feedback != NULL) {
             feedback_settle(t, &level);
         }

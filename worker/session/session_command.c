@@ -138,6 +138,7 @@ static enum status epoch_obey(struct session *session)
         .epoch = command.epoch,
         .loss = report.loss,
         .grad_norm = report.grad_norm,
+        .not_finite = report.not_finite,
         .scores = {report.score, sizeof report.score},
         .compute_s = report.compute_s,
         .pack_s = report.pack_s,

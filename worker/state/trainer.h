@@ -40,6 +40,9 @@ struct trainer_setup {
 struct trainer_report {
     double loss;      /* mean over the training rows, before the step; the same on every rank */
     double grad_norm; /* of its gradients, before they are clipped; 0 without train.clip_norm */
+    /* p + 1: a weight of parameter p that this rank steps is not finite any more; p + 1 + the number of parameters:
+     * its gradient is not. The greatest, since what is not finite spreads to parameters before it; 0: none */
+    uint32_t not_finite;
     /* of the nodes in each split, after the step; zero where not evaluated */
     struct device_score score[DATASET_SPLIT_N];
     double epoch_s, compute_s, pack_s, wait_s; /* the three are epoch_s */

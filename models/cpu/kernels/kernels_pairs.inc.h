@@ -151,7 +151,7 @@ INLINE double pair_group_margin(const struct device_pair_losses *how, float *sco
     double sum = 0.0;
     score[0] = 0.0f;
     for (int64_t k = 1; k <= how->n_negative; k++) {
-        const bool counts = score[k] > least;
+        const bool counts = !(score[k] <= least); /* not a number, too */
         sum += counts ? (double)score[k] - (double)least : 0.0;
         score[k] = counts ? slope : 0.0f;
         score[0] -= score[k];

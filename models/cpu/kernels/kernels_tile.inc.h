@@ -174,11 +174,11 @@ TILE_BINARY(silu_back, x * (tile_sigmoid_of(y) * (1.0f + y * (1.0f - tile_sigmoi
 TILE_BINARY(sigmoid_back, x * (y * (1.0f - y)))
 TILE_BINARY(tanh_back, x * (1.0f - y * y))
 TILE_BINARY(softplus_back, x * tile_sigmoid_of(y))
-TILE_BINARY(sqrt_back, x == 0.0f ? 0.0f : 0.5f * x / y)
+TILE_BINARY(sqrt_back, x == 0.0f || (y == 0.0f && first != 0.0f) ? 0.0f : 0.5f * x / y)
 TILE_BINARY(abs_back, y > 0.0f ? x : y < 0.0f ? -x : 0.0f)
 TILE_BINARY(clamp_back, y < first || y > second ? 0.0f : x)
 TILE_BINARY(square_back, x * (2.0f * y))
-TILE_BINARY(power_back, x * (first * powf(y, first - 1.0f)))
+TILE_BINARY(power_back, x == 0.0f || first == 0.0f ? 0.0f : x * (first * powf(y, first - 1.0f)))
 TILE_BINARY(less, x < y ? 1.0f : x == y ? 0.5f : 0.0f)
 /* clang-format on */
 

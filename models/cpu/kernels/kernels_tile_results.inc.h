@@ -3,13 +3,13 @@
  * Sums over edges are made one after another, so that nothing depends on how wide vectors are.
  */
 
-/* The greatest, or least, with the node id of its source. */
+/* The greatest, or least, with the node id of its source; what is not a number is both. */
 INLINE void tile_best(int64_t n, bool greatest, const float *from, uint32_t source, float *out, float *saved)
 {
     uint32_t *winner = (uint32_t *)(void *)saved;
     TILE_COLUMNS
     {
-        bool better = greatest ? from[c] > out[c] : from[c] < out[c];
+        bool better = (greatest ? from[c] > out[c] : from[c] < out[c]) || from[c] != from[c];
         winner[c] = better ? source : winner[c];
         out[c] = better ? from[c] : out[c];
     }
@@ -20,6 +20,7 @@ INLINE void tile_best(int64_t n, bool greatest, const float *from, uint32_t sour
 INLINE void tile_exponentials(const struct cpu_tile *tile, const struct tile_operand *from, int64_t first, int64_t n,
                               float shift, float *most, float *sum, float *before, float (*weights)[TILE_LANES])
 {
+    float taken[TILE_LANES];
     TILE_COLUMNS
     {
         before[c] = most[c];
@@ -34,14 +35,15 @@ INLINE void tile_exponentials(const struct cpu_tile *tile, const struct tile_ope
     }
     TILE_COLUMNS
     {
-        before[c] = tile_exp_of(before[c] - most[c]);
+        taken[c] = most[c] > -INFINITY ? most[c] : 0.0f; /* scores of -inf weigh 0 */
+        before[c] = tile_exp_of(before[c] - taken[c]);
         sum[c] *= before[c];
     }
     for (int64_t t = 0; t < tile->n; t++) {
         const float *values = tile_operand_at(tile, from, t) + first;
         TILE_COLUMNS
         {
-            weights[t][c] = tile_exp_of(values[c] + shift - most[c]);
+            weights[t][c] = tile_exp_of(values[c] + shift - taken[c]);
             sum[c] += weights[t][c];
         }
     }

@@ -192,10 +192,10 @@ INLINE void places_store_mask(uint32_t *to, lane_mask mask, places value)
     _mm256_maskstore_epi32((int *)to, mask, value);
 }
 
-/* Lanes where value > *best take value and its place. */
+/* Lanes where value > *best, or is not a number, take value and its place. */
 INLINE void vector_max_place(vector value, places place, vector *best, places *best_place)
 {
-    __m256 greater = _mm256_cmp_ps(value, *best, _CMP_GT_OQ);
+    __m256 greater = _mm256_or_ps(_mm256_cmp_ps(value, *best, _CMP_GT_OQ), _mm256_cmp_ps(value, value, _CMP_UNORD_Q));
     *best = _mm256_blendv_ps(*best, value, greater);
     *best_place = _mm256_blendv_epi8(*best_place, place, _mm256_castps_si256(greater));
 }

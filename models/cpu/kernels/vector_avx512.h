@@ -200,10 +200,10 @@ INLINE void places_store_mask(uint32_t *to, lane_mask mask, places value)
     _mm512_mask_storeu_epi32(to, mask, value);
 }
 
-/* Lanes where value > *best take value and its place. */
+/* Lanes where value > *best, or is not a number, take value and its place. */
 INLINE void vector_max_place(vector value, places place, vector *best, places *best_place)
 {
-    __mmask16 greater = _mm512_cmp_ps_mask(value, *best, _CMP_GT_OQ);
+    __mmask16 greater = _mm512_cmp_ps_mask(value, *best, _CMP_GT_OQ) | _mm512_cmp_ps_mask(value, value, _CMP_UNORD_Q);
     *best = _mm512_mask_mov_ps(*best, greater, value);
     *best_place = _mm512_mask_mov_epi32(*best_place, greater, place);
 }

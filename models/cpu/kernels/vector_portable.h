@@ -222,10 +222,10 @@ INLINE void places_store_mask(uint32_t *to, lane_mask mask, places value)
     }
 }
 
-/* Lanes where value > *best take value and its place. */
+/* Lanes where value > *best, or is not a number, take value and its place. */
 INLINE void vector_max_place(vector value, places place, vector *best, places *best_place)
 {
-    places greater = (places)(value > *best);
+    places greater = (places)(value > *best) | (places)(value != value);
     *best = select_bits(greater, value, *best);
     *best_place = (place & greater) | (*best_place & ~greater);
 }

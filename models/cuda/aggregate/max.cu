@@ -38,8 +38,9 @@ struct greatest {
 
     __device__ __forceinline__ void add(int k, float value, uint32_t at)
     {
-        place[k] = value > best[k] ? at : place[k]; /* a later equal value does not replace an earlier one */
-        best[k] = value > best[k] ? value : best[k];
+        const bool takes = value > best[k] || isnan(value); /* a later equal value does not replace an earlier one */
+        place[k] = takes ? at : place[k];
+        best[k] = takes ? value : best[k];
     }
 };
 

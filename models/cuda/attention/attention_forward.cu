@@ -206,7 +206,7 @@ template <typename S> struct forward<DEVICE_SCORE_ADD, S> {
         float value[S::N];
         columns_read<S, ALIGNED>(a, a.self_source.value + r.own * a.n_column, r.column, true, value);
         s->row_max = score_of<DEVICE_SCORE_ADD>(a, x, 0.0F);
-        s->norm = group_lane<S::LANES>() == 0 ? 1.0F : 0.0F;
+        s->norm = group_lane<S::LANES>() == 0 ? 1.0F + 0.0F * s->row_max : 0.0F; /* not a number stays one */
         s->narrow = positive ? s->norm : 0.0F;
         weighted_add<S>(weight_signed(kept ? a.drop.keep_scale : 0.0F, positive), to.positive != NULL, value, s);
     }

@@ -133,7 +133,7 @@ extern "C" void cuda_layer_norm_backward(struct device *device, const struct dev
     columns_launch<2>(device, n, f, terms, partial);
     columns_finish(device, n_chunk, 2 * f, f, partial, how->add_weight, how->grad_weight);
     columns_finish(device, n_chunk, 2 * f, f, partial + f, how->add_bias, how->grad_bias);
-    if (n * f > 0) {
+    if (n * f > 0 && how->grad_x != NULL) {
         LAUNCH(layer_norm_gradients, dim3(grid_of(n, NORM_WARPS * WARP)), dim3(NORM_WARPS * WARP),
                cuda_stream(device), norm);
     }

@@ -8,6 +8,8 @@ struct rule {
     const struct device_now *now;
     const double *loss; /* if it is not finite nothing is stepped; NULL: always step */
     const double *clip; /* NULL: 1 */
+    uint32_t *not_finite;
+    uint32_t weight, gradient;
 };
 
 static __device__ __forceinline__ bool is_due(const rule &how)
@@ -18,6 +20,14 @@ static __device__ __forceinline__ bool is_due(const rule &how)
 static __device__ __forceinline__ float clip_of(const rule &how)
 {
     return how.clip != nullptr ? (float)*how.clip : 1.0F;
+}
+
+/* Of a new weight. */
+static __device__ __forceinline__ void look(const rule &how, float w, float grad)
+{
+    if (!isfinite(w) && how.not_finite != nullptr) {
+        atomicMax(how.not_finite, isfinite(grad) ? how.weight : how.gradient);
+    }
 }
 
 __global__ void __launch_bounds__(BLOCK_THREADS)
@@ -32,6 +42,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
             m[i] = g;
         }
         w[i] = w[i] - lr * g;
+        look(how, w[i], grad[i]);
     }
 }
 
@@ -52,14 +63,15 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         m[i] = m_new;
         v[i] = v_new;
         w[i] = weight - step * (m_new / (sqrtf(v_new) / root + epsilon));
+        look(how, w[i], grad[i]);
     }
 }
 
 extern "C" void cuda_step(struct device *device, const struct device_step *how, int64_t n_value, const float *grad,
                           float *w, float *m, float *v)
 {
-    const rule rule = {how->weight_decay, how->beta1, how->beta2, how->epsilon,
-                       how->momentum,     how->now,   how->loss,  how->clip};
+    const rule rule = {how->weight_decay, how->beta1, how->beta2,      how->epsilon, how->momentum, how->now,
+                       how->loss,         how->clip,  how->not_finite, how->weight,  how->gradient};
     const dim3 grid(grid_of(n_value, BLOCK_THREADS)), block(BLOCK_THREADS);
     if (n_value == 0) {
         return;

@@ -158,7 +158,7 @@ static __device__ __forceinline__ double group_margin(const loss_groups &how, fl
     double sum = 0.0;
     score[0] = 0.0F;
     for (int64_t k = 1; k <= how.n_negative; k++) {
-        const bool counts = (double)score[k] > least;
+        const bool counts = !((double)score[k] <= least); /* not a number, too */
         sum += counts ? (double)score[k] - least : 0.0;
         score[k] = counts ? slope : 0.0F;
         score[0] -= score[k];

@@ -72,7 +72,7 @@ static __device__ __forceinline__ void sum_add(const struct cuda_tile &tile, con
     }
 }
 
-/* The greatest, or least, with the node id of its source. */
+/* The greatest, or least, with the node id of its source; what is not a number is both. */
 static __device__ __forceinline__ void best_pick(const struct cuda_tile &tile, const struct tile_run &run,
                                                  const struct cuda_tile_result &r, const struct tile_leaving &l)
 {
@@ -83,7 +83,7 @@ static __device__ __forceinline__ void best_pick(const struct cuda_tile &tile, c
         int winner = -1;
         for (int t = 0; t < run.n; t++) {
             const float value = l.from[t][c];
-            if (greatest ? value > best : value < best) {
+            if ((greatest ? value > best : value < best) || isnan(value)) {
                 best = value;
                 winner = t;
             }
@@ -107,6 +107,12 @@ static __device__ __forceinline__ float greatest_of(const struct cuda_tile &tile
     return greatest;
 }
 
+/* Of a greatest score: 0 instead of -inf, so that scores of -inf weigh 0. */
+static __device__ __forceinline__ float subtracted(float most)
+{
+    return most > -CUDART_INF_F ? most : 0.0F;
+}
+
 /* Σ y exp(s - m) with m the greatest score so far: c Σ + Σ_t y_t exp(s_t - m') with c = exp(m - m') and m' the
  * greatest after the run. Columns of a score make its exponentials again. */
 static __device__ __forceinline__ void weighted_add(const struct cuda_tile &tile, const struct tile_run &run,
@@ -116,7 +122,7 @@ static __device__ __forceinline__ void weighted_add(const struct cuda_tile &tile
     float *out = out_at(tile, r, run.row);
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         const int j = c / l.n_column;
-        const float most = greatest_of(tile, run, l.with, j, greatest[j]);
+        const float most = subtracted(greatest_of(tile, run, l.with, j, greatest[j]));
         float sum = out[c] * exp_of(greatest[j] - most);
         ROLLED for (int t = 0; t < run.n; t++)
         {
@@ -133,11 +139,11 @@ static __device__ __forceinline__ void exponentials_add(const struct cuda_tile &
                                                         float *sums)
 {
     for (int j = group_lane<WARP>(); j < n; j += WARP) {
-        const float most = greatest_of(tile, run, scores, j, greatest[j]);
-        float sum = sums[j] * exp_of(greatest[j] - most);
+        const float most = greatest_of(tile, run, scores, j, greatest[j]), by = subtracted(most);
+        float sum = sums[j] * exp_of(greatest[j] - by);
         ROLLED for (int t = 0; t < run.n; t++)
         {
-            sum += exp_of(scores[t][j] + tile.shift - most);
+            sum += exp_of(scores[t][j] + tile.shift - by);
         }
         sums[j] = sum;
         greatest[j] = most;
@@ -216,12 +222,12 @@ static __device__ __forceinline__ void softmax_end(const struct cuda_tile_result
 {
     const int width = r.n / r.n_with;
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
-        out[c] = saved[c / width] > 0.0F ? out[c] / saved[c / width] : 0.0F;
+        out[c] = saved[c / width] == 0.0F ? 0.0F : out[c] / saved[c / width];
     }
     __syncwarp(ALL_LANES); /* all have read the sums */
     for (int j = group_lane<WARP>(); j < r.n_with; j += WARP) {
         const float sum = saved[j];
-        saved[j] = sum > 0.0F ? saved[r.n_with + j] + (float)log_of((double)sum) : 0.0F;
+        saved[j] = sum == 0.0F ? 0.0F : saved[r.n_with + j] + (float)log_of((double)sum);
         saved[r.n_with + j] = 0.0F;
     }
 }
@@ -232,7 +238,7 @@ static __device__ __forceinline__ void result_end(const struct cuda_tile_result 
 {
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         if (r.reduction == TILE_REDUCTION_LOGSUMEXP) {
-            out[c] = saved[c] > 0.0F ? out[c] + (float)log_of((double)saved[c]) : 0.0F;
+            out[c] = saved[c] == 0.0F ? 0.0F : out[c] + (float)log_of((double)saved[c]);
             saved[c] = out[c];
         } else if (r.reduction != TILE_REDUCTION_SUM) {
             out[c] = isinf(out[c]) ? 0.0F : out[c];

@@ -287,9 +287,11 @@ static __device__ __forceinline__ float power_of(float x, float p)
     X(ELU_BACK, y > 0.0F ? x : x * (y + 1.0F)) X(GELU_BACK, x * gelu_slope_of(y))                                    \
     X(SILU_BACK, x * (sigmoid_of(y) * fmaf(y, 1.0F - sigmoid_of(y), 1.0F)))                                          \
     X(SIGMOID_BACK, x * (y * (1.0F - y))) X(TANH_BACK, x * fmaf(-y, y, 1.0F))                                        \
-    X(SOFTPLUS_BACK, x * sigmoid_of(y)) X(SQRT_BACK, x == 0.0F ? 0.0F : 0.5F * x / y)                                \
+    X(SOFTPLUS_BACK, x * sigmoid_of(y))                                                                              \
+    X(SQRT_BACK, x == 0.0F || (y == 0.0F && first != 0.0F) ? 0.0F : 0.5F * x / y)                                \
     X(ABS_BACK, y > 0.0F ? x : y < 0.0F ? -x : 0.0F) X(CLAMP_BACK, y < first || y > second ? 0.0F : x)               \
-    X(POWER_BACK, x * (first * power_of(y, first - 1.0F))) X(LESS, x < y ? 1.0F : x == y ? 0.5F : 0.0F)
+    X(POWER_BACK, x == 0.0F || first == 0.0F ? 0.0F : x * (first * power_of(y, first - 1.0F)))                       \
+    X(LESS, x < y ? 1.0F : x == y ? 0.5F : 0.0F)
 /* clang-format on */
 
 static __device__ __forceinline__ void instruction_run(const struct cuda_tile &tile, const struct tile_run &run,

@@ -2,6 +2,7 @@
 import json
 import os
 import pathlib
+import random
 import shutil
 import subprocess
 import tempfile
@@ -56,6 +57,9 @@ class FolderCase(unittest.TestCase):
         self.folder = pathlib.Path(tempfile.mkdtemp(prefix="trainerd-python-"))
         self.addCleanup(shutil.rmtree, self.folder)
 
+    def drawn(self, rng: random.Random, n: int, values: list[Any], missing: float) -> list[Any]:
+        return [None if rng.random() < missing else rng.choice(values) for _ in range(n)]
+
     def go_inside(self) -> None:
         """Jobs run in the folder, by the programs of this build, until the test ends."""
         self.addCleanup(os.chdir, os.getcwd())
@@ -69,8 +73,11 @@ class FolderCase(unittest.TestCase):
 
     def train(self, folder: pathlib.Path, kind: str = "gcn", **sections: Any) -> trainerd.Result:
         """Train three epochs on an npy folder."""
+        model = {"kind": kind, "hidden": 8, **sections.pop("model", {})}
+        if "def model(" in str(model.get("program")):  # which is no stack
+            model.pop("hidden")
         job = {"name": f"{folder.name}-{kind}", "dataset": {"path": str(folder), **sections.pop("dataset", {})},
-               "partition": {"parts": 2, "cache": "off"}, "model": {"kind": kind, "hidden": 8, **sections.pop("model", {})},
+               "partition": {"parts": 2, "cache": "off"}, "model": model,
                "train": {"epochs": 3, **sections.pop("train", {})}, "workers": {"threads": 1}, **sections}
         (self.folder / "job.toml").write_text(trainerd.job_text(job), encoding="utf-8")
         done = self.run_program("--config", "job.toml")

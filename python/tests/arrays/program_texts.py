@@ -16,7 +16,6 @@ class Text:
 
     def __init__(self, rng: random.Random, featured: bool) -> None:
         self.rng, self.featured, self.lines, self.n, self.message = rng, featured, [], 0, ""
-        self.norm = rng.random() < 0.4  # e.norm and means do not stand in one program
         nodes = ['linear("r1", v.x, out)', 'tanh(linear("r2", v.x, out, bias=False))']
         self.lines += [f"v.r{i + 1} = {text}" for i, text in enumerate(nodes)]
         self.lines += ['v.h1 = linear("h1", v.x, 2 * out).heads(2)', 'v.h2 = relu(linear("h2", v.x, 2 * out)).heads(2)']
@@ -31,8 +30,8 @@ class Text:
 
     def number(self, depth: int) -> str:
         """One number of an edge."""
-        kinds = ["dot({0}, {1})", "sum_columns({0})", "norm({0} + 0.3)", "dot({0}, param('{2}', out))", "(e.weight * {3})"]
-        kind = self.rng.choice([*kinds, "(e.norm + 0.1) * {3}"] if self.norm else kinds)
+        kinds = ["dot({0}, {1})", "sum_columns({0})", "norm({0})", "dot({0}, param('{2}', out))", "(e.weight * {3})"]
+        kind = self.rng.choice([*kinds, "(e.norm + 0.1) * {3}"])
         inner = self.number(depth - 1) if depth > 0 else self.rng.choice(["0.5", "2"])
         return "tanh(" + kind.format(self.row(depth - 1), self.row(depth - 1), self.name("p"), inner) + ")"
 
@@ -74,7 +73,7 @@ class Text:
         return f"({self.row(depth - 1)} * param('{self.name('p')}', out, init=uniform(1.0)) + param('{self.name('p')}', out, init=uniform(0.3)))"
 
     def reduction(self) -> str:
-        how = self.rng.choice(["sum", "max", "min", *(["sum", "max"] if self.norm else ["mean", "mean", "var", "std"]), "softmax", "channels"])
+        how = self.rng.choice(["sum", "max", "min", "mean", "mean", "var", "std", "softmax", "channels"])
         if how in ("softmax", "channels"):
             score = self.number(2) if how == "softmax" else self.row(2)
             return f"sum(softmax({score}) * {self.row(2)} for e in v.in_edges)"
@@ -109,3 +108,32 @@ class Text:
 
 def edges_at_random(rng: random.Random, featured: bool) -> str:
     return Text(rng, featured).text()
+
+
+# Rows of a layer in which no weight is, of v.x.
+WEIGHTLESS = ["v.x", "v.x + v.x", "2 * v.x", "elu(v.x)", "relu(v.x - 0.1)", "tanh(v.x) * v.x", "concat(v.x, tanh(v.x))", "v.x[:, 0:3]", "normalize(v.x + 0.3)",
+              "dropout(v.x, 0)", "sum(e.src.x for e in v.in_edges)", "mean(e.weight * e.src.x for e in v.in_edges)", "v.x - mean(e.src.x for e in v.in_edges)",
+              "sum(silu(e.src.x - e.dst.x) for e in v.in_edges)", "max(e.src.x * e.dst.x + e.src.x for e in v.in_edges)",
+              "sum(softmax(e.src.x * e.dst.x) * e.src.x for e in v.in_edges)", "sum(softmax(sum_columns(e.src.x)) * e.src.x for e in v.in_edges)"]
+NORMS = ['layer_norm("ln", {})', 'batch_norm("bn", {})']
+
+
+def weightless_at_random(rng: random.Random, stack: bool, columns: int) -> str:
+    """Layers, or a model, without weights or with those of a norm alone; the last one is mapped to what is wanted where it has another width."""
+    def rows() -> str:
+        text = rng.choice(WEIGHTLESS)
+        return rng.choice(NORMS).format(text) if rng.random() < 0.3 else text
+
+    lines = ["self_loops = True"] * (rng.random() < 0.4) + ["match = False"] * (rng.random() < 0.2) + ["move = False"] * (rng.random() < 0.1)
+    if stack:
+        lines += ["def layer(v, out, index, last):"]
+        for index in range(2):
+            lines += [f"    {'if' if index == 0 else 'elif'} index == {index}:", f"        y = {rows()}"]
+        lines += ["    else:", f"        y = {rows()}", "    if not last:", "        return y"]
+        wanted = "out"
+    else:
+        lines += ["def model(v, classes):", f"    v.y = {rows()}", f"    y = {rng.choice(['v.y', 'v.x', 'v.y + tanh(v.y)', 'sum(e.src.y for e in v.in_edges)'])}"]
+        wanted = "classes"
+    if columns >= 3 and rng.random() < 0.5:
+        return "\n".join([*lines, f"    return y[:, 0:{wanted}]"]) + "\n"
+    return "\n".join([*lines, f'    return y if y.width == {wanted} else linear("lin", y, {wanted})']) + "\n"

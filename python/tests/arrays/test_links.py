@@ -53,6 +53,7 @@ class Links(FolderCase):
         held["valid_edges"][1] = (held["valid_edges"][0] + 1) % N
         with warnings.catch_warnings():
             warnings.simplefilter("error")
+            warnings.simplefilter("default", trainerd.JobWarning)
             result = trainerd.train({**self.arrays, **held}, metrics=["mrr", "hits@10"], **KEYS)
         self.assertEqual(self.held(result), (9, 12, "validation: valid_edges.npy; test: test_edges.npy"))
         folder = trainerd.from_arrays("data", **self.arrays, **held)

@@ -163,6 +163,26 @@ def random_layers(draw: random.Random, kind: str) -> nn.Module:
     return Sequential("x, edge_index, edge_weight", [*parts, (nn.Linear(width, C), "x -> x")][:None if draw.random() < 0.7 else -1])
 
 
+def random_mixed(draw: random.Random) -> nn.Module:
+    """A layer with GCN's norm and one that takes means, in either order."""
+    def conv(takes_means: bool, f: int, out: int) -> tuple[nn.Module, str, int]:
+        weighed = "x, edge_index, edge_weight -> x"
+        normed: list[Any] = [
+            lambda: (ARMAConv(f, out), weighed, out), lambda: (TAGConv(f, out, 2), weighed, out), lambda: (SGConv(f, out, 2, add_self_loops=False), weighed, out),
+            lambda: (MixHopConv(f, out, [0, 1], add_self_loops=False), weighed, 2 * out), lambda: (GCNConv(f, out, add_self_loops=False), weighed, out)]
+        means: list[Any] = [
+            lambda: (SAGEConv(f, out), "x, edge_index -> x", out), lambda: (GraphConv(f, out, "mean"), weighed, out),
+            lambda: (EdgeConv(nn.Sequential(nn.Linear(2 * f, 7), nn.ELU(), nn.Linear(7, out)), "mean"), "x, edge_index -> x", out),
+            lambda: (pna_of(draw, f, out), "x, edge_index -> x", out)]
+        made: tuple[nn.Module, str, int] = draw.choice(means if takes_means else normed)()
+        return made
+
+    first = draw.random() < 0.5
+    one, call, width = conv(first, F, draw.choice([4, 6]))
+    two, then, out = conv(not first, width, draw.choice([4, 6]))
+    return Sequential("x, edge_index, edge_weight", [(one, call), (nn.ELU(), "x -> x"), (two, then), (nn.Linear(out, C), "x -> x")])
+
+
 class OfArguments(nn.Module):  # type: ignore[misc]
     """Residuals, values that are joined, models inside, and functions."""
 
@@ -239,6 +259,14 @@ class AModel(unittest.TestCase):
                 with self.subTest(kind, draw=j, seed=SEED):
                     model = shaken(random_layers(random.Random(seed), kind))
                     self.check(model, seed, f"{kind} {j} of seed {SEED}: {model}")
+
+    def test_of_layers_with_norms_and_with_means_has_its_own_logits(self) -> None:
+        for i in range(DRAWS // 2):
+            seed = SEED * 100000 + 50000 + i
+            torch.manual_seed(seed)
+            with self.subTest(draw=i, seed=SEED):
+                model = shaken(random_mixed(random.Random(seed)))
+                self.check(model, seed, f"draw {i} of seed {SEED}: {model}")
 
     def test_of_pyg_s_other_models_has_its_own_logits(self) -> None:
         degrees = torch.tensor([3, 5, 9, 4, 1])

@@ -140,7 +140,7 @@ class APrediction(FolderCase):
         self.refused(trainerd.MissingInput, "/runs/none': No such file or directory, expected the folder of a training's results",
                      trainerd.predict, "runs/none", "data")
         self.refused(trainerd.JobFileError, "unknown key 'epoch'", self.predict, "data", set={"train.epoch": 3})
-        self.refused(trainerd.UsageError, "data is a int, expected a folder's path", self.predict, 3)
+        self.refused(trainerd.UsageError, "data is 3, expected a folder's path", self.predict, 3)
         self.refused(trainerd.MissingInput, "cannot run '/none': No such file or directory", self.predict, "data", program="/none")
         with unittest.mock.patch.dict(os.environ, {"PATH": str(self.folder), "TRAINERD_BIN": ""}):
             self.refused(trainerd.MissingInput, "the program trainerd is neither in $TRAINERD_BIN", self.predict, "data", program=None)

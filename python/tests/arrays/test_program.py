@@ -13,7 +13,7 @@ from torch_geometric.utils import add_remaining_self_loops, coalesce
 import trainerd
 from daemon import PROGRAMS, ROOT
 from folders import C, F, N, FolderCase, random_data
-from program_texts import edges_at_random
+from program_texts import edges_at_random, weightless_at_random
 from trainerd import Program
 
 LIBRARY = ROOT / "configs/programs"
@@ -29,7 +29,6 @@ def layer(v, out, slope=0.1):
 def text_at_random(rng: random.Random) -> str:
     """A layer of patterns that are compiled: rows made of rows, sums over edges, linear maps on either side."""
     lines, rows, n_name = [], ["v.x"], 0
-    mean = rng.random() < 0.5  # sums of e.norm and means do not stand in one program
 
     def row(depth: int) -> str:
         nonlocal n_name
@@ -47,7 +46,8 @@ def text_at_random(rng: random.Random) -> str:
             lines.append(f"    v.a{n} = {row(depth - 1)}")
             if rng.random() < 0.3:
                 rows.append(f"v.a{n}")
-            if rng.random() < 0.3 and not mean:
+            mean = rng.random() < 0.5
+            if rng.random() < 0.3:
                 return f"sum(e.src.a{n} * e.norm for e in v.in_edges)"
             if rng.random() < 0.3:  # a message of the source's row, made for each edge
                 message = f'{rng.choice(["relu", "elu"])}(linear("m{n}", e.src.a{n}, out))'
@@ -90,10 +90,11 @@ class AProgram(FolderCase):
         featured.edge_attr = torch.from_numpy(rng.random((self.data.num_edges, 2), dtype=np.float32))
         self.featured = trainerd.from_pyg(featured, self.folder / "featured")
 
-    def compare(self, program: Program, args: dict[str, Any] | None = None, n_layer: int = 2, norm: str = "none") -> None:
+    def compare(self, program: Program, args: dict[str, Any] | None = None, n_layer: int = 2, norm: str = "none", **options: Any) -> None:
         """The logits of a job, and those of the text in PyTorch with the job's weights."""
-        model = {"program": program, "args": args or {}, "layers": n_layer, "norm": norm, "residual": norm == "layer",
-                 "activation": "elu"}  # rows stay different
+        model = {"program": program, "args": args or {}}
+        if "def model(" not in program.text:
+            model |= {"layers": n_layer, "norm": norm, "residual": norm == "layer", "activation": "elu", **options}  # rows stay different
         run = self.train(self.path, "program", model=model, train={"epochs": 2, "lr": 0.02})
         with torch.no_grad():
             expected = trainerd.pyg_model(run).double()(*self.inputs(run)).numpy()
@@ -115,9 +116,11 @@ class AProgram(FolderCase):
         module = trainerd.load_into_pyg(trainerd.pyg_model(run), run).double().train()
         module.load_state_dict({name: torch.from_numpy(begin[name]) for name in module.state_dict() if name in begin}, strict=False)
         mask = self.data.train_mask
-        torch.nn.functional.cross_entropy(module(*self.inputs(run))[mask], self.data.y[mask]).backward()
+        logits = module(*self.inputs(run))
+        if logits.requires_grad:  # else no weight is behind them
+            torch.nn.functional.cross_entropy(logits[mask], self.data.y[mask]).backward()
         gradients = {name: np.zeros(p.shape) if p.grad is None else p.grad.numpy() for name, p in module.named_parameters() if p.requires_grad}
-        most = max(float(np.abs(gradient).max()) for gradient in gradients.values())
+        most = max((float(np.abs(gradient).max()) for gradient in gradients.values()), default=0.0)
         lr = 2.0 ** -math.ceil(math.log2(max(1.0, most)))
         end = step(lr).weights("model.safetensors")
         for name, gradient in gradients.items():
@@ -169,6 +172,24 @@ class AProgram(FolderCase):
                 with torch.no_grad():
                     np.testing.assert_allclose(program(x, edges, edge_attr=of_edges.double()), module(*inputs), rtol=0, atol=1e-9)
 
+    def test_goes_on_with_a_sum_over_relations(self) -> None:
+        """R-GCN's sum as a part of what else is computed of a node: with three relations, and with one."""
+        text = (LIBRARY / "rgcn.gnn").read_text(encoding="utf-8")
+        ends = ["tanh({})", "({}) * 2", "({}) / -4 + v.x @ root", "({}) * sigmoid(linear('gate', v.x, out))", "relu({}) + ({})",
+                "layer_norm('n', {}) - abs({})", "concat({}, v.x)[:, 0:out]"]
+        for n_relation in (3, 1):
+            rng, data = np.random.default_rng(n_relation), self.data.clone()
+            data.x = torch.from_numpy(rng.standard_normal((N, F), dtype=np.float32))
+            data.edge_type = torch.from_numpy(rng.integers(0, n_relation, self.data.num_edges))
+            self.path = trainerd.from_pyg(data, self.folder / f"typed{n_relation}")
+            for number, end in enumerate(ends):
+                args: dict[str, Any] = [{}, {"bases": 2}, {"blocks": 3}][number % 3]
+                whole = text.replace("def layer(v, out, bases=0, blocks=0):", "match = {}\ndef layer(v, out, bases=0, blocks=0):".format(number % 2 == 0))
+                whole = whole.replace("return y + v.x @ root + bias", f"return {end.format('y', 'y')} + bias")
+                self.assertIn(end.format("y", "y"), whole)
+                with self.subTest(end, n_relation=n_relation, **args):
+                    self.compare(Program(whole), args, n_layer=1 if "blocks" in args else 2)
+
     def test_gives_the_same_loss_without_passes_of_the_compiler(self) -> None:
         cases: list[tuple[str, dict[str, Any]]] = [
             ("gcn", {}), ("sage", {}), ("sage", {"aggregator": "max"}), ("sage", {"aggregator": "sum"}), ("gin", {"hidden": 8}), ("gat", {"heads": 2}),
@@ -176,7 +197,8 @@ class AProgram(FolderCase):
         for name, args in cases:
             text = (LIBRARY / f"{name}.gnn").read_text(encoding="utf-8")
             self.path = self.featured if name in ("gat", "gatv2", "transformer", "cg", "gmm") else self.weighted
-            model, train = {"args": args, "layers": 2}, {"epochs": 3, "optimizer": "sgd", "lr": 0.2}  # Adam divides by what rounding leaves
+            model: dict[str, Any] = {"args": args} if "def model(" in text else {"args": args, "layers": 2}
+            train = {"epochs": 3, "optimizer": "sgd", "lr": 0.2}  # Adam divides by what rounding leaves
             whole = self.train(self.path, "program", model={"program": Program(text), **model}, train=dict(train)).metrics()
             for off in ("match = False", "move = False", "match = False\nmove = False"):
                 with self.subTest(name, off=off, **args):
@@ -195,6 +217,36 @@ class AProgram(FolderCase):
             with self.subTest(number=number):
                 self.path = self.featured if number % 3 == 0 else self.weighted if number % 3 == 1 else self.dense
                 self.compare(Program(edges_at_random(random.Random(number), number % 3 == 0)))
+
+    def test_without_weights_at_random_gives_the_logits_and_gradients_of_its_text(self) -> None:
+        """Sparse features and dense ones, of as many columns as classes, too; before norms, and beside residuals of either kind."""
+        seed = int(os.environ.get("TEST_SEED", "1"))
+        narrow, few = self.data.clone(), self.data.clone()
+        narrow.x = torch.from_numpy(np.random.default_rng(5).standard_normal((N, C), dtype=np.float32))
+        few.x = self.data.x[:, :C] + 0.5 * self.data.x[:, C:2 * C]
+        folders = [self.path, self.dense, trainerd.from_pyg(narrow, self.folder / "narrow"), trainerd.from_pyg(few, self.folder / "few")]
+        for number in range(seed * 1000, seed * 1000 + N_RANDOM):
+            rng, self.path = random.Random(number), folders[number % 4]
+            text = weightless_at_random(rng, rng.random() < 0.7, F if number % 4 < 2 else C)
+            options: dict[str, Any] = {"residual": rng.random() < 0.5, "residual_linear": rng.random() < 0.3, "norm": rng.choice(["none", "layer", "batch"])}
+            with self.subTest(number=number):
+                self.compare(Program(text), n_layer=rng.choice([1, 2, 3]), **options)
+
+    def test_that_returns_its_input_gives_the_features(self) -> None:
+        few, narrow = self.data.clone(), self.data.clone()
+        few.x = self.data.x[:, :C] + 0.5 * self.data.x[:, C:2 * C]
+        narrow.x = torch.from_numpy(np.random.default_rng(5).standard_normal((N, C), dtype=np.float32))
+        models: list[tuple[str, dict[str, Any]]] = [
+            ("def layer(v, out):", {"layers": 1}), ("def model(v, classes):", {}),
+            ("def layer(v, out):", {"layers": 2, "hidden": C, "activation": "none", "dropout": 0.0})]
+        for name, data in (("few", few), ("narrow", narrow)):
+            path = trainerd.from_pyg(data, self.folder / name)
+            for rows in ("v.x", "dropout(v.x, 0.5)"):
+                for begin, model in models:
+                    with self.subTest(name, rows=rows, **model):
+                        run = self.train(path, "program", model={"program": Program(f"{begin}\n    return {rows}\n"), **model},
+                                         workers={"count": 2, "threads": 1})
+                        np.testing.assert_array_equal(run.logits(), data.x.numpy())
 
     def test_is_a_function_of_one_s_own(self) -> None:
         self.assertTrue(layer.text.startswith("def layer(v, out, slope=0.1):"))

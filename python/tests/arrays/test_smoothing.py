@@ -128,13 +128,13 @@ class Labels(SmoothingCase):
                 (trainerd.DataError, "the graph has no training nodes", {"edges": edges, "labels": y}, {}),
                 (trainerd.JobFileError, "post.layers is 513; expected a whole number from 1 to 512", data, {"layers": 513}),
                 (trainerd.JobFileError, "post.alpha is 1.5; expected a number from 0.0 to 1.0", data, {"alpha": 1.5}),
-                (trainerd.UsageError, "data is a int, expected a folder's path", 3, {}),
+                (trainerd.UsageError, "data is 3, expected a folder's path", 3, {}),
                 (trainerd.UsageError, "the [dataset] section has no path", {"generator": "karate"}, {"train": [0]}),
                 (trainerd.JobFileError, "neither dataset.path nor dataset.generator is given", {}, {}),
                 (trainerd.MissingInput, "labels.npy", bare, {}),
                 (trainerd.DataError, "no known format, expected a folder with edges.npy", self.folder, {}),
                 (trainerd.MissingInput, "has neither edges.npy nor indptr.npy", self.folder, {"train": [0]}),
-                (trainerd.JobFileError, "unknown key 'worker'", data, {"worker": 2})):
+                (trainerd.JobFileError, "worker=2: there is no key 'worker'; did you mean workers=?", data, {"worker": 2})):
             with self.subTest(words):
                 self.refused(kind, words, trainerd.label_propagation, given, **options)
         splits = {"edges": edges, "labels": y, "train": np.stack([data.train_mask] * 2, 1)}

@@ -1,5 +1,6 @@
 """Tables of edges and nodes as folders: DataFrames of pandas and CSV files."""
 import gzip
+import random
 import subprocess
 import sys
 import warnings
@@ -75,17 +76,21 @@ class Tables(FolderCase):
                 ({"label": "class"}, "the nodes have no column 'class' for label (--label)"),
                 ({"edges": {"target": ["b2", "no", "a1", "a1"]}}, "column 'target' of the edges: 'no' (row 1) is not the name of a node"),
                 ({"edges": {"source": ["a1", None, "b2", "a1"]}}, "column 'source' of the edges: row 1 has none"),
-                ({"nodes": {"id": ["a1", "b2", "007", "a1"]}}, "column 'id' of the nodes: 'a1' is there twice, in rows 0 and 3"),
+                ({"nodes": {"id": ["a1", "b2", "007", "a1"]}}, "column 'id' of the nodes: 'a1' is there twice, in row 0 and in row 3"),
                 ({"nodes": {"age": [1, 2, None, 4]}}, "column 'age' of the nodes: row 2 is empty, expected a number"),
                 ({"features": ["city"]}, "column 'city' of the nodes: row 0 is 'Rome', expected a number"),
                 ({"nodes": {"split": ["train", "dev", None, None]}}, "column 'split' of the nodes: row 1 is 'dev', expected 'train', 'valid', 'test' or"),
                 ({"edges": {"how": ["cash", None, "card", "cash"]}, "relation": "how"}, "column 'how' of the edges: row 1 is empty, expected a relation"),
                 ({"label": ["city", "age"]}, "column 'city' of the nodes: row 0 is 'Rome', expected a number"),
                 ({"nodes": {"age": pandas.to_datetime(["2020-01-01"] * 4)}, "features": ["age"]}, "column 'age' of the nodes: row 0 is '2020-01-01T00"),
+                ({"nodes": {"age": [[1, 2], [3], [4, 5], [6, 7]]}, "features": ["age"]}, "column 'age' of the nodes: row 1 is [3], expected 2 numbers"),
+                ({"nodes": {"label": [None] * 4}}, "column 'label' of the nodes: no row has a label"),
                 ({"weight": "how"}, "column 'how' of the edges: row 0 is 'cash', expected a number"),
                 ({"nodes": {"split": [None] * 4}}, "the graph has no training nodes, expected a train mask or split; draw=(0.6, 0.2, 0.2)")):
             with self.subTest(words):
                 self.refused(trainerd.DataError, words, self.make, **changed)
+        twice = pandas.DataFrame(NODES).rename(columns={"age": "city"})
+        self.refused(trainerd.DataError, "the nodes have the column 'city' twice", trainerd.from_pandas, pandas.DataFrame(EDGES), twice, self.folder / "x")
         self.refused(trainerd.UsageError, "'lable' is not an option, expected one of source, target, id, label", self.make, lable="x")
         self.assertEqual(list(self.folder.iterdir()), [])
 
@@ -111,6 +116,26 @@ class Tables(FolderCase):
                               cwd=self.folder, capture_output=True, text=True, check=False)
         self.assertEqual((done.returncode, done.stderr), (0, ""))
         self.assert_same_arrays(arrays_in(self.folder / "command"), expected)
+
+    def test_of_csv_at_random_are_what_pandas_reads(self) -> None:
+        for seed in range(20):
+            rng = random.Random(seed)
+            pools: list[list[Any]] = [["b", "a", "c_1", "d e"], ["1_0", "2", "10"], [3, 1, 2, 40], [1.5, -2.0, 1e-3]]
+            n, share = rng.choice([2, 30]), rng.choice([0.0, 0.5])
+            names: list[Any] = [f"n{k}" if seed % 2 else 100 + k for k in range(n)]
+            nodes: dict[str, list[Any]] = {"id": names, "label": ["a", *self.drawn(rng, n - 1, pools[0], share)],
+                                           "split": ["train", *self.drawn(rng, n - 1, ["valid", "test"], share)],
+                     "of": self.drawn(rng, n, pools[seed % 4], share), "x": [rng.random() for _ in range(n)]}
+            edges: dict[str, list[Any]] = {key: rng.choices(names, k=40) for key in ("source", "target")} | {"how": rng.choices(pools[rng.randrange(4)], k=40)}
+            for name, table in (("e.csv", edges), ("n.csv", nodes)):
+                pandas.DataFrame(table, dtype=object).to_csv(self.folder / name, index=False)
+            read = [pandas.read_csv(self.folder / name, keep_default_na=False, na_values=[""]) for name in ("e.csv", "n.csv")]
+            with self.subTest(seed=seed):
+                options: Any = {"one_hot": ["of"], "relation": "how"}
+                expected = arrays_in(trainerd.from_pandas(read[0], read[1], self.folder / f"pandas{seed}", **options))
+                self.assert_same_arrays(arrays_in(trainerd.from_csv(self.folder / "e.csv", self.folder / "n.csv", self.folder / f"csv{seed}", **options)),
+                                        expected)
+                self.assertEqual(expected["feat_indices"].size - n, sum(value is not None for value in nodes["of"]))
 
     def test_of_csv_keep_names_as_they_are_written(self) -> None:
         edges = self.csv("e.tsv", "\ufeffsource\ttarget\n7\t007\n\n 12 \t7\n")

@@ -52,7 +52,24 @@ class ATraining(FolderCase):
         self.expect_same(trainerd.train(arrays, **KEYS), expected)
         self.refused(trainerd.UsageError, "'feature' is not an array of a graph, expected one of edges, labels", trainerd.train,
                      {**arrays, "feature": 1}, **KEYS)
-        self.refused(trainerd.UsageError, "data is a int, expected a folder's path", trainerd.train, 3, **KEYS)
+        self.refused(trainerd.UsageError, "data is 3, expected a folder's path", trainerd.train, 3, **KEYS)
+
+    def test_of_a_dict_by_the_names_of_pytorch_geometric_is_the_same(self) -> None:
+        arrays = {name: self.data[name] for name in ("edge_index", "x", "y", "train_mask", "val_mask", "test_mask")}
+        self.expect_same(trainerd.train(arrays, **KEYS), trainerd.train(self.data, **KEYS))
+        self.refused(trainerd.UsageError, "data['x'] and data['features'] are both given", trainerd.train, {**arrays, "features": arrays["x"]}, **KEYS)
+        self.refused(trainerd.UsageError, "'feature' is not an array", trainerd.train, {**arrays, "feature": 1}, **KEYS)
+        del arrays["edge_index"]
+        self.refused(trainerd.UsageError, "data has arrays (x, y, train_mask, val_mask, test_mask), and no edges", trainerd.train, arrays, **KEYS)
+
+    def test_passes_on_what_the_job_says_of_its_arrays(self) -> None:
+        self.data.edge_attr = torch.rand(200, 3)
+        self.data.y = torch.nn.functional.one_hot(self.data.y)
+        with self.assertWarns(trainerd.JobWarning) as caught:
+            trainerd.train(self.data, **KEYS)
+        said = [str(warning.message) for warning in caught.warnings]
+        self.assertTrue(any(one.startswith("data.edge_attr is not used: model.kind") for one in said), said)
+        self.assertTrue(any(one.startswith("data.y: each row with labels has one 1") for one in said), said)
 
     def test_may_draw_splits_and_predict_numbers(self) -> None:
         arrays = {"edges": self.data.edge_index, "features": self.data.x, "labels": np.linspace(0, 1, N)}
@@ -64,7 +81,7 @@ class ATraining(FolderCase):
         """By the definition: the gaps between mean confidence and accuracy of 15 bins, weighted by their nodes."""
         chosen = self.data[f"{split}_mask"].numpy()
         confidence, right = probabilities[chosen].max(1), probabilities[chosen].argmax(1) == self.data.y.numpy()[chosen]
-        bins = np.digitize(confidence, np.arange(16) / 15)
+        bins = np.digitize(confidence, np.arange(16) / 15, right=True)  # 1 is in the last bin
         return float(sum(abs(right[bins == b].mean() - confidence[bins == b].mean()) * (bins == b).mean() for b in np.unique(bins)))
 
     def test_has_probabilities_and_their_calibration_error(self) -> None:
@@ -122,9 +139,21 @@ class ATraining(FolderCase):
         np.testing.assert_array_equal(active, np.maximum(result.embeddings("convs.0"), 0))
         self.assertEqual(logits.shape, (N, C))
 
+    def test_has_the_predictions_of_a_prediction(self) -> None:
+        several, numbers = self.data.clone(), self.data.clone()
+        several.y, numbers.y = torch.rand(N, C).round().long(), torch.rand(N)
+        for data, loss in ((self.data, None), (several, None), (numbers, "mse")):
+            result = trainerd.train(data, loss=loss, **KEYS)
+            expected = trainerd.predict(result, data, set={"partition.parts": 2}).predictions()
+            np.testing.assert_array_equal(result.predictions(), expected)
+            self.assertEqual((result.predictions().dtype, result.predictions().shape), (expected.dtype, expected.shape))
+        links = trainerd.train(self.data, task="link", channels=4, **KEYS)
+        self.refused(trainerd.DataError, "is of links, which have no class", links.predictions)
+
     def test_is_drawn_by_matplotlib_where_that_is(self) -> None:
         result = trainerd.train(self.data, **KEYS)
         figure = result.plot()
+        self.assertTrue(figure._repr_png_().startswith(b"\x89PNG"))
         self.assertEqual([len(axes.lines) for axes in figure.axes], [3, 4])
         figure.savefig("curves.png")
         self.assertIn("<svg", result._repr_html_())

@@ -33,9 +33,9 @@ SCREENSHOTS = pathlib.Path(os.environ["SCREENSHOTS"])
 AXE = pathlib.Path(__file__).resolve().parents[3] / "build/python/axe_selenium_python/node_modules/axe-core/axe.min.js"
 
 
-def browser_start() -> webdriver.Chrome:
+def browser_start(*more: str) -> webdriver.Chrome:
     options = webdriver.ChromeOptions()
-    for argument in ("--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--window-size=1280,1000"):
+    for argument in (*more, "--headless=new", "--no-sandbox", "--disable-gpu", "--disable-background-networking", "--window-size=1280,1000"):
         options.add_argument(argument)
     options.binary_location = "/usr/bin/chromium"
     options.set_capability("goog:loggingPrefs", {"browser": "ALL"})
@@ -485,7 +485,7 @@ class AnotherSite(PagesCase):
     def test_a_wrong_token_opens_nothing(self) -> None:
         stranger = browser_start()
         self.addCleanup(stranger.quit)
-        for address, words in ((self.base, "open the address"), (self.base + "?token=wrong", "the token is wrong"), (self.base.rpartition("/")[0][:-12], "open the")):
+        for address, words in ((self.base, "open the address"), (self.base + "?page-token=wrong", "the token is wrong"), (self.base.rpartition("/")[0][:-12], "open the")):
             stranger.get(address)
             self.assertIn(words, stranger.find_element(By.TAG_NAME, "body").text)
 

@@ -9,14 +9,15 @@ import tempfile
 import tomllib
 import unittest
 import unittest.mock
+import warnings
 from typing import Any
 
 import trainerd
 from daemon import PROGRAMS, DaemonCase
 from trainerd.fields import Epoch
 from trainerd.keywords import job_of
-from trainerd.programs import Keys, find_program, keys_of
-from trainerd.progress import Bar
+from trainerd.programs import Keys, find_program, keys_of, warning_of
+from trainerd.progress import Bar, Cell
 
 KARATE = {"generator": "karate"}
 ENDLESS = {"generator": "sbm", "nodes": 4000}
@@ -42,25 +43,53 @@ class FolderCase(unittest.TestCase):
         return found
 
 
+PROGRAM = trainerd.Program.from_text("def layer(v, out, share=0.5):\n    return share * linear(\"lin\", v.x, out)\n")
+
+
 class Keywords(unittest.TestCase):
     keys = Keys({"name": [""], "kind": ["model"], "hidden": ["model"], "lr": ["train"], "parts": ["partition"], "nodes": ["dataset"],
-                 "seed": ["dataset", "partition", "train"], "cache": ["partition", "memory"], "model": ["predict"]}, 200)
+                 "seed": ["dataset", "partition", "train"], "cache": ["partition", "memory"], "model": ["predict"]}, 200, ["gcn", "gat", "program"])
+
+    def job(self, given: dict[str, Any], set: dict[str, Any] | None = None) -> dict[str, Any]:
+        return job_of(given, self.keys, set).job
+
+    def refused(self, kind: type[BaseException], words: str, given: dict[str, Any], set: dict[str, Any] | None = None) -> None:
+        with self.assertRaises(kind) as caught:
+            self.job(given, set)
+        self.assertIn(words, str(caught.exception))
 
     def test_are_keys_of_a_job_file(self) -> None:
-        job = job_of({"model": "gcn", "hidden": 8, "lr": 0.1, "workers": 2, "parts": 4, "name": "x", "seed": 3, "hiden": 1, "nodes": None}, self.keys)
+        job = self.job({"model": "gcn", "hidden": 8, "lr": 0.1, "workers": 2, "parts": 4, "name": "x", "seed": 3, "nodes": None})
         self.assertEqual(job, {"model": {"kind": "gcn", "hidden": 8}, "train": {"lr": 0.1, "seed": 3}, "workers": {"count": 2},
-                               "partition": {"parts": 4}, "name": "x", "hiden": 1})
+                               "partition": {"parts": 4}, "name": "x"})
 
-    def test_may_be_sections_and_whole_names_of_which_the_last_counts(self) -> None:
-        job = job_of({"model": {"kind": "gat", "hidden": 8}, "train": {"lr": 0.1}, "train.lr": 0.2, "dataset.seed": 5, "hidden": 9}, self.keys)
-        self.assertEqual(job, {"model": {"kind": "gat", "hidden": 9}, "train": {"lr": 0.2}, "dataset": {"seed": 5}})
-        program = trainerd.Program.from_text("def layer(v, out):\n    return v.x\n")
-        self.assertEqual(job_of({"model": program}, self.keys), {"model": {"kind": "program", "program": program}})
+    def test_may_be_sections_and_whole_names_that_are_merged(self) -> None:
+        job = self.job({"model": {"kind": "gat"}, "train": {"lr": 0.1}, "dataset.seed": 5, "hidden": 9}, {"train.seed": 2, "model": {"hidden": 9}})
+        self.assertEqual(job, {"model": {"kind": "gat", "hidden": 9}, "train": {"lr": 0.1, "seed": 2}, "dataset": {"seed": 5}})
+        self.assertEqual(self.job({"model": PROGRAM}), {"model": {"kind": "program", "program": PROGRAM}})
+        job = self.job({"model": PROGRAM, "args": {"share": 0.1}}, {"model": {"args": {"more": 2}}})
+        self.assertEqual(job, {"model": {"kind": "program", "program": PROGRAM, "args": {"share": 0.1, "more": 2}}})
 
-    def test_of_several_sections_are_refused(self) -> None:
-        with self.assertRaises(trainerd.JobFileError) as caught:
-            job_of({"cache": "off"}, self.keys)
-        self.assertIn("'cache' is a key of [partition] and of [memory], expected one of 'partition.cache', 'memory.cache'", str(caught.exception))
+    def test_that_give_a_key_two_values_are_refused(self) -> None:
+        for given, set, words in (
+                ({"lr": 0.1}, {"train.lr": 0.2}, "lr=0.1 and set={'train.lr': 0.2} both give train.lr, expected one of them"),
+                ({"train": {"lr": 0.1}, "lr": 0.3}, None, "train={'lr': 0.1} and lr=0.3 both give train.lr"),
+                ({"model": PROGRAM}, {"model": {"kind": "gat"}}, "set={'model': {'kind': 'gat'}} both give model.kind"),
+                ({"args": {"a": 1}}, {"model": {"args": {"a": 2}}}, "args={'a': 1} and set={'model': {'args': {'a': 2}}} both give model.args.a")):
+            self.refused(trainerd.UsageError, words, given, set)
+
+    def test_may_be_the_name_of_a_text_or_its_file(self) -> None:
+        pna = self.job({"model": "pna"})["model"]
+        self.assertEqual((pna["kind"], "mean_log_degree" in pna["program"].text), ("program", True))
+        self.assertEqual(self.job({"model": "gcn"}), {"model": {"kind": "gcn"}})
+        self.refused(trainerd.JobFileError, "model='gatt': there is no kind or text of that name; did you mean 'gat'?", {"model": "gatt"})
+        self.refused(trainerd.MissingInput, "cannot open the program 'own.gnn'", {"model": "own.gnn"})
+        self.refused(trainerd.UsageError, "model is 3, expected a kind", {"model": 3})
+
+    def test_that_no_section_or_several_have_are_refused(self) -> None:
+        self.refused(trainerd.JobFileError, "'cache' is a key of [partition] and of [memory], expected one of 'partition.cache', 'memory.cache'",
+                     {"cache": "off"})
+        self.refused(trainerd.JobFileError, "hiden=1: there is no key 'hiden'; did you mean hidden=?", {"hiden": 1})
 
 
 class Programs(FolderCase):
@@ -77,8 +106,14 @@ class Programs(FolderCase):
 
     def test_say_their_keys(self) -> None:
         keys = keys_of(str(PROGRAMS / "trainerd"))
-        self.assertEqual((keys.sections["name"], keys.sections["hidden"], keys.sections["seed"], keys.epochs),
-                         ([""], ["model"], ["dataset", "task", "partition", "train"], 200))
+        self.assertEqual((keys.sections["name"], keys.sections["hidden"], keys.sections["seed"], keys.epochs, keys.kinds[0], keys.kinds[-1]),
+                         ([""], ["model"], ["dataset", "task", "partition", "train"], 200, "gcn", "program"))
+
+    def test_warn_in_three_ways(self) -> None:
+        for line, expected in (('ts=1 level=warn proc=c at=a.c:3 msg="x is \\"no\\" y"', 'x is "no" y'), ("warning: all is slow", "all is slow"),
+                               ('job.toml:3:1: model.heads is not used: model.kind is "gcn"', 'model.heads is not used: model.kind is "gcn"'),
+                               ("epoch 1/2  loss 0.7", None), ('ts=1 level=info msg="x"', None)):
+            self.assertEqual(warning_of(line), expected)
         with self.assertRaises(trainerd.MissingInput):
             keys_of("/none")
 
@@ -105,6 +140,33 @@ class ABar(unittest.TestCase):
         self.assertTrue(text.endswith("\rgcn [########################] 3/3  loss 0.5\x1b[K\n"))
 
 
+class Shown:
+    """An output of a notebook, as IPython's display gives it."""
+
+    def __init__(self) -> None:
+        self.texts: list[str] = []
+
+    def __call__(self, shown: dict[str, str], raw: bool, display_id: bool) -> Any:
+        self.texts.append("new " + shown["text/plain"])
+        return self
+
+    def update(self, shown: dict[str, str], raw: bool) -> None:
+        self.texts.append(shown["text/plain"])
+
+
+class ACell(unittest.TestCase):
+    def test_has_one_output_that_ends_with_the_last_epoch(self) -> None:
+        shown = Shown()
+        cell = Cell("gcn", 1000, shown)
+        for n_done in range(1, 1001):
+            cell.show(n_done, {"loss": "0.5"})
+        cell.close()
+        self.assertTrue(shown.texts[0].startswith("new gcn ["))
+        self.assertEqual([text for text in shown.texts if text.startswith("new")], shown.texts[:1])
+        self.assertEqual(shown.texts[-1], "gcn [########################] 1000/1000  loss 0.5")
+        self.assertLess(len(shown.texts), 50)
+
+
 class ATraining(FolderCase):
     def test_returns_its_result_and_shows_each_epoch(self) -> None:
         epochs: list[Epoch] = []
@@ -118,10 +180,38 @@ class ATraining(FolderCase):
         self.assertEqual(again.folder, self.folder.resolve() / "here")
         self.assertEqual(tomllib.loads((again.folder / "job.toml").read_text(encoding="utf-8"))["train"], {"epochs": 1})
 
+    def test_passes_on_what_the_job_says(self) -> None:
+        with self.assertWarns(trainerd.JobWarning) as caught:
+            result = trainerd.train(KARATE, epochs=1, heads=4, progress=False)
+        self.assertEqual((str(caught.warning), caught.filename),
+                         ('model.heads is not used: model.kind is "gcn", and it goes with "gat", "gatv2" or "transformer"', __file__))
+        log = (result.folder / "log.txt").read_text(encoding="utf-8")
+        self.assertIn("model.heads is not used", log)
+        self.assertIn("epoch 1/1", log)
+        with warnings.catch_warnings(), self.assertRaises(trainerd.JobWarning):
+            warnings.simplefilter("error")
+            trainerd.train(ENDLESS, epochs=100_000_000, heads=4, progress=False)
+        self.assertEqual(self.processes(), {os.getpid()})
+
+    def test_of_a_text_has_the_text_and_its_parameters(self) -> None:
+        first, second = (trainerd.train(KARATE, model=PROGRAM, epochs=3, progress=False, **keys) for keys in (
+            {"args": {"share": 0.0}}, {"set": {"model": {"args": {"share": 0.0}}}}))
+        self.assertEqual(first.json["job"]["model"]["kind"], "program")
+        for result in (first, second):
+            logits = (result.folder / "logits.npy").read_bytes()[128:]
+            self.assertEqual(logits, bytes(len(logits)))
+
     def test_that_is_wrong_says_so_and_leaves_nothing(self) -> None:
         mistakes: tuple[tuple[type[BaseException], str, dict[str, Any]], ...] = (
-            (trainerd.JobFileError, "unknown key 'hiden' before the first section; did you mean 'model.hidden'?", {"hiden": 3}),
-            (trainerd.JobFileError, '(did you mean "gcn"?)', {"model": "gnc"}),
+            (trainerd.JobFileError, "hiden=3: there is no key 'hiden'; did you mean hidden=?", {"hiden": 3}),
+            (trainerd.JobFileError, "did you mean 'gcn'?", {"model": "gnc"}),
+            (trainerd.JobFileError, "unknown key 'epoch' in [train]; did you mean 'train.epochs'?", {"train": {"epoch": 3}}),
+            (trainerd.JobFileError, "steps=3: the model is a text, which has no key 'steps'; a parameter of the text itself is given by "
+             "args={'steps': ...}", {"model": PROGRAM, "steps": 3}),
+            (trainerd.UsageError, "output='a' and set={'output.dir': 'b'} both give the folder", {"output": "a", "set": {"output.dir": "b"}}),
+            (trainerd.UsageError, "data and set={'dataset.generator': 'sbm'} both give dataset.generator", {"set": {"dataset.generator": "sbm"}}),
+            (trainerd.UsageError, "program='own.gnn' is the path of trainerd, expected a text as model='own.gnn'", {"program": "own.gnn"}),
+            (trainerd.JobFileError, "train.lr is {}, expected a text, a number or a boolean", {"set": {"train": {"lr": {}}}}),
             (trainerd.JobFileError, "unknown section [trian]; did you mean [train]?", {"trian": {"lr": 1}}),
             (trainerd.MissingInput, "cannot open the program 'x'", {"set": {"model.program": "x"}}),
             (trainerd.MissingInput, "dataset.path: ", {"data": "nowhere"}),
@@ -130,6 +220,7 @@ class ATraining(FolderCase):
             with self.subTest(words), self.assertRaises(kind) as caught:
                 trainerd.train(**{"data": KARATE, "progress": False, **keys})
             self.assertIn(words, str(caught.exception))
+            self.assertNotIn("job.toml", str(caught.exception))
             self.assertEqual(os.listdir(self.folder), [])
 
     def test_that_is_interrupted_is_resumed(self) -> None:

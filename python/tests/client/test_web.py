@@ -4,18 +4,25 @@ import json
 import os
 import pathlib
 import pwd
+import secrets
+import shutil
+import subprocess
+import sys
 import threading
+import time
 import unittest
 import unittest.mock
 import urllib.parse
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import trainerd
-from daemon import LONG, PATIENCE_S, PROGRAMS, SHORT, SECRET, Daemon, DaemonCase, secret_write
+from daemon import LONG, PATIENCE_S, PROGRAMS, ROOT, SECRET, SHORT, Daemon, DaemonCase, secret_write
 from trainerd.programs import described_keys
+from trainerd.web import templates
 from trainerd.web.programs import Programs
 from trainerd.web.server import Server
+from trainerd.web.site import Site
 
 SCRIPT = "<img src=x onerror=alert(1)>"
 
@@ -23,12 +30,12 @@ SCRIPT = "<img src=x onerror=alert(1)>"
 class Page:
     """A server of the pages for a client of a daemon, and a browser that was let in."""
 
-    def __init__(self, client: trainerd.Client) -> None:
-        self.server = Server(client, programs=Programs(str(PROGRAMS)))
+    def __init__(self, client: trainerd.Client, site: Site | None = None) -> None:
+        self.server = Server(client, programs=Programs(str(PROGRAMS)), site=site)
         self.thread = threading.Thread(target=self.server.serve_forever)
         self.thread.start()
         self.host = f"127.0.0.1:{self.server.port}"
-        status, headers, _ = self.send("GET", f"?token={self.server.token}", {})
+        status, headers, _ = self.send("GET", f"?page-token={self.server.token}", {})
         assert status == 303, status
         self.cookie = headers["Set-Cookie"].partition(";")[0]
 
@@ -100,14 +107,14 @@ class APage(PageCase):
                 self.assertNotIn(word, text, file.name)
 
     def test_lets_in_by_a_cookie_that_scripts_and_other_sites_cannot_use(self) -> None:
-        _, headers, _ = self.page.send("GET", f"?token={self.page.server.token}", {})
-        self.assertEqual(headers["Location"], self.page.server.base)
+        _, headers, _ = self.page.send("GET", f"?page-token={self.page.server.token}", {})
+        self.assertEqual(headers["Location"], "./")
         self.assertIn(f"; Path={self.page.server.base}; HttpOnly; SameSite=Strict", headers["Set-Cookie"])
         self.assertNotIn(self.page.server.token, headers["Set-Cookie"])
 
     def test_is_not_served_without_the_token(self) -> None:
-        self.refused(401, "the token is wrong", self.page.send("GET", "?token=0", {}))
-        self.refused(401, "the token is wrong", self.page.send("GET", "?token=%F0%9F%92%A5", {}))
+        self.refused(401, "the token is wrong", self.page.send("GET", "?page-token=0", {}))
+        self.refused(401, "the token is wrong", self.page.send("GET", "?page-token=%F0%9F%92%A5", {}))
         for path in ("", "static/style.css", "chart.js", "api/about"):
             self.refused(401, "open the address", self.page.send("GET", path, {}))
             self.refused(401, "open the address", self.page.send("GET", path, {"Cookie": "trainerd=" + "x" * 43}))
@@ -118,7 +125,10 @@ class APage(PageCase):
     def test_refuses_another_host_and_another_origin(self) -> None:
         self.refused(403, "another Host", self.page.get("", Host="evil.example"))
         self.refused(403, "another Host", self.page.get("", Host=f"127.0.0.1.evil.example:{self.page.server.port}"))
-        self.refused(403, "another Host", self.page.get("", Host="127.0.0.1:1"))
+        self.refused(403, "another Host", self.page.get("", Host="localhost.evil.example"))
+        for host in ("127.0.0.1:1", "localhost:8000", "[::1]:8000", "LOCALHOST"):  # by ssh -L
+            self.assertEqual(self.page.get("", Host=host)[0], 200, host)
+            self.refused(403, "another Origin", self.page.get("", Host=host, Origin=f"http://{self.page.host}"))
         for origin in ("http://evil.example", "null", "http://127.0.0.1:1", f"https://{self.page.host}"):
             self.refused(403, "another Origin", self.page.get("api/about", Origin=origin))
             self.assertEqual(self.page.post("cancel", {"job": 1}, Origin=origin)[0], 403)
@@ -219,6 +229,111 @@ class APage(PageCase):
         for name in ("link", "below", "pipe", "../job.toml", "/etc/passwd", "..", ".", "", "nowhere"):
             self.refused(404, "has no file", file(name))
 
+    def shown_of(self, **changes: Any) -> Any:
+        """What the page sees of a job that has ended, with its folder in a place of its own, and other values."""
+        result = self.client.submit(SHORT, set={"output.dir": str(self.folder / f"of-{secrets.token_hex(4)}")}).wait(PATIENCE_S)
+        number = self.client.jobs(limit=1)[0]["id"]
+        shown = self.client.show(number)
+        patched = unittest.mock.patch.object(trainerd.Client, "show", lambda _, job: {**shown, **changes} if job == number else None)
+        patched.start()
+        self.addCleanup(patched.stop)
+        return number, result.folder
+
+    def has_epochs(self, number: int) -> None:
+        """From the file or the daemon, soon."""
+        began = time.monotonic()
+        self.assertEqual(len(self.page.read(f"epochs?job={number}")["loss"]), 3)
+        epochs = [epoch for event in self.page.events(f"events?job={number}") for epoch in event.get("epochs", ())]
+        self.assertEqual([epoch["epoch"] for epoch in epochs], [0, 1, 2])
+        self.page.read(f"job?job={number}")
+        self.assertLess(time.monotonic() - began, PATIENCE_S / 4)
+
+    def test_reads_no_link_pipe_device_or_huge_file_in_a_run_folder(self) -> None:
+        number, folder = self.shown_of()
+        self.has_epochs(number)
+        secret = self.folder / "secret"
+        lines = (folder / "metrics.jsonl").read_bytes()
+        secret.write_bytes(lines.replace(b'"epoch":', b'"epoch":7'))
+
+        def huge(at: pathlib.Path) -> None:
+            at.touch()
+            os.truncate(at, 1 << 40)
+        plants: dict[str, Callable[[pathlib.Path], Any]] = {
+            "link": lambda at: at.symlink_to(secret), "endless": lambda at: at.symlink_to("/dev/zero"), "pipe": os.mkfifo,
+            "huge": huge, "folder": pathlib.Path.mkdir}
+        for name in ("metrics.jsonl", "result.json"):
+            for kind, plant in plants.items():
+                with self.subTest(name=name, kind=kind):
+                    (folder / name).rename(folder / "aside")
+                    plant(folder / name)
+                    self.has_epochs(number)
+                    if kind != "huge":
+                        self.refused(404, "has no file", self.page.get(f"api/file?job={number}&name={name}"))
+                    (folder / name).rmdir() if kind == "folder" else (folder / name).unlink()
+                    (folder / "aside").rename(folder / name)
+        for index in range(2000):
+            (folder / f"file-{index}").touch()
+        self.assertLessEqual(len(self.page.read(f"job?job={number}")["files"]), 1000)
+
+    def test_of_another_user_s_job_has_only_that_user_s_files(self) -> None:
+        if os.geteuid() != 0:
+            self.skipTest("files of several users need root")
+        nobody = pwd.getpwnam("nobody").pw_uid
+        number, folder = self.shown_of()
+        shown = self.client.show(number)
+        shown["job"]["owner"] = "nobody"
+        self.assertEqual(self.page.read(f"job?job={number}")["files"], [])  # root's folder is not nobody's
+        self.refused(404, "is not of the user", self.page.get(f"api/file?job={number}&name=result.json"))
+        os.chown(folder, nobody, -1)
+        self.assertEqual(self.page.read(f"job?job={number}")["files"], [])
+        os.chown(folder / "metrics.jsonl", nobody, -1)
+        self.assertEqual([file["name"] for file in self.page.read(f"job?job={number}")["files"]], ["metrics.jsonl"])
+        os.chown(folder / "result.json", nobody, -1)
+        self.has_epochs(number)
+        for content in (b'{"epoch": 0}\n],"end":true,"x":[', b"7\n", b"\n", b"[" * 100000, b"\xff\n", b""):
+            (folder / "metrics.jsonl").write_bytes(content)
+            self.has_epochs(number)
+        (self.folder / "moved").mkdir()
+        folder.rename(self.folder / "moved/run")
+        folder.symlink_to(self.folder / "moved/run")
+        os.chown(folder, nobody, -1, follow_symlinks=False)
+        self.assertEqual(self.page.read(f"job?job={number}")["files"], [])
+        self.refused(404, "cannot open", self.page.get(f"api/file?job={number}&name=result.json"))
+        shown["job"]["owner"], shown["output"] = "root", f"{folder}/"
+        self.refused(404, "cannot open", self.page.get(f"api/file?job={number}&name=result.json"))
+        os.chown(folder, 0, -1, follow_symlinks=False)  # a link of one's own
+        self.assertEqual(self.page.get(f"api/file?job={number}&name=result.json")[0], 200)
+
+    def test_what_is_exchanged_while_it_is_read_gives_nothing_away(self) -> None:
+        number, folder = self.shown_of()
+        secret = self.folder / "hidden"
+        secret.mkdir()
+        (secret / "metrics.jsonl").write_text("hidden text", encoding="ascii")
+        os.symlink(secret / "metrics.jsonl", folder / "b")
+        (folder / "c").mkdir()
+        os.mkfifo(folder / "d")
+        stopped = threading.Event()
+
+        def exchange() -> None:
+            while not stopped.is_set():
+                for name in ("b", "c", "d"):
+                    for source, target in (("metrics.jsonl", "aside"), (name, "metrics.jsonl"), ("metrics.jsonl", name), ("aside", "metrics.jsonl")):
+                        os.rename(folder / source, folder / target)
+        thread = threading.Thread(target=exchange)
+        thread.start()
+        found = set()
+        try:
+            until = time.monotonic() + 3
+            while time.monotonic() < until:
+                status, _, body = self.page.get(f"api/file?job={number}&name=metrics.jsonl")
+                self.assertNotIn(b"hidden", body)
+                found.add(status)
+        finally:
+            stopped.set()
+            thread.join()
+        self.assertLessEqual(found, {200, 404})
+        self.has_epochs(number)
+
     def test_scales_checkpoints_and_resumes(self) -> None:
         job = self.client.submit(LONG, set={"workers.count": 1, "partition.parts": 4})
         for event in self.page.events(f"events?job={job.id}"):
@@ -245,7 +360,7 @@ class APage(PageCase):
 
     def test_checks_plans_and_submits_a_job_file(self) -> None:
         text = trainerd.job_text(SHORT)
-        self.assertEqual(self.page.post("check", {"text": text}), (200, None))
+        self.assertEqual(self.page.post("check", {"text": text}), (200, {"jobs": 1}))
         status, answer = self.page.post("check", {"text": 'name = "x"\n[train]\nepoch = 3'})
         self.assertEqual((status, answer["exit_code"]), (400, 78))
         self.assertIn("job.toml:3:1: unknown key 'epoch' in [train]; did you mean 'train.epochs'?", answer["error"])
@@ -263,6 +378,48 @@ class APage(PageCase):
         self.assertEqual(self.page.post("submit", {"text": 7})[0], 400)
         self.assertEqual(self.page.post("submit", {"text": "/etc/hostname"})[0], 400)
 
+    def test_sweeps_as_trainctl_does(self) -> None:
+        lines = ["train.lr=0.01,3e-3", 'train.metrics=["accuracy","macro_f1"],["accuracy"]']
+        status, made = self.page.post("submit", {"text": trainerd.job_text(SHORT), "sweep": lines, "set": ["train.epochs=2"], "name": "é" * 30})
+        self.assertEqual((status, made.get("jobs")), (200, 4), made)
+        self.assertTrue(made["group"].startswith("é" * 27 + "-"), made)
+        (self.folder / "swept.toml").write_text(trainerd.job_text(SHORT), encoding="utf-8")
+        options = [part for line in lines for part in ("--sweep", line)]
+        subprocess.run([PROGRAMS / "trainctl", "--to", self.daemon.address, "submit", "swept.toml", "-s", "train.epochs=2", "--group", "by-trainctl", "--name", "é" * 30, *options],
+                       check=True, capture_output=True)
+        groups = [[self.client.show(job["id"])["set"] for job in reversed(self.client.jobs(group=group))] for group in (made["group"], "by-trainctl")]
+        self.maxDiff = None
+        self.assertEqual(*groups)
+        self.assertEqual(self.page.post("check", {"text": trainerd.job_text(SHORT), "sweep": lines}), (200, {"jobs": 4}))
+        for wrong, words in ((["x"], "expected KEY=VALUE"), (["=1"], "expected KEY=VALUE"), (["a="], "expected KEY=VALUE"), (["a=1,,2"], "empty value"),
+                             (["a=1,1"], "twice"), (["a=1", "a=2"], "swept already"), (["a=" + ",".join(map(str, range(1001)))], "1001 jobs"),
+                             ("a=1", "a list of texts"), (["train.lr=0.1,x"], "train.lr"), (["train.epochs=1,2", "train.lr=0.1,-1"], "train.lr"),
+                             ([f"k{n}=1,2" for n in range(4000)], "jobs, expected at most 1000")):
+            status, answer = self.page.post("check", {"text": trainerd.job_text(SHORT), "sweep": wrong})
+            self.assertEqual(status, 400, wrong)
+            self.assertIn(words, answer["error"])
+        self.assertEqual(self.page.post("plan", {"text": trainerd.job_text(SHORT), "sweep": ["workers.count=2,1", "partition.parts=4"]})[1]["partition"]["parts"], 4)
+
+    def test_has_job_files_and_jobs_to_begin_with(self) -> None:
+        self.client.submit(SHORT, name="to begin with").wait(PATIENCE_S)
+        found = self.page.read("templates")
+        self.assertIn("to begin with", [one["name"] for one in found["jobs"]])
+        # As `make install` has them, in the wheel, in a checkout.
+        for place, programs in (("usr/share/trainerd/configs", "usr/bin/trainerd"), ("python/trainerd/configs", "bin/trainerd"), ("configs", "bin/trainerd")):
+            root = self.folder / "files" / place.partition("/")[0]
+            (root.parent / place).mkdir(parents=True)
+            shutil.copy(pathlib.Path(ROOT, "configs/quickstart.toml"), root.parent / place)
+            (root.parent / place / "a b.toml").touch()
+            with unittest.mock.patch.multiple(templates, PACKAGE=self.folder / "files/python/trainerd", SYSTEM=()):
+                listed = templates.listed(str(self.folder / "files" / programs))
+                self.assertEqual(listed, {"quickstart": root.parent / place / "quickstart.toml"}, place)
+                with unittest.mock.patch.object(self.page.server.api.programs, "path", lambda _, at=programs: str(self.folder / "files" / at)):
+                    self.assertEqual(self.page.read("templates")["files"], ["quickstart"])
+                    self.assertIn('generator = "sbm"', self.page.read("template?name=quickstart"))
+                    for name in ("../quickstart", "a b", "", "nowhere", "%2e%2e/x"):
+                        self.assertEqual(self.page.get(f"api/template?name={urllib.parse.quote(name)}")[0], 404)
+            shutil.rmtree(self.folder / "files")
+
     def test_compares_a_group(self) -> None:
         jobs = self.client.submit_group(SHORT, [{"train.lr": lr, "train.seed": seed} for lr in (0.01, 0.003) for seed in (1, 2)], group="compared")
         for job in jobs:
@@ -278,6 +435,64 @@ class APage(PageCase):
         self.assertTrue({"name", "dataset.path", "workers.count"} <= keys.keys())
         self.assertEqual(described_keys("job  x\n\n  name   of it\n         a text\n\n[a]  y\n  b  its help\n     a number\n"),
                          [("name", "of it", "a text"), ("a.b", "its help", "a number")])
+
+
+class ASharedFolder(DaemonCase):
+    """`trainctl web` in a folder that belongs to another user, who has put programs and modules there."""
+
+    def setUp(self) -> None:
+        super().setUp()
+        self.mark = self.folder / "mark"
+        self.mark.unlink(missing_ok=True)
+        place = self.folder / "shared"
+        for name in ("trainerd/__init__.py", "trainerd/__main__.py", "trainerd/web/__init__.py", "sitecustomize.py", "json.py", "below/json.py",
+                     "below/trainerd/__init__.py"):
+            (place / name).parent.mkdir(parents=True, exist_ok=True)
+            (place / name).write_text(f"open({str(self.mark)!r}, 'a').write(__file__)\n", encoding="utf-8")
+        for name in ("python3", "ssh", "ucx_info"):
+            (place / name).write_text(f"#!/bin/sh\necho $0 >> {self.mark}\n", encoding="utf-8")
+            (place / name).chmod(0o755)
+        self.place = place
+        self.addCleanup(shutil.rmtree, place)
+
+    def runs_nothing_of_it(self, *arguments: str, **environment: str) -> str:
+        """The first line that the command prints."""
+        given = {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
+        given = {name: value.replace("PATH", given["PATH"]) for name, value in {**given, **environment}.items()}
+        with subprocess.Popen(arguments, cwd=self.place, env=given, stdout=subprocess.PIPE, text=True) as started:
+            assert started.stdout is not None
+            line = started.stdout.readline()
+            started.terminate()
+        self.assertFalse(self.mark.exists(), f"{environment}: {self.mark.read_text(encoding='utf-8') if self.mark.exists() else ''}")
+        return line
+
+    def test_runs_nothing_that_lies_there(self) -> None:
+        for environment in ({}, {"PYTHONPATH": ""}, {"PYTHONPATH": ":/nowhere"}, {"PYTHONPATH": "/nowhere:"}, {"PYTHONPATH": ".:below"}, {"PATH": ":PATH"},
+                            {"PATH": ".:PATH"}, {"PATH": "below/..:PATH"}):
+            self.assertIn("open this address", self.runs_nothing_of_it(str(PROGRAMS / "trainctl"), "web", "--to", self.daemon.address, **environment))
+
+    def test_runs_nothing_that_lies_there_where_programs_are_apart_from_the_package(self) -> None:
+        """Then $PYTHONPATH and Python's own folders have the package. The folder above the programs is one like /tmp: what lies there is not run, either."""
+        above = self.folder / "above"
+        (above / "python").mkdir(parents=True)
+        (above / "python/trainerd").symlink_to(self.place / "trainerd")
+        (above / "trainerd").symlink_to(self.place / "trainerd")
+        above.chmod(0o1777)
+        programs = above / "one/two/bin"
+        programs.mkdir(parents=True)
+        for name in ("trainctl", "trainerd"):
+            shutil.copy(PROGRAMS / name, programs)
+        package = str(pathlib.Path(trainerd.__file__).parents[1])
+        for path in ("", f":{package}", f"below:{package}:", f"{package}:."):
+            self.assertIn("open this address", self.runs_nothing_of_it(str(programs / "trainctl"), "web", "--to", self.daemon.address,
+                                                                       PYTHONPATH=path or package))
+        shutil.rmtree(above)
+
+    def test_other_programs_are_not_looked_for_there(self) -> None:
+        self.runs_nothing_of_it(str(PROGRAMS / "trainctl"), "doctor", PATH=".:PATH")
+        (self.place / "hosts").write_text("localhost\n", encoding="utf-8")
+        (self.place / "job.toml").write_text(trainerd.job_text(SHORT | {"workers": {"launcher": "ssh", "hosts": "hosts", "threads": 1}}), encoding="utf-8")
+        self.runs_nothing_of_it(str(PROGRAMS / "trainerd"), "--config", "job.toml", PATH=".:/nowhere")
 
 
 class AnotherUser(DaemonCase):

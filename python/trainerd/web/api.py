@@ -5,11 +5,12 @@ Jobs are named by their numbers. What another user's job shows is the daemon's d
 from __future__ import annotations
 
 import contextlib
+import hashlib
 import json
 import os
+import pwd
 import re
 import secrets
-import stat
 import threading
 import tomllib
 from collections.abc import Callable, Iterator
@@ -21,14 +22,20 @@ from ..client import Client
 from ..connection import address_of
 from ..errors import MissingInput, UsageError
 from ..fields import Shown
+from . import templates
+from .files import RunFolder
 from .live import JobList, job_events
 from .programs import Programs
+from .sweep import Sweep
 
+TEMPLATES_MOST = 15  # jobs of this user
 POINTS_MOST = 2000  # of a curve beside others
 JOBS_MOST = 1000  # of one request
 VALUE_LETTERS_MOST = 60  # of a setting in a list
 SUBMISSIONS_KEPT = 20000
+RESULT_BYTES_MOST, METRICS_BYTES_MOST = 16 << 20, 256 << 20  # of files; the daemon has the same in a stream
 NOT_EVALUATED = b'"valid_metric":null'
+SETTINGS_BYTES_MOST = 64 << 10  # they are arguments of a program
 SUBMIT_OPTIONS = {"name": str, "group": str, "tags": list, "priority": int, "time_limit": float, "max_restarts": int}
 
 
@@ -63,16 +70,19 @@ class Api:
                                                  _number(asked.get("first"), least=0, otherwise=0)),
             "epochs": lambda asked: self._epochs(_number(asked.get("job"))),
             "file": lambda asked: self._file(_number(asked.get("job")), asked.get("name", "")),
+            "templates": lambda _: self._templates(),
+            "template": lambda asked: templates.text_of(self.programs.path("trainerd"), asked.get("name", "")),
             "keys": lambda _: [key._asdict() for key in self.programs.keys()],
             "groups": lambda _: self.jobs.groups(),
             "compare": lambda asked: self.programs.compare(_runs(asked), "all" in asked, self._login()),
         }
+        _check_texts(query)
         return self._found(reads, path)(query)
 
     @staticmethod
     def _found(known: dict[str, Any], path: str) -> Any:
         if path not in known:
-            raise MissingInput(f"there is no '{path}', expected one of {', '.join(known)}")
+            raise MissingInput(f"there is no {_short(path)}, expected one of {', '.join(known)}")
         return known[path]
 
     def _login(self) -> list[str]:
@@ -83,9 +93,13 @@ class Api:
 
     def _job(self, job: int) -> dict[str, Any]:
         """`show`, with the files of the output folder."""
-        shown = dict(self.client.show(job))
-        shown["files"] = self._files(str(shown["output"])) if self.local else []
-        return shown
+        shown = self.client.show(job)
+        files: list[dict[str, Any]] = []
+        with contextlib.suppress(MissingInput):
+            if self.local:
+                with RunFolder(shown) as folder:
+                    files = folder.listed()
+        return {**shown, "files": files}
 
     def _submission(self, job: int) -> dict[str, Any]:
         """The data, the model and the settings of a job; empty for a job that this user may not see. They never change."""
@@ -103,30 +117,12 @@ class Api:
             self._submissions[job] = found
         return found
 
-    @staticmethod
-    def _files(folder: str) -> list[dict[str, Any]]:
-        """Regular files of the folder itself, which this user may read."""
-        try:
-            with os.scandir(folder) as entries:
-                files = [entry for entry in entries if entry.is_file(follow_symlinks=False) and os.access(entry.path, os.R_OK)]
-                return sorted(({"name": entry.name, "bytes": entry.stat().st_size} for entry in files), key=lambda file: str(file["name"]))
-        except OSError:
-            return []
-
     def _file(self, job: int, name: str) -> Download:
-        """One of `_files`; no link is followed, also if it comes between."""
-        folder = str(self.client.show(job)["output"])
-        if not self.local or name not in {file["name"] for file in self._files(folder)}:
-            raise MissingInput(f"job {job} has no file '{name}' on this machine")
-        try:
-            file = open(os.open(os.path.join(folder, name), os.O_RDONLY | os.O_NOFOLLOW | os.O_CLOEXEC), "rb")
-        except OSError as error:
-            raise MissingInput(f"cannot open '{name}': {error.strerror}") from error
-        info = os.fstat(file.fileno())
-        if not stat.S_ISREG(info.st_mode):
-            file.close()
-            raise MissingInput(f"'{name}' is not a regular file")
-        return Download(file, re.sub(r"[^\w.-]", "_", name, flags=re.ASCII), info.st_size)
+        if not self.local:
+            raise MissingInput(f"the files of job {job} are not on this machine")
+        with RunFolder(self.client.show(job)) as folder:
+            file, size = folder.open(name)
+        return Download(file, re.sub(r"[^\w.-]", "_", name, flags=re.ASCII), size)
 
     def _events(self, job: int, rank: int, first: int) -> Iterator[Any]:
         return job_events(self.client, job, rank, first, self._metrics_of_file(self.client.show(job)))
@@ -148,10 +144,14 @@ class Api:
 
     def _metrics_of_file(self, shown: Shown) -> list[bytes] | None:
         """The lines of metrics.jsonl, where the file is this job's and not a later one's in the same folder: quicker than from the daemon."""
-        result = Path(shown["output"], "result.json")
-        with contextlib.suppress(OSError, ValueError):
-            if self.local and shown["result"] is not None and json.loads(result.read_bytes()) == shown["result"]:
-                return result.with_name("metrics.jsonl").read_bytes().splitlines()
+        with contextlib.suppress(MissingInput, ValueError, RecursionError):
+            if self.local and shown["result"] is not None:
+                with RunFolder(shown) as folder:
+                    result = folder.read("result.json", RESULT_BYTES_MOST)
+                    if result is not None and json.loads(result) == shown["result"]:
+                        lines = (folder.read("metrics.jsonl", METRICS_BYTES_MOST) or b"").splitlines()
+                        is_good = folder.is_own or all(isinstance(json.loads(line), dict) for line in lines)
+                        return lines if lines and is_good else None
         return None
 
     def _metrics_of_daemon(self, job: int) -> Iterator[bytes]:
@@ -168,10 +168,11 @@ class Api:
             "resume": lambda asked: self._control("resume", asked),
             "checkpoint": lambda asked: self._control("checkpoint", asked),
             "scale": lambda asked: self._control("scale", asked, workers=_number(asked.get("workers"))),
-            "check": lambda asked: self.programs.check(*_job_of(asked)),
+            "check": self._check,
             "plan": lambda asked: self.programs.plan(*_job_of(asked)),
             "submit": self._submit,
         }
+        _check_texts(body)
         return self._found(changes, path)(body)
 
     def _cancel(self, asked: dict[str, Any]) -> dict[str, Any]:
@@ -192,12 +193,49 @@ class Api:
         self.jobs.look(job)
         return answer
 
+    def _templates(self) -> dict[str, Any]:
+        """Job files, and the newest jobs of this user, one of each name."""
+        here = str(os.geteuid())
+        with contextlib.suppress(KeyError):
+            here = pwd.getpwuid(os.geteuid()).pw_name
+        return {"files": list(templates.listed(self.programs.path("trainerd"))), "jobs": self.jobs.newest(here if self.local else None, TEMPLATES_MOST)}
+
+    def _check(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """The number of jobs; mistakes are an error."""
+        text, settings, folder = _job_of({**asked, "sweep": []})
+        sweep = Sweep(_lines_of(asked, "sweep"))
+        for own in sweep.checked():
+            self.programs.check(text, settings + own, folder)
+        return {"jobs": sweep.n_job}
+
     def _submit(self, asked: dict[str, Any]) -> dict[str, Any]:
-        text, settings, folder = _job_of(asked)
+        text, settings, folder = _job_of({**asked, "sweep": []})
+        sweep = Sweep(_lines_of(asked, "sweep"))
         options = {name: _of(kind, asked[name], name) for name, kind in SUBMIT_OPTIONS.items() if asked.get(name) not in (None, "", [])}
-        job = self.client.submit(text, set=settings, folder=folder, submission_id=str(asked.get("submission_id") or secrets.token_hex(16)),
-                                 **options)
-        return {"job": job.id, "name": job.name}
+        options["submission_id"] = str(asked.get("submission_id") or secrets.token_hex(16))
+        if not sweep.keys:
+            job = self.client.submit(text, set=settings, folder=folder, **options)
+            return {"job": job.id, "name": job.name, "jobs": 1}
+        if "group" not in options:
+            name = "sweep"
+            with contextlib.suppress(ValueError, RecursionError):  # whose words are the daemon's
+                name = str(options.get("name") or tomllib.loads(text).get("name", name))
+            options["group"] = f"{name.encode()[:54].decode(errors='ignore')}-{hashlib.sha256(options['submission_id'].encode()).hexdigest()[:8]}"
+        jobs = self.client.submit_group(text, sweep.jobs(), set=settings, folder=folder, **options)
+        return {"job": jobs[0].id, "name": jobs[0].name, "jobs": len(jobs), "group": options["group"]}
+
+
+def _check_texts(asked: dict[str, Any]) -> None:
+    """Texts become arguments of programs and names of files: no NUL, and valid UTF-8."""
+    for name, value in asked.items():
+        for text in value if isinstance(value, list) else [value]:
+            if isinstance(text, str) and ("\0" in text or any("\ud800" <= letter <= "\udfff" for letter in text)):
+                raise UsageError(f"{_short(name)} has a NUL, or is not UTF-8")
+
+
+def _short(value: Any) -> str:
+    text = ascii(value)
+    return text if len(text) < 100 else text[:100] + "…"
 
 
 def submission_of(config: str, settings: list[str]) -> dict[str, Any]:
@@ -246,7 +284,7 @@ def _of(kind: type, value: Any, name: str) -> Any:
     if kind is float and isinstance(value, int):
         value = float(value)
     if type(value) is not kind:
-        raise UsageError(f"{name} is {value!r}, expected {kind.__name__}")
+        raise UsageError(f"{name} is {_short(value)}, expected {kind.__name__}")
     return value
 
 
@@ -258,13 +296,23 @@ def _number(value: Any, least: int = 1, otherwise: int | None = None) -> int:
     except ValueError:
         number = least - 1
     if not least <= number < 1 << 53:
-        raise UsageError(f"'{value}' is not a number, expected a whole one from {least}")
+        raise UsageError(f"{_short(value)} is not a number, expected a whole one from {least}")
     return number
 
 
+def _lines_of(asked: dict[str, Any], name: str) -> list[str]:
+    lines = asked.get(name, [])
+    if not isinstance(lines, list) or not all(isinstance(line, str) for line in lines):
+        raise UsageError(f"{name} is {_short(lines)}, expected a list of texts")
+    if (size := sum(len(line.encode()) + 1 for line in lines)) > SETTINGS_BYTES_MOST:
+        raise UsageError(f"the settings have {size} bytes, expected at most {SETTINGS_BYTES_MOST}")
+    return lines
+
+
 def _job_of(asked: dict[str, Any]) -> tuple[str, list[str], str]:
-    """A job file's text, ended by a newline, its settings and its folder."""
-    text, settings, folder = asked.get("text"), asked.get("set", []), asked.get("folder") or os.getcwd()
-    if not isinstance(text, str) or not isinstance(folder, str) or not isinstance(settings, list) or not all(isinstance(s, str) for s in settings):
-        raise UsageError("expected text, set (a list of texts) and folder")
+    """A job file's text, ended by a newline, the settings of it or of a sweep's first job, and its folder."""
+    text, folder = asked.get("text"), asked.get("folder") or os.getcwd()
+    settings = _lines_of(asked, "set") + Sweep(_lines_of(asked, "sweep")).first
+    if not isinstance(text, str) or not isinstance(folder, str):
+        raise UsageError("expected text, and folder as a text")
     return text.rstrip("\n") + "\n", settings, os.path.abspath(os.path.expanduser(folder))

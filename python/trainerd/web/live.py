@@ -32,7 +32,7 @@ EPOCH = re.compile(rb'"epoch": ?(\d+)')
 # Of a job, in this order, as a list: with thousands of jobs names would be most of the answer.
 FIELDS = ("id", "name", "owner", "state", "reason", "reason_text", "position", "group", "tags", "epoch", "epochs", "seconds_left", "loss", "metric",
           "best_valid_metric", "best_test_metric", "memory", "memory_measured", "submitted_at", "ran_s")
-STATE, GROUP = FIELDS.index("state"), FIELDS.index("group")
+ID, NAME, OWNER, STATE, GROUP = map(FIELDS.index, ("id", "name", "owner", "state", "group"))
 
 
 class JobList:
@@ -69,6 +69,14 @@ class JobList:
             self._refresh()
             rows = sorted((row for _, row in self._rows.values()), key=lambda row: -int(row[0]))
         return list(dict.fromkeys(row[GROUP] for row in rows if row[GROUP]))
+
+    def newest(self, owner: str | None, most: int) -> list[dict[str, Any]]:
+        """Number and name of an owner's newest jobs, the newest one of each name; None: of all."""
+        with self._lock:
+            self._refresh()
+            rows = [row for _, row in self._rows.values() if owner is None or row[OWNER] == owner]
+        by_name = {row[NAME]: row[ID] for row in sorted(rows, key=lambda row: int(row[ID]))}
+        return [{"job": job, "name": name} for name, job in sorted(by_name.items(), key=lambda one: -int(one[1]))[:most]]
 
     def _refresh(self) -> None:
         """Ask for the jobs that run and wait next, and for those that ran until now. Where the counts of states differ, ask for the newest

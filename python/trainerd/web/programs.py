@@ -26,14 +26,15 @@ class Programs:
     """trainerd and trainctl, in `folder`, or else where `find_program` finds them."""
 
     def __init__(self, folder: str | None = None) -> None:
-        self._folder = folder
+        self._folder = None if folder is None else os.path.abspath(folder)
         self._keys: list[Key] | None = None
         self._plans = threading.Lock()
         self._plan: subprocess.Popen[str] | None = None
 
-    def _path(self, name: str) -> str:
+    def path(self, name: str) -> str:
+        """Of a program."""
         if self._folder is None:
-            return find_program(name)
+            return os.path.abspath(find_program(name))
         path = shutil.which(name, path=self._folder)
         if path is None:
             raise MissingInput(f"'{name}' is not in {self._folder}, expected trainerd's programs on this machine")
@@ -42,8 +43,11 @@ class Programs:
     def _start(self, program: str, *arguments: str, folder: str | None = None) -> subprocess.Popen[str]:
         if folder is not None and not os.path.isdir(folder):
             raise UsageError(f"'{folder}' is not a folder of this machine")
-        return subprocess.Popen([self._path(program), *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
-                                stderr=subprocess.PIPE, text=True, errors="replace")
+        try:
+            return subprocess.Popen([self.path(program), *arguments], cwd=folder, stdin=subprocess.DEVNULL, stdout=subprocess.PIPE,
+                                    stderr=subprocess.PIPE, text=True, errors="replace")
+        except OSError as error:
+            raise UsageError(f"cannot start {program} in '{folder or os.curdir}': {error.strerror}") from error
 
     @staticmethod
     def _output(process: subprocess.Popen[str], file: str = FILE) -> str:

@@ -296,6 +296,15 @@ static inline T atomicAdd(T *to, T value)
 {
     return __atomic_fetch_add(to, value, __ATOMIC_RELAXED);
 }
+
+static inline unsigned atomicMax(unsigned *to, unsigned value)
+{
+    unsigned before = __atomic_fetch_add(to, 0U, __ATOMIC_RELAXED);
+    while (before < value &&
+           !__atomic_compare_exchange_n(to, &before, value, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED)) {
+    }
+    return before;
+}
 #endif
 
 #endif

@@ -85,12 +85,10 @@ static enum status compare_key(const struct job *now, const struct job *then, co
 
 static enum status compare(const struct job *now, const struct job *then, const struct checkpoint *checkpoint)
 {
-    bool knows_contents = checkpoint_knows_contents(&checkpoint->state);
     for (int i = 0; i < JOB_KEY_N; i++) {
         const struct job_key *key = &job_keys[i];
         /* Files are compared by content (contents.h), not by path; partitions are compared themselves. */
-        bool by_contents = (knows_contents || i == JOB_KEY_partition_file) && is_file(now, (enum job_key_id)i) &&
-                           is_file(then, (enum job_key_id)i);
+        bool by_contents = is_file(now, (enum job_key_id)i) && is_file(then, (enum job_key_id)i);
         if (is_free(key, now) || by_contents) {
             continue;
         }

@@ -4,6 +4,7 @@
 #include "protocol/base/fault.h"
 #include "protocol/base/memory.h"
 #include "protocol/job/schedule.h"
+#include "trainerd/coordinator/epochs/divergence.h"
 #include "trainerd/coordinator/epochs/guard.h"
 #include "trainerd/coordinator/epochs/patience.h"
 #include "trainerd/coordinator/epochs/plateau.h"
@@ -32,14 +33,6 @@ static struct checkpoint_score score_none(void)
     return score;
 }
 
-/* Those that a checkpoint does not know are those of now. */
-static void contents_put(struct training *training)
-{
-    if (training->content != NULL && !checkpoint_knows_contents(&training->state)) {
-        memcpy(training->state.content, training->content, sizeof training->state.content);
-    }
-}
-
 void training_begin(struct training *training, const char *dataset, uint64_t partition)
 {
     const struct checkpoint_score none = score_none();
@@ -48,7 +41,9 @@ void training_begin(struct training *training, const char *dataset, uint64_t par
     patience_begin(&training->state);
     plateau_begin(training->job, &training->state);
     snprintf(training->state.dataset, sizeof training->state.dataset, "%s", dataset);
-    contents_put(training);
+    if (training->content != NULL) {
+        memcpy(training->state.content, training->content, sizeof training->state.content);
+    }
     training->is_scored = false;
 }
 
@@ -80,7 +75,6 @@ static enum status restore(struct training *training, const struct checkpoint *c
                            checkpoint->path);
     }
     training->state = *state;
-    contents_put(training);
     enum status status = STATUS_OK;
     for (int i = 0; i < CHECKPOINT_ARRAY_N && status == STATUS_OK; i++) {
         enum checkpoint_array array = (enum checkpoint_array)i;
@@ -162,22 +156,6 @@ static enum status note_evaluation(struct training *training, int64_t epoch, con
     return fleet_keep_best(training->fleet);
 }
 
-static enum status diverged(const char *what, double value, int64_t epoch)
-{
-    return status_fail(STATUS_TRAINING, "%s is %s in epoch %lld: lower train.lr or look at the features", what,
-                       isnan(value) ? "not a number" : "infinite", (long long)epoch);
-}
-
-/* Workers skip the step when the loss is not finite; the evaluation shows when a step broke the weights. */
-static enum status loss_check(const struct fleet_report *report, int64_t epoch, bool evaluate)
-{
-    double after = evaluate ? report->score[DATASET_SPLIT_TRAIN][SCORE_SUM_LOSS] : 0.0;
-    if (isfinite(report->loss) && isfinite(after)) {
-        return STATUS_OK;
-    }
-    return diverged("the loss", isfinite(report->loss) ? after : report->loss, epoch);
-}
-
 /* --- checkpoints --- */
 
 /* The last number of epochs up to n_epoch after which train.checkpoint_every writes one. */
@@ -194,17 +172,6 @@ static int64_t rollback_target(const struct training *training)
     return training->job->train.on_nan == JOB_ON_NAN_ROLLBACK ? training->n_regular : -1;
 }
 
-/* A rollback must not return to weights that are not finite. */
-static enum status weights_check(const struct training *training, const float *weights, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        if (!isfinite(weights[i])) {
-            return diverged("a weight", weights[i], training->state.n_epoch - 1);
-        }
-    }
-    return STATUS_OK;
-}
-
 static enum status save_arrays(struct training *training, struct checkpoint *checkpoint, float *buffer)
 {
     enum status status = STATUS_OK;
@@ -217,7 +184,7 @@ static enum status save_arrays(struct training *training, struct checkpoint *che
         }
     }
     if (status != STATUS_OK ||
-        (status = weights_check(training, buffer, checkpoint->n_float[CHECKPOINT_ARRAY_WEIGHTS])) != STATUS_OK) {
+        (status = divergence_weights(training->links.program, buffer, training->state.n_epoch - 1)) != STATUS_OK) {
         return status;
     }
     FAULT(CHECKPOINT);
@@ -319,7 +286,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
 
     training->is_scored = false;
     enum status status = fleet_epoch(training->fleet, (uint32_t)epoch, true, evaluate, &report);
-    if (status == STATUS_OK && (status = loss_check(&report, epoch, evaluate)) == STATUS_OK) {
+    if (status == STATUS_OK && (status = divergence_find(training, &report, epoch, evaluate)) == STATUS_OK) {
         status = guard_note(training, epoch);
     }
     if (status == STATUS_OK && evaluate) {

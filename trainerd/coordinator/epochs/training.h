@@ -41,7 +41,7 @@ struct training_spent {
 
 /* What edges are scored by. */
 struct training_links {
-    const struct program *program;           /* borrowed */
+    const struct program *program;           /* borrowed; of every job */
     struct links held;                       /* score_held_copy */
     struct links_known known[LINKS_SPLIT_N]; /* of splits that are ranked among all nodes */
 };

@@ -41,7 +41,8 @@ static inline struct fleet_waits fleet_waits_most(const struct fleet_waits *a, c
 /* The workers' reports of an epoch: loss and scores of rank 0, times of the slowest, bytes of all. */
 struct fleet_report {
     double loss;
-    double grad_norm;                          /* of rank 0; 0 without train.clip_norm */
+    double grad_norm;    /* of rank 0; 0 without train.clip_norm */
+    uint32_t not_finite; /* the greatest of the workers': which parameter's weights or gradients (trainer_report) */
     double score[DATASET_SPLIT_N][7];          /* of the nodes in each split, as struct device_score */
     double epoch_s, compute_s, pack_s, wait_s; /* each the maximum over workers */
     double evaluate_s;                         /* of epoch_s: the evaluation at its end */

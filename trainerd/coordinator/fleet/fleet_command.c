@@ -301,6 +301,7 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
         return status_fail(STATUS_BUG, "its loss is %.17g, rank 0's is %.17g: the ranks have diverged", report->loss,
                            out->loss);
     }
+    out->not_finite = out->not_finite > report->not_finite ? out->not_finite : report->not_finite;
     out->epoch_s = fmax(out->epoch_s, report->epoch_s);
     out->compute_s = fmax(out->compute_s, report->compute_s);
     out->pack_s = fmax(out->pack_s, report->pack_s);

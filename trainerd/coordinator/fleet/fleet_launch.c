@@ -137,6 +137,8 @@ static enum status token_give(const char *token, int *end_out, int *own_out)
 enum status fleet_child_start(struct fleet *fleet, const struct fleet_child *child, uv_process_t *out)
 {
     int token = -1, log = -1, log_made = -1, error = 0;
+    char program[PATH_MAX];
+    program_in_path(child->program, program);
     enum status status = events_rank_log(fleet->setup.events, child->rank, &log, &log_made);
     if (status != STATUS_OK || (status = token_give(fleet->control.token, &token, child->last_words)) != STATUS_OK) {
         goto out;
@@ -150,7 +152,7 @@ enum status fleet_child_start(struct fleet *fleet, const struct fleet_child *chi
     };
     uv_process_options_t options = {
         .exit_cb = child->ended,
-        .file = child->program,
+        .file = program,
         .args = child->arguments,
         .env = child->environment,
         .stdio_count = child->token_at == 0 ? 3 : 4,

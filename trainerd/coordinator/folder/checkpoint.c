@@ -19,8 +19,8 @@
 #include <xxhash.h>
 
 #define CHECKPOINT_MAGIC 0x54504b4352540a89u /* "\x89\nTRCKPT" */
-#define CHECKPOINT_VERSION 5u
-#define CHECKPOINT_VERSION_LEAST 4u /* struct state_4 */
+#define CHECKPOINT_VERSION 6u
+#define CHECKPOINT_VERSION_LEAST 5u /* struct state_5 */
 #define N_CHECKPOINT_MOST 2
 #define ALIGNMENT 64
 
@@ -53,43 +53,36 @@ struct head {
     uint64_t hash;        /* of all before it */
 };
 _Static_assert(sizeof(struct head) == 3 * ALIGNMENT, "sections are aligned");
-_Static_assert(sizeof(struct checkpoint_state) == 672, "a new field is a new version");
+_Static_assert(sizeof(struct checkpoint_state) == 720, "a new field is a new version");
 
-#define STATE_SAME_BYTES                                                                                             \
-    (offsetof(struct checkpoint_state, patience_best) - offsetof(struct checkpoint_state, train_s))
-
-struct score_4 {
-    double loss, train, valid, test;
-};
-
-/* The state in files of version 4: one metric, no value that patience compares with, no hashes of contents. */
-struct state_4 {
+/* The state in files of version 5: at most eight metrics. */
+struct state_5 {
     int64_t n_epoch, n_stale, best_epoch;
-    struct score_4 best, last;
-    char same[STATE_SAME_BYTES]; /* fields from train_s on, as they are now */
-    uint64_t partition;
-    char dataset[40];
+    struct score_5 {
+        double loss, valid_loss;
+        struct checkpoint_metric of[8];
+    } best, last;
+    char same[sizeof(struct checkpoint_state) - offsetof(struct checkpoint_state, train_s)];
 };
-_Static_assert(sizeof(struct state_4) == 256, "it has no holes");
+_Static_assert(sizeof(struct state_5) == 672, "it has no holes");
 
 static size_t state_bytes(uint32_t version)
 {
-    return version == CHECKPOINT_VERSION ? sizeof(struct checkpoint_state) : sizeof(struct state_4);
+    return version == CHECKPOINT_VERSION ? sizeof(struct checkpoint_state) : sizeof(struct state_5);
 }
 
-static struct checkpoint_score score_of_4(const struct score_4 *from)
+static struct checkpoint_score score_of_5(const struct score_5 *from)
 {
-    struct checkpoint_score score = {.loss = from->loss, .valid_loss = NAN};
+    struct checkpoint_score score = {.loss = from->loss, .valid_loss = from->valid_loss};
     for (int i = 0; i < JOB_CHOICES_MOST; i++) {
-        score.of[i] = (struct checkpoint_metric){NAN, NAN, NAN};
+        score.of[i] = i < 8 ? from->of[i] : (struct checkpoint_metric){NAN, NAN, NAN};
     }
-    score.of[0] = (struct checkpoint_metric){from->train, from->valid, from->test};
     return score;
 }
 
 static void state_read(uint32_t version, const char *from, struct checkpoint_state *out)
 {
-    struct state_4 old;
+    struct state_5 old;
     if (version == CHECKPOINT_VERSION) {
         memcpy(out, from, sizeof *out);
         return;
@@ -98,12 +91,9 @@ static void state_read(uint32_t version, const char *from, struct checkpoint_sta
     *out = (struct checkpoint_state){.n_epoch = old.n_epoch,
                                      .n_stale = old.n_stale,
                                      .best_epoch = old.best_epoch,
-                                     .best = score_of_4(&old.best),
-                                     .last = score_of_4(&old.last),
-                                     .patience_best = old.best.valid,
-                                     .partition = old.partition};
+                                     .best = score_of_5(&old.best),
+                                     .last = score_of_5(&old.last)};
     memcpy(&out->train_s, old.same, sizeof old.same);
-    memcpy(out->dataset, old.dataset, sizeof old.dataset);
 }
 
 static size_t to_border(size_t n)

@@ -65,14 +65,8 @@ struct checkpoint_state {
     double patience_best;                         /* patience.h: the value of that evaluation; NaN: none yet */
     uint64_t partition;                           /* training_partition_hash */
     char dataset[40];                             /* dataset_fingerprint, NUL-terminated */
-    uint64_t content[CHECKPOINT_N_CONTENT];       /* contents_find; all 0 in files of version 4 */
+    uint64_t content[CHECKPOINT_N_CONTENT];       /* contents_find */
 };
-
-/* Has it the hashes? Files of version 4 have not. */
-static inline bool checkpoint_knows_contents(const struct checkpoint_state *state)
-{
-    return state->content[DATASET_CONTENT_LABELS] != 0;
-}
 
 struct checkpoint {
     struct checkpoint_state state;

@@ -132,10 +132,10 @@ void score_confusion_release(struct score_confusion *confusion);
 void score_probabilities(int64_t n_row, int32_t n_class, bool multi_label, float *rows);
 
 /* Expected calibration error of single labels: Σ over bins |Σ of its nodes (is right − confidence)| / nodes. A node's
- * confidence is its highest probability p, its bin the integer part of 15 p, so that 1 has a bin of its own.
+ * confidence is its highest probability p; bin b = 0 … 14 has those with b / 15 < p ≤ (b + 1) / 15.
  *
  *   errors  NaN without a labelled node, and where a probability is not a number
- *   source  Guo et al., ICML 2017; torchmetrics' MulticlassCalibrationError(n_bins = 15, norm = "l1")
+ *   source  Guo et al., ICML 2017, eq. 3
  */
 double score_calibration(const struct score_labels *labels, const float *probabilities, int split);
 

@@ -31,7 +31,7 @@ void score_probabilities(int64_t n_row, int32_t n_class, bool multi_label, float
 double score_calibration(const struct score_labels *labels, const float *probabilities, int split)
 {
     enum { N_BIN = 15 };
-    double gap[N_BIN + 1] = {0}, sum = 0.0;
+    double gap[N_BIN] = {0}, sum = 0.0;
     int64_t n = 0;
     for (int64_t node = 0; node < labels->n_node; node++) {
         const float *row = probabilities + node * labels->n_class;
@@ -43,10 +43,11 @@ double score_calibration(const struct score_labels *labels, const float *probabi
         if (isnan(confidence)) {
             return NAN;
         }
-        gap[(int)(N_BIN * confidence)] += (given == labels->labels[node] ? 1.0 : 0.0) - confidence;
+        int bin = (int)ceil(N_BIN * confidence) - 1; /* (bin / 15, (bin + 1) / 15] */
+        gap[bin > 0 ? bin : 0] += (given == labels->labels[node] ? 1.0 : 0.0) - confidence;
         n++;
     }
-    for (int bin = 0; bin <= N_BIN; bin++) {
+    for (int bin = 0; bin < N_BIN; bin++) {
         sum += fabs(gap[bin]);
     }
     return n > 0 ? sum / (double)n : NAN;

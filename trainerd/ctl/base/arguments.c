@@ -41,21 +41,7 @@ static enum ctl_option option_of(int found)
 bool ctl_repeats(enum ctl_option option)
 {
     return option == CTL_OPTION_SET || option == CTL_OPTION_FROM || option == CTL_OPTION_SWEEP ||
-           option == CTL_OPTION_TAG;
-}
-
-/* The value of an option that may be repeated. */
-static void keep_value(struct ctl_arguments *out, enum ctl_option option, const char *value)
-{
-    if (option == CTL_OPTION_SET) {
-        out->set[out->n_set++] = value;
-    } else if (option == CTL_OPTION_FROM) {
-        out->from[out->n_from++] = value;
-    } else if (option == CTL_OPTION_SWEEP) {
-        out->sweep[out->n_sweep++] = value;
-    } else if (option == CTL_OPTION_TAG) {
-        out->tag[out->n_tag++] = value;
-    }
+           option == CTL_OPTION_TAG || option == CTL_OPTION_ALLOW_HOST;
 }
 
 static enum status read_options(int argc, char **argv, struct ctl_arguments *out)
@@ -78,7 +64,7 @@ static enum status read_options(int argc, char **argv, struct ctl_arguments *out
         }
         enum ctl_option option = option_of(found);
         out->value[option] = optarg != NULL ? optarg : "";
-        keep_value(out, option, optarg);
+        out->list[option].value[out->list[option].n++] = optarg;
     }
     out->operand = argv + optind;
     out->n_operand = argc - optind;
@@ -127,10 +113,10 @@ static enum status check(const struct ctl_arguments *arguments)
 
 enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out)
 {
-    *out = (struct ctl_arguments){.set = memory_alloc((size_t)argc, sizeof *out->set),
-                                  .from = memory_alloc((size_t)argc, sizeof *out->from),
-                                  .sweep = memory_alloc((size_t)argc, sizeof *out->sweep),
-                                  .tag = memory_alloc((size_t)argc, sizeof *out->tag)};
+    *out = (struct ctl_arguments){0};
+    for (int i = 0; i < CTL_OPTION_N; i++) {
+        out->list[i].value = memory_alloc((size_t)argc, sizeof *out->list[i].value);
+    }
     enum status status = read_options(argc, argv, out);
     if (status != STATUS_OK || (status = find_command(out)) != STATUS_OK) {
         return status;
@@ -140,10 +126,9 @@ enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out)
 
 void ctl_arguments_release(struct ctl_arguments *arguments)
 {
-    free(arguments->set);
-    free(arguments->from);
-    free(arguments->sweep);
-    free(arguments->tag);
+    for (int i = 0; i < CTL_OPTION_N; i++) {
+        free(arguments->list[i].value);
+    }
 }
 
 bool ctl_given(const struct ctl_arguments *arguments, enum ctl_option option)

@@ -8,18 +8,16 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+struct ctl_list {
+    const char **value; /* n */
+    size_t n;
+};
+
 struct ctl_arguments {
     enum ctl_command command;
-    const char *value[CTL_OPTION_N]; /* "" for an option that takes none; NULL: not given */
-    const char **set;                /* n_set values of --set */
-    size_t n_set;
-    const char **from; /* n_from values of --from */
-    size_t n_from;
-    const char **sweep; /* n_sweep values of --sweep */
-    size_t n_sweep;
-    const char **tag; /* n_tag values of --tag */
-    size_t n_tag;
-    char **operand; /* n_operand, of argv */
+    const char *value[CTL_OPTION_N];    /* "" for an option that takes none; NULL: not given */
+    struct ctl_list list[CTL_OPTION_N]; /* all values of an option that may be repeated */
+    char **operand;                     /* n_operand, of argv */
     int n_operand;
 };
 

@@ -159,16 +159,16 @@ enum status submit_sweep(const struct ctl_arguments *arguments, const char *conf
     struct job *job = NULL;
     json_t *jobs = NULL;
     enum status status = STATUS_OK;
-    if (arguments->n_sweep == 0 && !ctl_given(arguments, CTL_OPTION_SEEDS) &&
+    if (arguments->list[CTL_OPTION_SWEEP].n == 0 && !ctl_given(arguments, CTL_OPTION_SEEDS) &&
         !ctl_given(arguments, CTL_OPTION_SPLIT)) {
         return STATUS_OK;
     }
     if (ctl_given(arguments, CTL_OPTION_GROUP) && arguments->value[CTL_OPTION_GROUP][0] == '\0') {
         return status_fail(STATUS_USAGE, "--group is empty, expected the name of the sweep's group");
     }
-    for (size_t i = 0; i < arguments->n_sweep && status == STATUS_OK; i++) {
+    for (size_t i = 0; i < arguments->list[CTL_OPTION_SWEEP].n && status == STATUS_OK; i++) {
         status = sweep_add(&sweep, arguments->command == CTL_COMMAND_sweep ? "sweep" : "--sweep",
-                           arguments->sweep[i]);
+                           arguments->list[CTL_OPTION_SWEEP].value[i]);
     }
     if (status == STATUS_OK && (status = load_first(config, request, &sweep, &job)) == STATUS_OK &&
         (status = read_sweep(arguments, job, &sweep)) == STATUS_OK) {

@@ -3,14 +3,13 @@
  */
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "protocol/base/program.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define SOON_S 0.5         /* to a look that is waited for */
 #define SILENT_MOST_S 60.0 /* between two looks, while Slurm does not answer */
@@ -19,17 +18,9 @@
 
 static enum status find_in_path(const char *name, char out[PATH_MAX])
 {
-    const char *path = getenv("PATH");
-    for (const char *at = path != NULL ? path : ""; *at != '\0';) {
-        size_t n = strcspn(at, ":");
-        struct stat about;
-        int n_whole = at[0] == '/' ? snprintf(out, PATH_MAX, "%.*s/%s", (int)n, at, name) : PATH_MAX;
-        if (n_whole < PATH_MAX && stat(out, &about) == 0 && S_ISREG(about.st_mode) && access(out, X_OK) == 0) {
-            return STATUS_OK;
-        }
-        at += n + (at[n] == ':');
-    }
-    return status_fail(STATUS_CONFIG, "jobs run in Slurm (daemon.runner), and there is no %s in PATH", name);
+    return program_in_path(name, out)
+               ? STATUS_OK
+               : status_fail(STATUS_CONFIG, "jobs run in Slurm (daemon.runner), and there is no %s in PATH", name);
 }
 
 enum status slurm_open(const struct supervisor_options *options, struct slurm *out)

@@ -17,7 +17,7 @@ static void expect_moved(const char *sum, const char *expected)
     snprintf(text, sizeof text, "def layer(v, out):\n    return %s\n", sum);
     cr_assert_eq(vertex_tree_parse(text, strlen(text), "case.gnn", &tree), STATUS_OK, "%s", status_reason());
     cr_assert_eq(vertex_trace_build(&tree, &args, &facts, &before), STATUS_OK, "%s", status_reason());
-    vertex_move(&before, true, &after);
+    vertex_move(&before, true, false, &after);
     FILE *file = open_memstream(&printed, &n);
     vertex_trace_print(&after, file);
     fclose(file);
@@ -125,7 +125,7 @@ Test(move, many_maps_of_many_parts_have_room)
     const struct vertex_facts facts = vertex_case_facts();
     cr_assert_eq(vertex_tree_parse(text, strlen(text), "case.gnn", &tree), STATUS_OK, "%s", status_reason());
     cr_assert_eq(vertex_trace_build(&tree, &args, &facts, &before), STATUS_OK, "%s", status_reason());
-    vertex_move(&before, true, &after);
+    vertex_move(&before, true, false, &after);
     cr_expect_gt(after.n_op, 8 * before.n_op);
     cr_expect_eq(after.op[after.out].place, VERTEX_PLACE_NODE);
     vertex_trace_release(&before);
@@ -148,7 +148,7 @@ Test(move, terms_that_double_at_each_step_are_taken_once)
     snprintf(whole, sizeof whole, "def layer(v, out):\n    return %s", text);
     cr_assert_eq(vertex_tree_parse(whole, strlen(whole), "case.gnn", &tree), STATUS_OK, "%s", status_reason());
     cr_assert_eq(vertex_trace_build(&tree, &args, &facts, &before), STATUS_OK, "%s", status_reason());
-    vertex_move(&before, true, &after);
+    vertex_move(&before, true, false, &after);
     cr_expect_lt(after.n_op, 3 * before.n_op);
     vertex_trace_release(&before);
     vertex_trace_release(&after);

@@ -181,11 +181,16 @@ Test(edge_features, that_are_left_out_are_remarked_on_with_the_reason)
     cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
     struct dataset d = fixture_loaded(&job);
     dataset_release(&d);
+    job = job_of(JOB_KIND_PROGRAM);
+    program_text_set(&job, "gcn");
+    d = fixture_loaded(&job);
+    dataset_release(&d);
     folder_read("log", log, sizeof log);
     cr_assert_not_null(
         strstr(log, "edge_attr.npy is not used: model.kind = \\\"gcn\\\" takes no features of edges; weights are in "
                     "edge_weight.npy, one number an edge"),
         "%s", log);
+    cr_assert_not_null(strstr(log, "edge_attr.npy is not used: the program does not read e.feature"), "%s", log);
 }
 
 Test(edge_features, of_other_types_are_converted)

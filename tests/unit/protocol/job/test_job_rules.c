@@ -425,7 +425,13 @@ Test(job_rules, decoders_losses_and_pairs_of_links_go_together)
             "job.toml:5:12: task.sampling = \"uniform\" does not go with task.decoder = \"distmult\"");
     REFUSED(LINKS "sampling = \"uniform\"\n[train]\nloss = \"margin\"\n",
             "job.toml:5:12: task.sampling = \"uniform\"", "expected \"ends\" or \"auto\"");
-    REFUSED(LINKS "margin = 2.0\n", "job.toml:5:10: task.margin is of train.loss = \"margin\" alone");
+    expect_done(job_case_load(LINKS "margin = 1.0\n", &job));
+    cr_expect_str_eq(job_remarks(), "job.toml:5:10: task.margin is not used: train.loss is not \"margin\"\n");
+    expect_done(job_case_load(
+        LINKS "[train]\nmetrics = [\"roc_auc\", \"average_precision\", \"mrr\", \"hits@1\", \"hits@3\", "
+              "\"hits@10\", \"hits@20\", \"hits@50\", \"hits@100\"]\n",
+        &job));
+    cr_expect_eq(job.train.metrics.n, 9);
     REFUSED(LINKS "decoder = \"transe\"\n", "task.decoder is \"transe\"; expected one of dot, distmult, mlp");
     cr_expect_eq(job_case_load(LINKS "margin = 2.0\n[train]\nloss = \"margin\"\n", &job), STATUS_OK, "%s",
                  status_reason());
@@ -487,4 +493,27 @@ Test(job_rules, metrics_of_links_and_of_nodes_are_not_mixed_up)
     REFUSED(GRAPH "[train]\nmetric = \"mrr\"\n", "job.toml:4:10: the metric \"mrr\" is of links",
             "expected task.kind = \"link\"");
     REFUSED("[dataset]\npath = \"x\"\n[train]\nloss = \"mse\"\nmetrics = [\"hits@10\"]\n", "\"hits@10\" is of links");
+}
+
+#define WHOLE                                                                                                        \
+    "[model]\nkind = \"program\"\nprogram = '''\ndef model(v, classes):\n    return linear(\"a\", v.x, "             \
+    "classes)\n'''\n"
+#define LAYER                                                                                                        \
+    "[model]\nkind = \"program\"\nprogram = '''\ndef layer(v, out):\n    return linear(\"a\", v.x, out)\n'''\n"
+Test(job_rules, keys_of_a_stack_are_refused_beside_a_program_that_is_the_whole_model)
+{
+    static const char *const lines[] = {"layers = 2",          "hidden = 16",    "dropout = 0.5",
+                                        "activation = 'relu'", "norm = 'layer'", "residual = true"};
+    for (size_t i = 0; i < sizeof lines / sizeof *lines; i++) {
+        char whole[512], layer[512], want[64];
+        snprintf(whole, sizeof whole, GRAPH WHOLE "%s\n", lines[i]);
+        snprintf(layer, sizeof layer, GRAPH LAYER "%s\n", lines[i]);
+        snprintf(want, sizeof want, "model.%.*s is of a stack", (int)strcspn(lines[i], " "), lines[i]);
+        REFUSED(whole, "job.toml:9:", want, "[model.args]");
+        expect_done(job_case_load(layer, &job_case_scratch));
+    }
+    expect_done(job_case_load(GRAPH WHOLE, &job_case_scratch));
+    char *text = job_print(&job_case_scratch); /* a checkpoint's job is read again */
+    expect_done(job_case_load(text, &job_case_scratch));
+    free(text);
 }

@@ -59,7 +59,8 @@ enum status fleet_epoch(struct fleet *fleet, uint32_t epoch, bool is_trained, bo
                                  .n_layer = 2,
                                  .layer = {{80, 60, 15}, {10, 0, 5}}};
     if (epoch == fleet->nan_at && fleet->factor > fleet->nan_above) {
-        out->loss = NAN;
+        out->not_finite = fleet->not_finite;
+        out->loss = fleet->not_finite == 0 ? NAN : out->loss;
         return STATUS_OK;
     }
     if (is_trained) {

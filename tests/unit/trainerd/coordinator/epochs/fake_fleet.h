@@ -17,8 +17,9 @@ struct fleet {
     double valid_loss[FAKE_N_CALL_MOST]; /* likewise the mean loss; 0: 1.5 */
     bool has_no_valid;                   /* the validation split is empty */
     int64_t fail_at;                     /* this epoch fails with STATUS_PEER; -1: none */
-    int64_t nan_at;   /* the loss of this epoch is not a number while the rate's factor is above … */
-    double nan_above; /* … this; -1: never */
+    int64_t nan_at;      /* the loss of this epoch is not a number while the rate's factor is above … */
+    double nan_above;    /* … this; -1: never */
+    uint32_t not_finite; /* not 0: the epoch reports this instead, and a finite loss */
     double factor;
     double error_at[FAKE_N_CALL_MOST]; /* by epoch: of the gradient, … */
     double error_most;                 /* … of which more than this backs off */

@@ -184,8 +184,41 @@ Test(training, weights_that_are_not_finite_are_never_saved)
     struct run *run = open_run("o", EPOCHS "checkpoint_every = 4\n");
     run->fleet.state[0][2] = INFINITY;
     cr_assert_eq(training_run(&run->training), STATUS_TRAINING);
-    cr_assert(strstr(status_reason(), "a weight is not a number in epoch 3"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "weight 'own' (line 4 of model.program) is not finite in epoch 3"), "%s",
+              status_reason());
     cr_assert_not(folder_has("o/checkpoint"));
+    close_run(run);
+}
+
+Test(training, a_weight_or_a_gradient_that_is_not_finite_ends_the_job_in_its_epoch_with_its_name)
+{
+    static const struct {
+        uint32_t found;
+        enum status status;
+        const char *says;
+    } cases[] = {
+        {1, STATUS_TRAINING, "weight 'lin.weight' is not finite in epoch 6: lower train.lr"},
+        {4, STATUS_TRAINING, "the gradient of 'own' (line 4 of model.program) is not finite in epoch 6"},
+        {5, STATUS_PEER, "a worker reports weights 5, expected at most 4"},
+    };
+    for (size_t i = 0; i < sizeof cases / sizeof *cases; i++) {
+        struct run *run = open_run("o", EPOCHS);
+        run->fleet.nan_at = 6;
+        run->fleet.not_finite = cases[i].found;
+        cr_assert_eq(training_run(&run->training), cases[i].status);
+        cr_assert(strstr(status_reason(), cases[i].says), "%s", status_reason());
+        close_run(run);
+    }
+}
+
+Test(training, a_weight_that_is_not_finite_goes_back_as_a_loss_does)
+{
+    struct run *run = open_run("o", BACK);
+    run->fleet.nan_at = 6;
+    run->fleet.nan_above = 0.3;
+    run->fleet.not_finite = 2;
+    expect_done(run);
+    cr_assert_eq(run->training.state.n_rollback, 2);
     close_run(run);
 }
 

@@ -15,6 +15,10 @@ static uint32_t order[FAKE_N_NODE] = {5, 1, 3, 0, 4, 2};
 static const struct partition partition = {
     .n_part = 2, .n_node = FAKE_N_NODE, .owner = owner, .part_begin = part_begin, .order = order};
 
+static struct parameter param[] = {{.name = "lin.weight", .n_shared = 1},
+                                   {.name = "own", .offset = 1, .n_shared = FAKE_N_WEIGHT - 1, .line = 4}};
+static const struct program program = {.n_param = 2, .param = param};
+
 struct run *open_run(const char *name, const char *train_keys)
 {
     struct run *run = calloc(1, sizeof *run);
@@ -28,6 +32,7 @@ struct run *open_run(const char *name, const char *train_keys)
     run->words = tmpfile();
     progress_init(&run->progress, run->words, false);
     run->training = (struct training){.job = &run->job,
+                                      .links.program = &program,
                                       .fleet = &run->fleet,
                                       .output = &run->output,
                                       .progress = &run->progress,

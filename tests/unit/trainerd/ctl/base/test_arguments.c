@@ -46,8 +46,8 @@ Test(arguments, options_may_stand_before_and_behind_the_command_and_its_operands
     cr_assert_str_eq(arguments.value[CTL_OPTION_TO], "unix:x");
     cr_assert_eq(arguments.n_operand, 1);
     cr_assert_str_eq(arguments.operand[0], "job.toml");
-    cr_assert_eq(arguments.n_set, 2);
-    cr_assert_str_eq(arguments.set[1], "b=2");
+    cr_assert_eq(arguments.list[CTL_OPTION_SET].n, 2);
+    cr_assert_str_eq(arguments.list[CTL_OPTION_SET].value[1], "b=2");
     cr_assert(ctl_given(&arguments, CTL_OPTION_JSON));
     cr_assert(ctl_given(&arguments, CTL_OPTION_WAIT));
     cr_assert_not(ctl_given(&arguments, CTL_OPTION_NAME));
@@ -219,10 +219,13 @@ Test(reference, bash_completes_commands_options_and_shells, .init = folder_make,
     free(script);
     folder_write("try",
                  "try() { COMP_WORDS=(trainctl \"$@\"); COMP_CWORD=$#; _trainctl; echo \"${COMPREPLY[*]}\"; }\n"
-                 "try sub\ntry submit --se\ntry completion f\ntry --json help sc\ntry submit --name x\n");
+                 "try sub\ntry submit --se\ntry completion f\ntry --json help sc\ntry submit --name x\n"
+                 "trainctl() { echo '{\"name\": \"$(echo ran)\"},{\"name\": \"two `echo ran` words\"}'; }\n"
+                 "try show ''\ntry show two\n");
     snprintf(command, sizeof command, "bash -c '. %s/completion && . %s/try'", folder, folder);
     FILE *file = popen(command, "r");
     cr_assert_gt(fread(said, 1, sizeof said - 1, file), 0);
     cr_assert_eq(pclose(file), 0);
-    cr_assert_str_eq(said, "submit\n--secret-file --set --seeds\nfish\nscale\n\n");
+    cr_assert_str_eq(said, "submit\n--secret-file --set --seeds\nfish\nscale\n\n"
+                           "$(echo ran) two `echo ran` words\ntwo `echo ran` words\n"); /* names of others' jobs */
 }
