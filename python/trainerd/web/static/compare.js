@@ -8,7 +8,7 @@ const NARROW = 600; // below it axes are one under another
 const SVG = "http://www.w3.org/2000/svg"; // a name of XML, which no browser opens
 let compared = null, runs = new Map(), chart = null, asked = 0;
 
-const spread = (of, format) => missing(of?.mean) ? "" : of.n > 1 && !missing(of.std) ? `${format(of.mean)} ± ${format(of.std)}` : format(of.mean);
+const spread = (of, format) => missing(of?.mean) ? "" : of.n > 1 && !missing(of.std) ? `${format(of.mean).replace(/ %$/, "")} ± ${format(of.std)}` : format(of.mean);
 const text = (value) => missing(value) ? "" : typeof value === "object" ? JSON.stringify(value) : String(value);
 const toneOf = (line) => { const k = compared.settings.indexOf(line); return k < SETTINGS_MOST ? `var(--c${k})` : "var(--dim)"; };
 const keysOf = (lines) => [...new Set(lines.flatMap((line) => Object.keys(line.settings)))];
@@ -24,7 +24,7 @@ function showTable() {
                          ...["runs", "valid", "test", "best epoch", "time"].map((name) => make("th", { scope: "col", className: "number" }, name)), make("th", { scope: "col" }, "jobs")));
   put(one("lines"), ...lines.map((line) => make("tr", {}, swatch(line), ...keys.map((key) => make("td", {}, text(line.settings[key]))),
     ...[line.done === line.runs.length ? String(line.done) : `${line.done} of ${line.runs.length}`, spread(line.valid, share), spread(line.test, share),
-        spread(line.best_epoch, number), spread(line.seconds, seconds)].map((cell) => make("td", { className: "number" }, cell)),
+        spread(line.best_epoch, (x) => number(Number(x.toPrecision(3)))), spread(line.seconds, seconds)].map((cell) => make("td", { className: "number" }, cell)),
     make("td", {}, ...line.runs.filter((run) => !missing(run.job)).flatMap((run) => [make("a", { href: `job?job=${run.job}`, title: run.state }, String(run.job)), " "])))));
 }
 

@@ -1,5 +1,5 @@
 // Curves over epochs: points that stay few, and Chart.js in the page's colours. Chart.js draws on a canvas, and makes no markup of texts.
-import { make } from "./common.js";
+import { make, number as plain } from "./common.js";
 
 const POINTS_MOST = 12000; // of a curve; with more every second one is left out
 
@@ -60,7 +60,7 @@ export class Epochs {
 }
 
 export const available = () => "Chart" in window;
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const seriesColour = (k) => colour(`c${k % 8}`);
 
 /* Where a chart of times ends, so that the first epoch, which has more to do, and single slow ones do not flatten the others: half more than
@@ -77,7 +77,7 @@ export class LineChart {
   constructor(parent, title) {
     const canvas = make("canvas", { role: "img", ariaLabel: title });
     this.above = make("span", { className: "dim above" });
-    this.format = String;
+    this.format = plain;
     this.panel = make("section", { className: "panel" }, make("h2", {}, title, " ", this.above), make("div", { className: "chart" }, canvas));
     parent.append(this.panel);
     const number = { maxRotation: 0 }, label = (item) => item.dataset.label ? `${item.dataset.label} ${this.format(item.parsed.y)}` : null;
@@ -97,14 +97,14 @@ export class LineChart {
   #tick(y) {
     return this.format(y).replace(/(\.\d*?)0+(?=\D*$)/, "$1").replace(/\.(?=\D*$)/, ""); // without zeros at the end
   }
-  show(xTitle, series, { logarithmic = false, format = String, apart = false } = {}) {
+  show(xTitle, series, { logarithmic = false, format = plain, apart = false } = {}) {
     this.format = format;
     const sets = this.chart.data.datasets;
     sets.length = Math.min(sets.length, series.length);
     series.forEach((one, k) => {
       sets[k] ??= { label: "" };
       sets[k].data = one.points;
-      Object.assign(sets[k], { label: one.label, tone: one.colour, pointRadius: one.dot ? 5 : 0, fill: one.band ? "-1" : false,
+      Object.assign(sets[k], { label: one.label, tone: one.colour, pointRadius: one.dot ? 5 : one.points.length === 1 ? 2.5 : 0, fill: one.band ? "-1" : false,
                                borderWidth: one.thin ? 0 : 1.6, bandTone: one.band });
     });
     const scales = this.chart.options.scales;

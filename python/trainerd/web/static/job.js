@@ -1,6 +1,6 @@
 // One job: what it is, its curves as they come, memory and traffic, its log and files, and what may be done with it.
 import { ENDED, attempt, bytes, get, isShare, lessIsBetter, listen, make, metric, missing, number, one, post, put, say, seconds, stateOf, when, write } from "./common.js";
-import { Epochs, LineChart, available } from "./curves.js";
+import { Epochs, LineChart, available, colour } from "./curves.js";
 
 const DRAW_MS = 400;
 const LOG_LETTERS_MOST = 400000;
@@ -98,7 +98,7 @@ function layerTable(traffic) {
                [...lines, ["sums over parts", bytes(traffic.measured.reduce), bytes(traffic.planned.reduce), "", "", "", ""]], true);
 }
 function heat(cell, share) {
-  cell.style.background = `color-mix(in srgb, var(--accent) ${Math.round(55 * share)}%, transparent)`;
+  cell.style.background = colour("accent") + Math.round(115 * share).toString(16).padStart(2, "0"); // of 255: texts keep their contrast
   return cell;
 }
 function matrix(title, corner, across, down, value, format) {
@@ -150,6 +150,7 @@ function draw() {
   drawing = null;
   drawnAt = performance.now();
   if (!epochs.length) return;
+  one("axis").hidden = false;
   const by = document.querySelector("input[name=x]:checked").value, x = by === "epoch" ? "epoch" : "seconds of training";
   const best = epochs.best, at = best && (by === "epoch" ? best.epoch + 1 : best.seconds);
   const mark = (y) => best && !missing(y) ? [{ label: `best epoch ${best.epoch + 1}`, points: [{ x: at, y }], colour: 3, dot: true }] : [];
@@ -221,6 +222,7 @@ async function begin() {
   });
   for (const path of ["cancel", "resume", "checkpoint"]) one(path).addEventListener("click", change(path));
   one("scale").addEventListener("click", change("scale", () => ({ workers: Number(one("workers").value) })));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showPanels);
   for (const input of document.querySelectorAll("#axis input")) input.addEventListener("change", draw);
 }
 attempt(begin)();
