@@ -189,8 +189,8 @@ class Pages(PagesCase):
         self.one("filter").clear()
         self.one("filter").send_keys(Keys.SPACE)
         self.one("state").send_keys("failed")
-        self.until("the failed job", lambda: self.names() == ["failing"])
-        self.assertIn("nowhere: No such file", self.browser.find_element(By.CSS_SELECTOR, "#jobs .detail.bad").text)
+        self.until("the failed jobs", lambda: self.names() == ["diverged", "failing"])
+        self.assertIn("nowhere: No such file", self.browser.find_elements(By.CSS_SELECTOR, "#jobs .detail.bad")[1].text)
 
     def fold(self, group: str) -> Any:
         return self.until(group, lambda: next(iter(self.browser.find_elements(By.XPATH, f"//tr[@class='group'][.//button/span[text()='{group}']]")), None))
@@ -375,7 +375,7 @@ class Pages(PagesCase):
     def test_a_group_is_compared(self) -> None:
         self.open("compare?group=sweep")
         self.until_text("summary", "4 settings, 8 runs")
-        rows = self.script("return [...document.querySelectorAll('#lines tr')].map(r => [...r.cells].slice(0, 2).map(c => c.textContent))")
+        rows = self.script("return [...document.querySelectorAll('#lines tr')].map(r => [...r.cells].slice(1, 3).map(c => c.textContent))")
         self.assertEqual({tuple(row) for row in rows}, {(hidden, lr) for hidden in ("8", "16") for lr in ("0.01", "0.003")})
         sets = self.until("curves", lambda: self.script("return Object.values(Chart.instances)[0]?.data.datasets.map(set => [set.label, set.data.length])"))
         self.assertEqual([n for _, n in sets], [40] * 12)  # a mean, and both sides of its band
@@ -414,7 +414,7 @@ class Pages(PagesCase):
                         self.script(axe)
                         for fault in self.browser.execute_async_script("axe.run(document, {}).then(found => arguments[0](found.violations))"):
                             faults += [f"{name} {scheme} {width}: {fault['id']}: {node['html'][:200]} {node['failureSummary'][:300]}" for node in fault["nodes"][:3]]
-        self.assertEqual(faults, [])
+        self.assertEqual(faults, [], "\n".join(faults))
         self.assertEqual(len(grounds), 2)
 
     def test_points_stay_few_and_a_repeated_epoch_replaces_the_first(self) -> None:

@@ -78,7 +78,7 @@ export class LineChart {
     const canvas = make("canvas", { role: "img", ariaLabel: title });
     this.above = make("span", { className: "dim above" });
     this.format = plain;
-    this.panel = make("section", { className: "panel" }, make("h2", {}, title, " ", this.above), make("div", { className: "chart" }, canvas));
+    this.panel = make("section", { className: "panel" }, make("div", { className: "title" }, make("h2", {}, title), this.above), make("div", { className: "chart" }, canvas));
     parent.append(this.panel);
     const number = { maxRotation: 0 }, label = (item) => item.dataset.label ? `${item.dataset.label} ${this.format(item.parsed.y)}` : null;
     this.chart = new window.Chart(canvas, {
@@ -87,7 +87,7 @@ export class LineChart {
         animation: false, parsing: false, normalized: true, maintainAspectRatio: false, spanGaps: true,
         interaction: { mode: "nearest", axis: "x", intersect: false },
         elements: { point: { radius: 0, hitRadius: 6 }, line: { borderWidth: 1.6 } },
-        scales: { x: { type: "linear", bounds: "data", title: { display: true }, ticks: { ...number } }, y: { type: "linear", ticks: { ...number, callback: (y) => this.#tick(y) } } },
+        scales: { x: { type: "linear", bounds: "data", title: { display: true }, ticks: { ...number } }, y: { type: "linear", ticks: { ...number, includeBounds: false, callback: (y) => this.#tick(y) } } },
         plugins: { legend: { labels: { boxWidth: 14, filter: (item) => Boolean(item.text) } }, tooltip: { callbacks: { label }, filter: (item) => Boolean(item.dataset.label) }, decimation: { enabled: true, algorithm: "min-max" } },
       },
     });
