@@ -76,6 +76,8 @@ MAINS := $(wildcard */main_*.c)
 # Of the cuda device programs have these two files; they and all others make a shared object.
 CUDA_OUTSIDE := models/cuda/module.c models/cuda/sizes.c
 CUDA_MODULE := $(if $(EMULATED)$(and $(filter release,$(VARIANT)),$(filter 1,$(CUDA))),$(BUILD)/lib/trainer-cuda.so)
+# sudo make install finds no nvcc where only the user's PATH has it: the device that make built stays.
+KEPT := $(if $(CUDA_MODULE)$(NVCC),,$(and $(filter install,$(MAKECMDGOALS)),$(filter file,$(origin CUDA)),$(wildcard $(BUILD)/lib/trainer-cuda.so)))
 CUDA_SOURCES := $(filter-out models/cuda/module.c,$(wildcard models/cuda/*.c models/cuda/*/*.c models/cuda/*/*.cu))
 SOURCES := $(filter-out $(MAINS) $(filter-out $(CUDA_OUTSIDE),$(CUDA_SOURCES)),$(foreach module,$(MODULES),$(wildcard $(module)/*.c $(module)/*/*.c $(module)/*/*/*.c $(module)/*/*.cpp))) \
     $(if $(EMULATED),$(filter-out $(CUDA_OUTSIDE),$(CUDA_SOURCES)))
@@ -121,8 +123,8 @@ RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
 all: $(PROGRAMS) $(CUDA_MODULE) ## the programs, in build/bin
 	$(Q)$(if $(filter build/release,$(BUILD)),mkdir -p build && ln -sfn release/bin build/bin)
-	$(Q)$(if $(CUDA_MODULE),,rm -f $(BUILD)/lib/trainer-cuda.so)
-	@echo "  $(if $(CUDA_MODULE),$(CUDA_MODULE)$(if $(EMULATED), (emulated), by $(NVCC)),without a device for GPUs: $(if $(NVCC),VARIANT=$(VARIANT) CUDA=$(CUDA),no nvcc))"
+	$(Q)$(if $(CUDA_MODULE)$(KEPT),,rm -f $(BUILD)/lib/trainer-cuda.so)
+	@echo "  $(if $(CUDA_MODULE),$(CUDA_MODULE)$(if $(EMULATED), (emulated), by $(NVCC)),$(if $(KEPT),with $(KEPT) as it is,without a device for GPUs: $(if $(NVCC),VARIANT=$(VARIANT) CUDA=$(CUDA),no nvcc)))"
 
 # Emulated variants take objects of the host, which know nothing of CUDA, from another variant, which is made first.
 OTHER := $(if $(filter build/emulated %-emulated,$(BUILD)),release,$(if $(filter build/emulated-asan %-emulated-asan,$(BUILD)),asan))
@@ -364,11 +366,12 @@ quickstart: ## install missing packages, build, train on a generated graph
 	$(call variant,release) BUILD=$(BUILD) CUDA_PTX=1 all
 	$(Q)$(BUILD)/bin/trainerd --config configs/quickstart.toml
 
-docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## generate configs/README.md, configs/daemon/trainerd.toml and docs/protocol.md
+docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## generate configs/README.md, configs/daemon/trainerd.toml, docs/protocol.md and docs/api.md
 	$(Q)$< --describe-config --markdown > configs/README.md
 	$(Q)$< --describe-daemon > configs/daemon/trainerd.toml
 	$(Q)sed '/^## Requests$$/q' docs/protocol.md > $(BUILD)/protocol.md && echo >> $(BUILD)/protocol.md
 	$(Q)$(BUILD)/bin/trainctl protocol >> $(BUILD)/protocol.md && cp $(BUILD)/protocol.md docs/protocol.md
+	$(Q)scripts/api-reference
 
 INSTALL = $(Q)BUILD=$(BUILD) PREFIX=$(PREFIX) SYSCONFDIR=$(SYSCONFDIR) DESTDIR=$(DESTDIR) scripts/install-files
 install: all ## programs, man pages, completions, job files, the systemd unit (DESTDIR, PREFIX, SYSCONFDIR)

@@ -277,8 +277,8 @@ struct open_value walk_open(struct walk *w, int32_t op, int bias)
             return walk_linear(w, op, bias);
         }
         return (struct open_value){
-            of->shape.n_dim > 1 ? walk_rows(w, op)
-                                : walk_refuse(w, op, "a product with what is no weight itself is not computed yet"),
+            walk_is_row(w, op) ? walk_rows(w, op)
+                               : walk_refuse(w, op, "a product with what is no weight itself is not computed yet"),
             -1};
     case VERTEX_OP_ADD:
     case VERTEX_OP_SUBTRACT:

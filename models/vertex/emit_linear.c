@@ -179,7 +179,8 @@ bool walk_takes_bias(const struct walk *w, int32_t op)
     if (walk_is_part(w, op)) {
         return false;
     }
-    return ((walk_is(w, op, VERTEX_OP_LINEAR) && walk_at(w, op)->in[2] < 0) || walk_is(w, op, VERTEX_OP_PRODUCT) ||
+    bool product = walk_is(w, op, VERTEX_OP_PRODUCT) && walk_is(w, walk_at(w, op)->in[1], VERTEX_OP_PARAMETER);
+    return ((walk_is(w, op, VERTEX_OP_LINEAR) && walk_at(w, op)->in[2] < 0) || product ||
             (walk_is_sum(w, op, &sum) && map_below(w, op) >= 0)) &&
            w->n_use[op] == 1;
 }

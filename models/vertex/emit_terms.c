@@ -5,6 +5,7 @@
 
 #include <math.h>
 #include <stdlib.h>
+#include <string.h>
 
 /* A sum's terms: c · an operation; weights of one row, which are biases, apart. */
 struct term {
@@ -58,7 +59,7 @@ static int n_term_of(const struct walk *w, int32_t op, bool is_root)
 static void terms_add(const struct walk *w, int32_t op, double factor, bool is_root, struct terms *out)
 {
     const struct vertex_op *of = walk_at(w, op);
-    if (is_inner(w, op, is_root)) {
+    if (is_inner(w, op, is_root) && (factor == 1.0 || !w->relates[op])) {
         terms_add(w, of->in[0], factor, false, out);
         terms_add(w, of->in[1], of->kind == VERTEX_OP_ADD ? factor : -factor, false, out);
         return;
@@ -87,13 +88,29 @@ static int add(struct walk *w, double a, int x, double b, int y)
     return walk_goes_on(w) ? program_add(w->program, first, x, second, y) : 0;
 }
 
+/* Relations' products first: they are one op. */
+static void relations_first(const struct walk *w, struct terms *terms)
+{
+    struct match_relation relation;
+    for (int t = 0, n = 0; t < terms->n; t++) {
+        if (w->relates[terms->term[t].op] && match_relation(w->trace, terms->term[t].op, &relation) >= 0) {
+            const struct term term = terms->term[t];
+            memmove(terms->term + n + 1, terms->term + n, (size_t)(t - n) * sizeof term);
+            terms->term[n++] = term;
+        }
+    }
+}
+
 /* Are a sum's first terms those of one sum over all relations? */
 static bool match_relations(const struct walk *w, const struct terms *terms, struct match_relation *out)
 {
     int n = w->program->n_relation;
     for (int r = 0; r < n; r++) { /* whose weight, or combination, has a row for each relation */
         struct match_relation one = {0};
-        if (r >= terms->n || terms->term[r].factor != 1.0 || match_relation(w->trace, terms->term[r].op, &one) != r ||
+        bool is_shared = r < terms->n && terms->n > 1 &&
+                         w->n_use[terms->term[r].op] > 1; /* it is a value of its own */
+        if (r >= terms->n || is_shared || terms->term[r].factor != 1.0 ||
+            match_relation(w->trace, terms->term[r].op, &one) != r ||
             (r > 0 && (one.source != out->source || one.weight != out->weight || one.comp != out->comp))) {
             return false;
         }
@@ -157,6 +174,7 @@ struct open_value walk_add(struct walk *w, int32_t op)
     size_t n = (size_t)n_term_of(w, op, true);
     struct terms terms = {.term = memory_alloc(n, sizeof *terms.term), .bias = memory_alloc(n, sizeof *terms.bias)};
     terms_add(w, op, 1.0, true, &terms);
+    relations_first(w, &terms);
     bool by_tile = terms.n == 0 || (terms.n == 1 && terms.term[0].factor != 1.0);
     for (int k = 0; k < terms.n; k++) { /* multiples of weights */
         by_tile = by_tile || walk_at(w, terms.term[k].op)->place == VERTEX_PLACE_WEIGHT;

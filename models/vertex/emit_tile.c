@@ -124,7 +124,7 @@ bool walk_is_part(const struct walk *w, int32_t op)
 bool walk_is_row(const struct walk *w, int32_t op)
 {
     const struct vertex_op *of = walk_at(w, op);
-    bool heads = of->kind == VERTEX_OP_PRODUCT && of->shape.n_dim > 1;
+    bool heads = of->kind == VERTEX_OP_PRODUCT && (of->shape.n_dim > 1 || walk_is(w, of->in[1], VERTEX_OP_SLICE));
     bool other = of->kind == VERTEX_OP_DOT || of->kind == VERTEX_OP_SUM_COLUMNS || of->kind == VERTEX_OP_NORM ||
                  of->kind == VERTEX_OP_NORMALIZE || of->kind == VERTEX_OP_CONCAT || of->kind == VERTEX_OP_HEADS ||
                  of->kind == VERTEX_OP_FLAT || of->kind == VERTEX_OP_MEAN_HEADS || of->kind == VERTEX_OP_SUM_HEADS ||

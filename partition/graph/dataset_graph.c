@@ -371,14 +371,15 @@ enum status dataset_edges_shrink(int64_t n_entry, struct dataset *out)
     return status;
 }
 
-/* With weights or features, edges include the loops that a definition adds: a stored loop keeps its weight, but not
- * its features. */
+/* With weights or features, edges include the loops that a definition adds. A stored loop keeps what it has, but
+ * where the definition of a kind gives all loops new features (GATConv and GATv2Conv). */
 static enum status loops_choose(const struct job *job, struct build *build, struct dataset *out)
 {
     enum status status = STATUS_OK;
     out->loops = loops_of(job);
     bool adds = out->loops == DATASET_LOOPS_IMPLICIT && (build->weighted || build->featured);
-    build->loops_stored = out->loops == DATASET_LOOPS_STORED || (adds && build->weighted);
+    bool replaces = !build->weighted && model_kind_of(job)->adds_loops && job->model.kind != JOB_KIND_PROGRAM;
+    build->loops_stored = out->loops == DATASET_LOOPS_STORED || (adds && !replaces);
     if (adds) {
         status = memory_acquire(MEMORY_OTHER, (size_t)build->n_node, sizeof *build->has_loop, &build->has_loop);
         out->loops = DATASET_LOOPS_STORED;

@@ -36,6 +36,7 @@ struct links_held {
     struct links_pairs positive;
     struct links_pairs negative; /* empty where there are tails */
     bool one_way;                /* of a file, with relations: an edge the other way is another edge */
+    bool *is_mutual;             /* positive.n: the graph had the edge's reverse, too, before both were taken out */
     bool among_all;              /* task.candidates = "all": among all nodes instead, in place of either end */
     int64_t n_tail;              /* for each positive; 0: none */
     uint32_t *tail;              /* positive.n × n_tail */

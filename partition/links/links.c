@@ -89,11 +89,36 @@ static enum status shared_remark(const struct dataset *dataset)
     return status;
 }
 
+/* Remember which reverses of held-out edges are edges: they are taken out, too, and still known. */
+static enum status mutual_note(struct dataset *out)
+{
+    for (int s = 0; s < LINKS_SPLIT_N; s++) {
+        struct links_held *held = &out->links.held[s];
+        const struct links_pairs *pairs = &held->positive;
+        size_t n = (size_t)pairs->n;
+        enum status status = STATUS_OK;
+        if (held->is_mutual == NULL && n > 0) { /* drawn edges are there at the second time */
+            status = dataset_store_block(out->store, MEMORY_OTHER, n, sizeof *held->is_mutual, &held->is_mutual);
+        }
+        if (status != STATUS_OK) {
+            return status;
+        }
+        for (int64_t k = 0; k < pairs->n; k++) {
+            held->is_mutual[k] = held->is_mutual[k] || links_edge_find(out, pairs->end[2 * k], pairs->end[2 * k + 1],
+                                                                       links_relation(pairs, k)) >= 0;
+        }
+    }
+    return STATUS_OK;
+}
+
 /* Take out the edges that splits hold by now. */
 static enum status cut_all(struct links_rows *held, struct dataset *out)
 {
     links_rows_close(held);
-    enum status status = links_rows_open(out, ALL_SPLITS, held);
+    enum status status = mutual_note(out);
+    if (status == STATUS_OK) {
+        status = links_rows_open(out, ALL_SPLITS, held);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -134,6 +159,11 @@ enum status links_hold_out(const struct job *job, struct dataset *out)
         status = edges_hold_out(job, given, &held, out);
     }
     if (status == STATUS_OK) {
+        if (out->links.held[LINKS_SPLIT_VALID].positive.n + out->links.held[LINKS_SPLIT_TEST].positive.n == 0) {
+            log_warn(
+                "dataset '%s': no edge is held out (%s): there are no metrics, and the best weights are the last",
+                out->name, out->links.how);
+        }
         links_files_remark(&held, given, out);
         status = links_draw_negatives(job, &held, out);
     }

@@ -110,11 +110,12 @@ static void held_visit(const struct questions *of, int64_t *next, uint32_t *node
 {
     bool both_ways = of->dataset->both_ways && of->dataset->links.n_relation == 0;
     for (int s = 0; s < LINKS_SPLIT_N; s++) {
-        const struct links_pairs *pairs = &of->dataset->links.held[s].positive;
+        const struct links_held *held = &of->dataset->links.held[s];
+        const struct links_pairs *pairs = &held->positive;
         for (int64_t k = 0; k < pairs->n; k++) {
             uint32_t head = pairs->end[2 * k], tail = pairs->end[2 * k + 1];
             edge_visit(of, head, tail, links_relation(pairs, k), next, node);
-            if (both_ways) {
+            if (both_ways || held->is_mutual[k]) {
                 edge_visit(of, tail, head, links_relation(pairs, k), next, node);
             }
         }

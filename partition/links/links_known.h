@@ -35,8 +35,9 @@ enum status links_known_nodes(const struct dataset *dataset, int64_t n, const ui
                               struct links_known *out);
 
 /* Of the edges that a split holds out: question 2k has the tails of the head of edge k, in its relation where these
- * count, question 2k + 1 the heads of its tail. Edges are those of the graph and of both splits; of graphs without
- * relations that are made undirected they count in both directions. */
+ * count, question 2k + 1 the heads of its tail. Edges are those of the graph and of both splits, with the reverse of
+ * a held-out edge if the graph had it before; of graphs without relations that are made undirected they count in
+ * both directions. */
 enum status links_known_held(const struct dataset *dataset, enum links_split split, struct links_known *out);
 
 void links_known_release(struct links_known *known);

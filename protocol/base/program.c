@@ -7,7 +7,32 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+/* UCX reads ./ucx.conf while it is loaded: in another user's folder that file would choose what is loaded, and which
+ * files are written. So the current folder is / until every library has begun. */
+#define BEFORE_SANITIZERS __attribute__((no_sanitize("address", "undefined", "thread")))
+
+static int folder_left = -1;
+
+static BEFORE_SANITIZERS void folder_leave(void)
+{
+    if (syscall(SYS_faccessat, AT_FDCWD, ".", X_OK) == 0) { /* else there is no way back, and no file to be read */
+        folder_left = (int)syscall(SYS_openat, AT_FDCWD, ".", O_PATH | O_DIRECTORY | O_CLOEXEC, 0);
+        syscall(SYS_chdir, folder_left >= 0 ? "/" : ".");
+    }
+}
+
+/* Run before the libraries' own constructors. */
+__attribute__((section(".preinit_array"), used)) static void (*const leave)(void) = folder_leave;
+
+static __attribute__((constructor)) void folder_return(void)
+{
+    if (folder_left >= 0 && (fchdir(folder_left) != 0 || close(folder_left) != 0)) {
+        _exit(status_exit_code(STATUS_IO)); /* there is no place for a message */
+    }
+}
 
 void program_begin(void)
 {

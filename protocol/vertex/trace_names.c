@@ -303,8 +303,8 @@ enum status trace_columns(struct trace *trace, int32_t node, struct value *out)
     }
     const struct vertex_op *x = &trace->out.op[row];
     int64_t width = shape_columns(&x->shape), most = width == VERTEX_UNKNOWN ? VERTEX_WIDTH_MOST : width;
-    if (x->place == VERTEX_PLACE_WEIGHT || x->shape.n_dim > 1) {
-        return TRACE_FAIL(trace, node, "columns are cut of rows without heads; .flat() joins heads");
+    if (x->place == VERTEX_PLACE_WEIGHT) {
+        return TRACE_FAIL(trace, node, "columns are cut of rows; the parts of a weight are W[0], W[1], …");
     }
     to = width;
     if (of->b >= 0) {
@@ -321,7 +321,7 @@ enum status trace_columns(struct trace *trace, int32_t node, struct value *out)
         return TRACE_FAIL(trace, node, "columns %lld to %lld are no columns", (long long)from, (long long)to);
     }
     struct vertex_op op = {.kind = VERTEX_OP_COLUMNS,
-                           .shape = shape_of(0, known ? to - from : VERTEX_UNKNOWN),
+                           .shape = shape_of(shape_heads(&x->shape), known ? to - from : VERTEX_UNKNOWN),
                            .in = {row, -1, -1},
                            .number = {(double)from, (double)to},
                            .relation = -1};

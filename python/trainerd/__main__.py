@@ -10,7 +10,7 @@
     python3 -m trainerd convert parquet nodes/ edges/*.parquet data/mine --label club
                                                                  files of nodes, and of edges: those have both ends
 
-    python3 -m trainerd table runs/cora                          each node's id, class and probabilities as CSV
+    python3 -m trainerd table runs/cora                          each node's id, class and probabilities as CSV; a links prediction's partners
     python3 -m trainerd smooth runs/cora --out smoothed.npy      a training's probabilities by Correct & Smooth
     python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
     python3 -m trainerd web                                      the daemon's jobs in a browser of this machine
@@ -125,8 +125,23 @@ def convert(asked: argparse.Namespace) -> None:
         data.from_yandex(asked.dataset, asked.folder, **options)
 
 
+def _partners(result: Result, data: str | None) -> Any:
+    """The columns of a prediction's partners; their nodes are in the file that the job names."""
+    from .arrays import load_array
+    from .nodes import partner_columns
+
+    path, dataset = result.json["job"]["predict"]["nodes"], result.json["dataset"]
+    source = data or dataset.get("path")
+    if not os.path.isfile(path):
+        raise MissingInput(f"'{path}' is not there, expected the job's predict.nodes: run this where the job ran")
+    return partner_columns(load_array(path), result.array("partners.npy"), result.array("partner_scores.npy"), dataset["nodes"],
+                           source if source is not None and os.path.isdir(source) else None)
+
+
 def table(asked: argparse.Namespace) -> None:
-    columns = Result(asked.run_folder).columns(asked.data)
+    result = Result(asked.run_folder)
+    has_partners = os.path.isfile(os.path.join(result.folder, "partners.npy"))
+    columns = _partners(result, asked.data) if has_partners else result.columns(asked.data)
     rows = csv.writer(sys.stdout, lineterminator="\n")
     rows.writerow(columns)
     rows.writerows(zip(*(column.tolist() for column in columns.values()), strict=True))
@@ -189,7 +204,7 @@ def parser_make() -> argparse.ArgumentParser:
     one.add_argument("--one-hot", type=_list, metavar="COLUMN,...", help="csv, parquet: columns of the nodes; each of their values becomes a feature")
     one.add_argument("--separator", default=",", help="csv: character between values (,)")
     one.set_defaults(run=convert)
-    table_of = commands.add_parser("table", help="print a row for each node, by names: id, class, probabilities")
+    table_of = commands.add_parser("table", help="print a row for each node, by names: id, class, probabilities; of predict.nodes a row for each partner")
     table_of.add_argument("run_folder", metavar="run", help="a job's output folder")
     table_of.add_argument("--data", help="the data folder, if it has moved since the job ran")
     table_of.set_defaults(run=table)

@@ -70,6 +70,7 @@ class Client:
     # --- requests ---
 
     def connect(self) -> Connection:
+        """A connection of its own, to be closed by the caller."""
         return Connection(self.address, Login(self.secret_file, self.user, self.fingerprint), self.timeout)
 
     def ask(self, command: str, **fields: Any) -> dict[str, Any]:

@@ -141,18 +141,22 @@ def _link_edges(part: Any, split: str) -> dict[str, Array]:
     types, edges = _given(_get(part, "edge_type")), _get(part, "edge_index")
     if types is not None and types.shape == labels.shape and (edges is None or edges.shape[1] != len(types)):
         found[f"{split}_edge_type"] = types[labels == 1]  # of edge_label_index, not of edge_index
-    return {name: of for name, of in found.items() if of.size}
+    return {name: of for name, of in found.items() if of.size or "negative" not in name}  # a part without edges is given, too
 
 
 def _link_graph(train: Any, valid: Any, test: Any) -> Graph:
     """The three parts of RandomLinkSplit: messages pass along the edges of the training's, and it trains on these."""
     if any(_get(part, "edge_label_index") is None or _get(part, "edge_label") is None for part in (train, valid, test)):
         raise DataError("three graphs of PyTorch Geometric are those of RandomLinkSplit, expected edge_label_index and edge_label in each")
-    edges, of_loss = _pyg_edges(train)[0], array_of(train.edge_label_index)[:, array_of(train.edge_label) != 0]
+    edges, labels = _pyg_edges(train)[0], array_of(train.edge_label)
+    of_loss, no_edges = (array_of(train.edge_label_index)[:, of] for of in (labels != 0, labels == 0))
     ends = train.num_nodes * edges.astype(np.int64) + edges[::-1]  # a number of each pair, forward and backward
     if not np.isin(train.num_nodes * of_loss[0].astype(np.int64) + of_loss[1], ends).all():
         raise DataError("the training data have edges of the loss that pass no messages, expected RandomLinkSplit with disjoint_train_ratio=0: "
                         "a job trains on the edges that pass messages")
+    if np.isin(train.num_nodes * no_edges[0].astype(np.int64) + no_edges[1], train.num_nodes * edges[0].astype(np.int64) + edges[1]).any():
+        raise DataError("edge_label of the training data is 0 for pairs that edge_index joins, expected pairs without an edge: signs and classes of "
+                        "edges are not predicted")
     graph = pyg_graph(train)
     graph.held_out = _link_edges(valid, "valid") | _link_edges(test, "test")
     return graph
@@ -354,7 +358,7 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
                 test: Any = None, ids: Any = None, edge_weight: Any = None, edge_attr: Any = None, edge_type: Any = None,
                 node_type: Any = None, nodes: int | None = None, **options: Unpack[ArrayOptions]) -> Path:
     """Arrays or tensors: edges [2, E] or [E, 2], or a sparse matrix [N, N]; labels [N], also texts, or [N, C]; features [N, F] (also
-    sparse), edge_attr [E, D] or [E]: features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
+    sparse). edge_attr [E, D] or [E] are features of edges; train, valid, test are node numbers or masks ([N], or [N, splits]).
 
     ids: the names of the nodes, whole numbers or texts, in the order of their rows. Edges, train, valid and test
     then use names.

@@ -35,9 +35,11 @@ class Job:
         return self.status()["state"]
 
     def show(self) -> Shown:
+        """All that the daemon knows of it: its fields, its text, its history, its result."""
         return self.client.show(self.id)
 
     def workers(self) -> Workers:
+        """Its processes and GPUs, while it runs."""
         return self.client.workers(self.id)
 
     def cancel(self) -> None:
@@ -50,12 +52,16 @@ class Job:
         self.client.resume(self.id)
 
     def checkpoint(self) -> None:
+        """Let it save a checkpoint now."""
         self.client.checkpoint(self.id)
 
     def scale(self, workers: int) -> None:
+        """Let it go on with so many workers, from a checkpoint; the results do not change."""
         self.client.scale(self.id, workers)
 
     def logs(self, *, rank: int | None = None, tail: int | None = None, follow: bool = False) -> Iterator[str]:
+        """Its log, in pieces of whole lines where possible: of the coordinator, or of the worker `rank`; the last `tail` lines; with
+        follow also those to come, until it has ended."""
         return self.client.logs(self.id, rank=rank, tail=tail, follow=follow)
 
     def watch(self, *, timeout: float | None = None) -> Iterator[Event]:

@@ -309,11 +309,11 @@ def _check_edges(data: Any, loops: str) -> None:
 
 def predict_pyg(model: Any, data: Any, *, workers: int = 1, set: Mapping[str, Any] | Sequence[str] | None = None,
                 program: str | os.PathLike[str] | None = None, timeout: float | None = None) -> Any:
-    """The output of a trained model of PyTorch Geometric on the whole graph, a tensor [N, C]: as model.eval() and
-    model(data.x, data.edge_index) make them, computed by `trainerd --predict` on this machine in a fraction of the memory.
+    """The output of a trained model of PyTorch Geometric on the whole graph, a tensor [N, C], as model.eval() and
+    model(data.x, data.edge_index) make it. It is computed by `trainerd --predict` on this machine in a fraction of the memory.
 
     model     a BasicGNN (GCN, GraphSAGE, GIN, GAT, PNA, EdgeCNN), a Sequential of PyTorch Geometric, a list of modules in the order of their
-              calls, or a class of your own; what has no counterpart is refused by its name (docs/predict.md)
+              calls, or a class of your own. What has no counterpart is refused by its name (docs/predict.md)
     data      torch_geometric.data.Data: x, edge_index, and edge_weight for layers that take it
     workers   processes that compute; the result does not depend on them
     set       further settings of the job: {"partition.parts": 4, "memory.limit": "2GiB"}

@@ -256,7 +256,7 @@ def read_features(folder, n_node):
     return read_typed_features(folder, n_node, counts if isinstance(counts, dict) else {})
 
 
-def read_typed_edges(folder, options):
+def read_typed_edges(folder, options, n_node):
     """edge_index and edge_type; inverse relations after the stored ones."""
     edges = torch.unique(torch.cat([load(folder, "edges.npy"), load(folder, "edge_type.npy")[None]]), dim=1)
     if options["undirected"] == "yes":
@@ -264,6 +264,10 @@ def read_typed_edges(folder, options):
         edges = torch.cat([edges, torch.stack([edges[1], edges[0], edges[2] + n_relation])], 1)
     if options["self_loops"] == "no":
         edges = edges[:, edges[0] != edges[1]]
+    if options["self_loops"] == "yes":  # loops are of no relation
+        edges = edges[:, edges[0] != edges[1]]
+        loops = torch.arange(n_node)
+        edges = torch.cat([edges, torch.stack([loops, loops, torch.full_like(loops, -1)])], 1)
     return edges[:2], edges[2]
 
 
@@ -277,17 +281,17 @@ def read_weighted_edges(folder, options, n_node):
     return remove_self_loops(edge_index, weight) if options["self_loops"] == "no" else (edge_index, weight)
 
 
-def read_featured_edges(folder, options, n_node):
-    """edge_index and edge_attr; repeats have equal rows. Loops that GATConv and GATv2Conv add have the mean of the
-    other rows."""
+def read_featured_edges(folder, options, n_node, replaces):
+    """edge_index and edge_attr; repeats have equal rows. Loops that are added have the mean of the other rows; with `replaces`, as GATConv and
+    GATv2Conv have it, stored loops, too."""
     rows = load(folder, "edge_attr.npy", np.float32)
     edge_index, rows = coalesce(load(folder, "edges.npy"), rows[:, None] if rows.dim() == 1 else rows, reduce="max")
     if options["undirected"] == "yes":
         edge_index, rows = to_undirected(edge_index, rows, reduce="max")
-    if options["self_loops"] != "auto":
+    if options["self_loops"] == "no" or (replaces and options["self_loops"] == "yes"):
         edge_index, rows = remove_self_loops(edge_index, rows)
     if options["self_loops"] == "yes":
-        edge_index, rows = add_self_loops(edge_index, rows, fill_value="mean", num_nodes=n_node)
+        edge_index, rows = add_remaining_self_loops(edge_index, rows, fill_value="mean", num_nodes=n_node)
     return edge_index, rows
 
 
@@ -375,9 +379,9 @@ def read_graph(folder, job, n_node):
         if options["self_loops"] == "auto" and settings.get("self_loops"):  # the module adds no loops
             options = {**options, "self_loops": "yes"}
     if typed:
-        return read_typed_edges(folder, options)
+        return read_typed_edges(folder, options, n_node)
     if featured and options.get("edge_features", "no") != "no" and os.path.exists(os.path.join(folder, "edge_attr.npy")):
-        return read_featured_edges(folder, options, n_node)
+        return read_featured_edges(folder, options, n_node, replaces=model["kind"] in ("gat", "gatv2"))
     if weighted and options["edge_weights"] != "no" and os.path.exists(os.path.join(folder, "edge_weight.npy")):
         return read_weighted_edges(folder, options, n_node)
     return read_edges(folder, options, n_node)

@@ -52,3 +52,14 @@ def node_columns(logits: Array, dataset: dict[str, Any], source: str | Graph | N
         best = logits.argmax(1)
         columns |= {"class": np.array(names)[best], "probability": probabilities[np.arange(n), best]}
     return columns | {f"p_{name}": probabilities[:, k] for k, name in enumerate(names)}
+
+
+def partner_columns(nodes: Array, partners: Array, scores: Array, n: int, source: str | None) -> dict[str, Array]:
+    """Columns with a value for each partner of some of n nodes: id, partner, rank from 1, score. source: the data folder, or None."""
+    there = partners >= 0
+    row, rank = np.nonzero(there)
+    ids = None if source is None else load_node_names(source, n)
+    columns = {"id": nodes[row], "partner": partners[there]}
+    if ids is not None:
+        columns = {name: ids[numbers] for name, numbers in columns.items()}
+    return columns | {"rank": rank + 1, "score": scores[there]}

@@ -34,10 +34,12 @@ class Program:
 
     @classmethod
     def from_text(cls, text: str) -> Program:
+        """The program of a text."""
         return cls(text)
 
     @classmethod
     def from_file(cls, path: str | os.PathLike[str]) -> Program:
+        """The program of a file's text."""
         try:
             with open(os.path.expanduser(path), encoding="utf-8", newline="") as file:
                 return cls(file.read(TEXT_MOST + 1))

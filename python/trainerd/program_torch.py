@@ -88,7 +88,11 @@ class Weight(Value):
 
 
 class Rows(Value):
-    pass
+    def __getitem__(self, at):
+        """x[:, a:b]: columns, with heads those of each head."""
+        if isinstance(at, tuple) and self.dim() == 3:
+            at = (at[0], slice(None), at[1])
+        return plain(self)[at].as_subclass(Rows)
 
 
 class End:

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, Self
 
 from .fields import Epoch
-from .trackers import Tracker
+from .trackers import Tracker, going_on
 
 CELLS = 24
 REDRAW_S = 0.1
@@ -119,7 +119,7 @@ class Progress:
     each before."""
 
     def __init__(self, how: bool | Callable[[Epoch], None], name: str, n_epoch: int, tracker: Tracker | None = None) -> None:
-        self._calls = [call for call in (tracker and tracker.log, how) if callable(call)]
+        self._calls = [call for call in (going_on(tracker.log) if tracker else None, how) if callable(call)]
         self._bar = _bar(name, n_epoch) if how is True else None
         self._facts: dict[str, str] = {}
 

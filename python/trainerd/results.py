@@ -86,6 +86,7 @@ class Result:
 
     @property
     def last(self) -> Epoch:
+        """The last epoch, with the fields of `best`; its weights are in model.safetensors."""
         return cast(Epoch, self.json.get("last") or {})
 
     @property
@@ -184,8 +185,8 @@ class Result:
         return pandas.DataFrame(self.columns(data))
 
     def embeddings(self, layer: str | None = None, data: Any = None) -> Array:
-        """float32 [N, columns]: the best weights' output of a layer for each node of the graph that the job had, or of `data`:
-        by the name of its weights, "convs.0", before norm and activation; "acts.0" after its activation. Without a layer: the one
+        """float32 [N, columns]: the best weights' output of a layer for each node of the graph that the job had, or of `data`. The
+        layer's name is that of its weights, "convs.0", before norm and activation, or "acts.0" after its activation. Without a layer: the one
         that output.embeddings of a prediction names."""
         if layer is None:
             return self.array("embeddings.npy")

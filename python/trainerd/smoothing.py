@@ -70,7 +70,7 @@ def correct_and_smooth(result: Any, data: Any = None, *, labels: Any = None, tra
     labels     a class for each node, -1 for none; default: the data's
     train      nodes whose labels are known: their numbers, or a mask; default: the data's training nodes
     correct_layers, correct_alpha, smooth_layers, smooth_alpha   of the two propagations; layers = 0 leaves one out
-    autoscale  True: errors are kept between -1 and 1, and each node's is scaled to the training nodes' mean size
+    autoscale  True: errors are kept between -1 and 1, and each node's is scaled to the training nodes' mean size.
                False: the training nodes' errors stay as they are in each step, and all are multiplied by `scale`
     split, normalize, set, keys, program   as for `label_propagation`
     """

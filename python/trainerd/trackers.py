@@ -6,7 +6,7 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any
 
-from .errors import MissingInput
+from .errors import MissingInput, warn
 from .fields import Epoch
 
 if TYPE_CHECKING:
@@ -17,7 +17,8 @@ NO_METRICS = ("epoch", "time", "rollbacks")  # numbers of an epoch
 
 
 class Tracker:
-    """What a training tells, in this order. A tracker of your own has the methods that it needs."""
+    """What a training tells, in this order. A tracker of your own has the methods that it needs. An exception of `begin` is raised before
+    the job begins; one of `log` or `end` is a warning, and the training goes on."""
 
     def begin(self, name: str, keys: dict[str, Any]) -> None:
         """The job begins. keys: those that it was given, {"train.lr": 0.01}."""
@@ -27,6 +28,21 @@ class Tracker:
 
     def end(self, result: Result | None) -> None:
         """The job has ended. None: it has failed, or was stopped."""
+
+
+def going_on(call: Callable[[Any], None]) -> Callable[[Any], None]:
+    """The call of a tracker, whose first exception is a warning, and the others nothing."""
+    warned = False
+
+    def called(told: Any) -> None:
+        nonlocal warned
+        try:
+            call(told)
+        except Exception as error:
+            if not warned:
+                warn(f"the tracker's {getattr(call, '__name__', 'call')} failed ({type(error).__name__}: {error}); the training goes on")
+            warned = True
+    return called
 
 
 def tracked(tracker: Tracker | None, job: dict[str, Any], run: Callable[[], Result]) -> Result:
@@ -40,7 +56,7 @@ def tracked(tracker: Tracker | None, job: dict[str, Any], run: Callable[[], Resu
     try:
         result = run()
     finally:
-        tracker.end(result)
+        going_on(tracker.end)(result)
     return result
 
 

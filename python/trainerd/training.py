@@ -41,14 +41,14 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
 
         result = trainerd.train(data, model="gcn", hidden=64, epochs=200, workers=2)
 
-    data      a data folder's path, a graph of PyTorch Geometric or DGL, a dict of the arrays that `from_arrays` takes (edges,
-              features, labels, train, ...), the (train, valid, test) of RandomLinkSplit, or a dict: the [dataset] section of a
-              job file
+    data      a data folder's path, a graph of PyTorch Geometric or DGL, or the (train, valid, test) of RandomLinkSplit. Or a dict:
+              arrays by the names of `from_arrays` (edges, features, labels, train) or of PyTorch Geometric (edge_index, x, y,
+              train_mask), else the [dataset] section of a job file
     keys      of a job file: of [model] and [train] by their names, others too where a name is unique; sections as dicts,
               train={"lr": 0.01}; task is task.kind, workers is workers.count
-    model     a kind ("gcn"), a text of configs/programs by its name ("pna"), a text's file ("own.gnn"), a `Program`, or a model of
-              PyTorch Geometric, which `predict_pyg` reads: the training begins with its weights, and `load_into_pyg(model, result)`
-              puts the trained ones back
+    model     a kind ("gcn"), a text of configs/programs by its name ("pna"), a text's file ("own.gnn"), or a `Program`. Or a
+              model of PyTorch Geometric that `predict_pyg` can read: the training begins with its weights, and
+              `load_into_pyg(model, result)` puts the trained ones back
     args      the parameters of a text: {"share": 0.25}
     set       keys by whole names: {"train.lr": 0.01}
     output    the folder for the results; default: runs/<name>-<time>
@@ -225,9 +225,12 @@ def _run_there(daemon: bool | Client, job: dict[str, Any], progress: Progress) -
                 submitted.wait(check=False)
                 raise
     result = submitted.wait()
-    for line in submitted.logs():
+    log = "".join(submitted.logs())
+    for line in log.splitlines():
         if (said := warning_of(line)) is not None:
             warn(said)
+    if result.folder.is_dir():
+        _write(result.folder / LOG, log)
     return result
 
 

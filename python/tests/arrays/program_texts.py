@@ -39,7 +39,10 @@ class Text:
         """Two heads of `out` columns."""
         if depth <= 0:
             return self.leaf("h")
-        kind = self.rng.randrange(5)
+        kind = self.rng.randrange(6)
+        if kind == 5:
+            heads = self.heads(depth - 1)
+            return f"concat({heads}[:, 1:out], {heads}[:, 0:1])"
         if kind == 0:
             return self.rng.choice(UNARY).format(self.heads(depth - 1))
         if kind == 1:
@@ -54,7 +57,9 @@ class Text:
         """`out` columns of an edge."""
         if depth <= 0:
             return self.leaf("r")
-        kind = self.rng.randrange(9)
+        kind = self.rng.randrange(10)
+        if kind == 9:
+            return f"({self.row(depth - 1)} @ param('{self.name('w')}', 3, out, out)[{self.rng.randrange(3)}])"
         if kind in (0, 1):
             return self.rng.choice(UNARY).format(self.row(depth - 1))
         if kind in (2, 3):

@@ -59,6 +59,23 @@ class Convert(FolderCase):
 
 
 class Table(FolderCase):
+    def test_of_a_links_prediction_prints_partners_by_names(self) -> None:
+        names = [f"n{i}" for i in range(6)]
+        data = trainerd.from_arrays(self.folder / "data", ids=names, edges=[[f"n{i}" for i in range(5)], names[1:]], features=np.eye(6),
+                                    predict_only=True)
+        np.save(self.folder / "nodes.npy", np.array([0, 3]))
+        task = {"kind": "link", "channels": 4}
+        done = self.train(data, task=task)
+        job = {"dataset": {"path": str(data)}, "task": task, "predict": {"nodes": "nodes.npy", "best": 2}, "output": {"dir": "out"}}
+        (self.folder / "job.toml").write_text(trainerd.job_text(job), encoding="utf-8")
+        self.assertEqual(self.run_program("--predict", done.folder, "--config", "job.toml").returncode, 0)
+        partners, scores = np.load(self.folder / "out/partners.npy"), np.load(self.folder / "out/partner_scores.npy")
+        said = subprocess.run([sys.executable, "-m", "trainerd", "table", "out"], cwd=self.folder, capture_output=True, text=True, check=True).stdout
+        expected = [[f"n{node}", f"n{partners[i, k]}", str(k + 1), float(scores[i, k])] for i, node in enumerate((0, 3)) for k in range(2)]
+        lines = [line.split(",") for line in said.splitlines()]
+        self.assertEqual(lines[0], ["id", "partner", "rank", "score"])
+        self.assertEqual([[*line[:3], float(line[3])] for line in lines[1:]], expected)
+
     def test_prints_a_row_for_each_node_by_names(self) -> None:
         data = trainerd.from_arrays(self.folder / "data", ids=["a", "b", "c"], edges=[["a", "b"], ["b", "c"]], labels=["x", "y, z", "x"],
                                     features=np.eye(3), train=["a", "b"])

@@ -63,6 +63,7 @@ class Decoders(FolderCase):
         self.go_inside()
         rng = np.random.default_rng(7)
         edges = np.concatenate([random_data(seed).edge_index.numpy() for seed in (1, 2)], 1)
+        edges = np.concatenate([edges, edges[::-1, ::3]], 1)  # some go both ways
         triples = np.unique(np.concatenate([edges, rng.integers(0, R, (1, edges.shape[1]))])[:, edges[0] != edges[1]], axis=1)
         self.triples = triples[:, rng.permutation(triples.shape[1])]
         cut = np.cumsum(list(HELD.values()))
@@ -72,7 +73,7 @@ class Decoders(FolderCase):
             self.arrays |= {f"{split}_edges": of[:2], f"{split}_edge_type": of[2]}
 
     def known_of(self, typed: bool, both_ways: bool) -> Numbers:
-        """bool [R, N, N]: edges of the training graph or held out, from head to tail. Without relations held-out ones were taken out both ways."""
+        """bool [R, N, N]: edges from head to tail, of training or held out, whatever the graph lost with those that are held out."""
         every = np.zeros((R, N, N), bool)
         held = np.zeros((R, N, N), bool)
         every[self.triples[2], self.triples[0], self.triples[1]] = True
@@ -80,8 +81,7 @@ class Decoders(FolderCase):
             held[of[2], of[0], of[1]] = True
         if not typed:
             every[:], held[:] = every.any(0), held.any(0)
-        taken_out = held if typed else held | held.transpose(0, 2, 1)
-        known: Numbers = (every & ~taken_out) | held
+        known: Numbers = every | held
         if both_ways and not typed:
             known = known | known.transpose(0, 2, 1)
         return known

@@ -90,10 +90,17 @@ class Links(FolderCase):
             np.testing.assert_array_equal(arrays["test_edges"], test.edge_label_index[:, test.edge_label == 1])
             np.testing.assert_array_equal(arrays["test_edges_negative"], test.edge_label_index[:, test.edge_label == 0])
         self.refused(trainerd.UsageError, "one of the three graphs of RandomLinkSplit", trainerd.train, split[0], **KEYS)
-        self.refused(trainerd.DataError, "data are 2 graphs", trainerd.train, split[:2], **KEYS)
+        self.refused(trainerd.DataError, "data is a tuple of 2, expected one graph", trainerd.train, split[:2], **KEYS)
         self.refused(trainerd.DataError, "expected edge_label_index and edge_label in each", trainerd.train, (data, *split[1:]), **KEYS)
         apart = RandomLinkSplit(num_val=0.1, num_test=0.2, disjoint_train_ratio=0.3)(data)
         self.refused(trainerd.DataError, "disjoint_train_ratio=0", trainerd.train, apart, **KEYS)
+        none = trainerd.train(RandomLinkSplit(num_val=0, num_test=0.2)(data), **KEYS)
+        self.assertEqual(self.held(none)[::2], (0, "validation: valid_edges.npy; test: test_edges.npy"))
+        with self.assertWarnsRegex(trainerd.JobWarning, "no edge is held out \\(validation: valid_edges.npy; test: test_edges.npy\\)"):
+            trainerd.train(RandomLinkSplit(num_val=0, num_test=0)(data), **KEYS)
+        signed = [part.clone() for part in RandomLinkSplit(num_val=0.1, num_test=0.2, add_negative_train_samples=False)(data)]
+        signed[0].edge_label[:3] = 0
+        self.refused(trainerd.DataError, "is 0 for pairs that edge_index joins", trainerd.train, tuple(signed), **KEYS)
         valid.edge_label = valid.edge_label * 2
         self.refused(trainerd.DataError, "classes of edges are not predicted", trainerd.train, split, **KEYS)
 

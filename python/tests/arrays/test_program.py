@@ -39,7 +39,7 @@ def text_at_random(rng: random.Random) -> str:
             name = ("shared.x" if chosen == "v.x" else "shared") if shares else f"w{n}"  # of columns of v.x, or as many as the output
             return f'linear("{name}", {chosen}, out, bias={rng.random() < 0.5})'
         if kind == 1 and rng.random() < 0.2:
-            return f'(v.x @ param("w{n}", v.x.width, out))'
+            return rng.choice([f'(v.x @ param("w{n}", v.x.width, out))', f'(v.x @ param("w{n}", 2, v.x.width, out)[1])'])
         if kind == 1:
             return rng.choice(["relu", "elu", "gelu"]) + f"({row(0)})"
         if kind in (2, 3):
@@ -63,6 +63,8 @@ def text_at_random(rng: random.Random) -> str:
             return f"({factor} * {row(depth - 1)} - {row(depth - 1)} * {rng.choice([0.75, 3])})"
         if kind == 6:
             return f'{rng.choice(["batch", "layer"])}_norm("n{n}", linear("w{n}", {row(depth - 1)}, out))'
+        if rng.random() < 0.2:
+            return f'(linear("w{n}", {row(depth - 1)}, out) @ param("p{n}", 3, out, out)[2])'
         return f'linear("w{n}", {row(depth - 1)}, out)'
 
     terms = [row(2) for _ in range(rng.randint(1, 3))] + [f'linear("root", {rng.choice(rows)}, out)']
@@ -176,7 +178,8 @@ class AProgram(FolderCase):
         """R-GCN's sum as a part of what else is computed of a node: with three relations, and with one."""
         text = (LIBRARY / "rgcn.gnn").read_text(encoding="utf-8")
         ends = ["tanh({})", "({}) * 2", "({}) / -4 + v.x @ root", "({}) * sigmoid(linear('gate', v.x, out))", "relu({}) + ({})",
-                "layer_norm('n', {}) - abs({})", "concat({}, v.x)[:, 0:out]"]
+                "layer_norm('n', {}) - abs({})", "concat({}, v.x)[:, 0:out]",
+                "v.x @ root + ({})", "v.x @ root - ({})", "2 * ({}) - v.x @ root - tanh({})"]
         for n_relation in (3, 1):
             rng, data = np.random.default_rng(n_relation), self.data.clone()
             data.x = torch.from_numpy(rng.standard_normal((N, F), dtype=np.float32))
@@ -231,6 +234,42 @@ class AProgram(FolderCase):
             options: dict[str, Any] = {"residual": rng.random() < 0.5, "residual_linear": rng.random() < 0.3, "norm": rng.choice(["none", "layer", "batch"])}
             with self.subTest(number=number):
                 self.compare(Program(text), n_layer=rng.choice([1, 2, 3]), **options)
+
+    def test_adds_loops_as_pytorch_geometric_does(self) -> None:
+        """fill_value="mean", where a loop that is stored keeps its features; and no loop is of a relation."""
+        text = """self_loops = True
+def layer(v, out):
+    return linear("lin", sum(concat(e.feature, e.src.x) for e in v.in_edges), out)
+"""
+        rows = torch.from_numpy(np.load(self.featured / "edge_attr.npy"))
+        edges, x = torch.from_numpy(np.load(self.featured / "edges.npy")).long(), torch.from_numpy(np.load(self.featured / "features.npy"))
+        self.assertTrue(bool((edges[0] == edges[1]).any()))
+        run = self.train(self.featured, "program", model={"program": Program(text), "layers": 1}, train={"epochs": 1})
+        edges, rows = add_remaining_self_loops(edges, rows, fill_value="mean", num_nodes=N)
+        sums = torch.zeros(N, 2 + F).index_add(0, edges[1], torch.cat([rows, x[edges[0]]], 1))
+        weights = run.weights("best.safetensors")
+        expected = sums.numpy() @ weights["convs.0.lin.weight"].T + weights["convs.0.lin.bias"]
+        np.testing.assert_allclose(run.logits(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
+
+        typed = self.data.clone()
+        typed.x, typed.edge_type = x, torch.from_numpy(np.random.default_rng(4).integers(0, 3, self.data.num_edges))
+        text = """self_loops = True
+def layer(v, out):
+    w = param("w", graph.relations, v.x.width, out)
+    y = 0
+    for r in range(graph.relations):
+        y = y + mean(e.src.x for e in v.in_edges if e.relation == r) @ w[r]
+    return y + linear("all", mean(e.src.x for e in v.in_edges), out)
+"""
+        run = self.train(trainerd.from_pyg(typed, self.folder / "typed"), "program", model={"program": Program(text), "layers": 1}, train={"epochs": 1})
+        weights, others = run.weights("best.safetensors"), typed.edge_index[0] != typed.edge_index[1]
+        edges = add_remaining_self_loops(typed.edge_index, num_nodes=N)[0]
+        means = nn.MeanAggregation()
+        expected = means(x[edges[0]], edges[1], dim_size=N).numpy() @ weights["convs.0.all.weight"].T + weights["convs.0.all.bias"]
+        for r in range(3):
+            of = typed.edge_index[:, others & (typed.edge_type == r)]
+            expected += means(x[of[0]], of[1], dim_size=N).numpy() @ weights["convs.0.w"][r]
+        np.testing.assert_allclose(run.logits(), expected, rtol=0, atol=1e-5 * np.abs(expected).max())
 
     def test_that_returns_its_input_gives_the_features(self) -> None:
         few, narrow = self.data.clone(), self.data.clone()

@@ -3,6 +3,7 @@ import os
 import sys
 import types
 import unittest.mock
+import warnings
 from typing import Any
 
 import trainerd
@@ -67,6 +68,24 @@ class ATracker(FolderCase):
         with self.assertRaises(trainerd.JobFileError):
             trainerd.train(KARATE, epochs=-1, tracker=tracker)
         self.assertEqual(tracker.told, [])
+
+
+    def test_that_fails_is_a_warning_and_the_training_goes_on(self) -> None:
+        class Failing(Recorder):
+            def log(self, epoch: Epoch) -> None:
+                super().log(epoch)
+                raise ConnectionError("no server")
+
+            def end(self, result: trainerd.Result | None) -> None:
+                super().end(result)
+                raise ConnectionError("no server")
+        tracker = Failing()
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            result = trainerd.train(KARATE, epochs=3, tracker=tracker, progress=False)
+        self.assertEqual(tracker.told[1:], [0, 1, 2, result.folder])
+        self.assertEqual([str(of.message) for of in caught if "tracker" in str(of.message)],
+                         [f"the tracker's {name} failed (ConnectionError: no server); the training goes on" for name in ("log", "end")])
 
 
 class Wandb(FolderCase):

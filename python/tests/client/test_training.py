@@ -277,7 +277,10 @@ class ATrainingByADaemon(DaemonCase):
         self.addCleanup(patched.stop)
         epochs: list[Any] = []
         keys: dict[str, Any] = {"epochs": 5, "workers": 2, "partition": {"cache": "off"}}
-        there = trainerd.train(KARATE, daemon=self.client, progress=epochs.append, **keys)
+        with self.assertWarns(trainerd.JobWarning) as caught:
+            there = trainerd.train(KARATE, daemon=self.client, progress=epochs.append, heads=4, **keys)
+        self.assertEqual(str(caught.warning), 'model.heads is not used: model.kind is "gcn", and it goes with "gat", "gatv2" or "transformer"')
+        self.assertIn("model.heads is not used", (there.folder / "log.txt").read_text(encoding="utf-8"))
         here = trainerd.train(KARATE, progress=False, **keys)
         self.assertEqual([epoch["epoch"] for epoch in epochs], list(range(5)))
         self.assertEqual((there.folder / "logits.npy").read_bytes(), (here.folder / "logits.npy").read_bytes())

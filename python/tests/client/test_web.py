@@ -482,6 +482,7 @@ class ASharedFolder(DaemonCase):
         for name in ("python3", "ssh", "ucx_info"):
             (place / name).write_text(f"#!/bin/sh\necho $0 >> {self.mark}\n", encoding="utf-8")
             (place / name).chmod(0o755)
+        (place / "ucx.conf").write_text(f"UCX_LOG_LEVEL=debug\nUCX_LOG_FILE={self.mark}\n", encoding="utf-8")  # it may also name what is loaded
         self.place = place
         self.addCleanup(shutil.rmtree, place)
 
@@ -489,7 +490,7 @@ class ASharedFolder(DaemonCase):
         """The first line that the command prints."""
         given = {**os.environ, "PATH": f"{pathlib.Path(sys.executable).parent}:{os.environ['PATH']}"}
         given = {name: value.replace("PATH", given["PATH"]) for name, value in {**given, **environment}.items()}
-        with subprocess.Popen(arguments, cwd=self.place, env=given, stdout=subprocess.PIPE, text=True) as started:
+        with subprocess.Popen(arguments, cwd=self.place, env=given, stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True) as started:
             assert started.stdout is not None
             line = started.stdout.readline()
             started.terminate()
@@ -523,6 +524,20 @@ class ASharedFolder(DaemonCase):
         (self.place / "hosts").write_text("localhost\n", encoding="utf-8")
         (self.place / "job.toml").write_text(trainerd.job_text(SHORT | {"workers": {"launcher": "ssh", "hosts": "hosts", "threads": 1}}), encoding="utf-8")
         self.runs_nothing_of_it(str(PROGRAMS / "trainerd"), "--config", "job.toml", PATH=".:/nowhere")
+
+    def test_no_library_reads_its_settings_there(self) -> None:
+        (self.place / "job.toml").write_text(trainerd.job_text(SHORT | {"workers": {"count": 2, "threads": 1}}), encoding="utf-8")
+        for arguments in (("trainerd", "--config", "job.toml"), ("trainerd", "--check", "job.toml"), ("trainer-worker", "--version"),
+                          ("trainer-partition", "--version"), ("trainctl", "--version"), ("trainctl", "doctor")):
+            self.runs_nothing_of_it(str(PROGRAMS / arguments[0]), *arguments[1:])
+        self.assertTrue((self.place / "runs/short/result.json").exists())
+        if os.geteuid() == 0:  # a folder that one is in, and may not enter
+            closed = self.folder / "closed"
+            closed.mkdir(mode=0o700)
+            program = f"import os; os.chdir({str(closed)!r}); os.setuid(65534); os.execv({str(PROGRAMS / 'trainctl')!r}, ['trainctl', '--version'])"
+            said = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=False)
+            if "PermissionError" not in said.stderr:  # where the programs are below a closed folder
+                self.assertEqual(said.returncode, 0, said)
 
 
 class AnotherUser(DaemonCase):

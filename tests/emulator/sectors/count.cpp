@@ -253,6 +253,13 @@ unsigned __tsan_atomic32_fetch_add(unsigned *at, unsigned by, int)
     return __atomic_fetch_add(at, by, __ATOMIC_RELAXED);
 }
 
+/* Of atomicMax's, where it changes anything. */
+int __tsan_atomic32_compare_exchange_strong(unsigned *at, unsigned *before, unsigned to, int, int)
+{
+    touched(HERE, at, sizeof *at, true, true);
+    return __atomic_compare_exchange_n(at, before, to, false, __ATOMIC_RELAXED, __ATOMIC_RELAXED);
+}
+
 void __tsan_init()
 {
 }

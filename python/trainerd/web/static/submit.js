@@ -69,16 +69,16 @@ function showMistakes(message) {
   const all = message.split("\n").filter(Boolean).map((text) => ({ text, at: placeOf(text) }));
   wrong = new Map(all.filter(({ at }) => at?.id === "text").reverse().map(({ at }) => [at.line, at.why]));
   drawLines();
-  put(one("check"), ...all.map(({ text, at }) => make("li", {}, at
+  put(one("check"), make("ul", { className: "plain" }, ...all.map(({ text, at }) => make("li", {}, at
     ? make("button", { type: "button", onclick: () => goTo(at.id, at.line, at.column) }, at.id === "text" ? `line ${at.line}: ${at.why}` : text)
-    : make("span", { className: "wrong" }, text))));
+    : make("span", { className: "wrong" }, text)))));
   one("short").className = "wrong";
   write(one("short"), several(all.length, "mistake"));
 }
 function showValid() {
   wrong = new Map();
   drawLines();
-  put(one("check"), make("li", { className: "good" }, jobs === 1 ? "valid job file" : `valid job file, ${jobs} jobs`));
+  put(one("check"), make("span", { className: "good" }, jobs === 1 ? "valid job file" : `valid job file, ${jobs} jobs`));
   write(one("submit"), jobs === 1 ? "submit" : `submit ${jobs} jobs`);
   one("short").className = "";
   write(one("short"), "valid");

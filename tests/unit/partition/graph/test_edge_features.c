@@ -91,7 +91,9 @@ Test(edge_features, loops_are_left_out_or_put_in_where_the_job_says_so)
     dataset_release(&d);
     job.dataset.self_loops = JOB_SWITCH_YES;
     d = fixture_loaded(&job);
-    cr_assert(d.n_edge == 4 + 6 && d.loops == DATASET_LOOPS_STORED && has_row(&d, 1, 1, 1.75f, -0.5f));
+    cr_assert(d.n_edge == 4 + 6 && d.n_duplicate == 1 && d.loops == DATASET_LOOPS_STORED);
+    cr_assert(has_row(&d, 1, 1, 1.75f, -0.5f) && has_row(&d, 2, 2, 0.0f, 0.0f));
+    cr_assert(has_row(&d, 3, 3, 4.0f, 4.0f), "a stored loop keeps its features, as with add_remaining_self_loops");
     dataset_release(&d);
 }
 
