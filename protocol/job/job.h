@@ -122,6 +122,11 @@ enum status job_load_text(const char *text, size_t n_bytes, const char *origin, 
 enum status job_load_own(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                          struct job *out);
 
+/* As job_load_text, for a process that many users share: of a program the grammar is checked alone, in time that
+ * grows with its text; its operations are left to the job's own process. */
+enum status job_load_untraced(const char *text, size_t n_bytes, const char *origin, const char *const *set,
+                              size_t n_set, struct job *out);
+
 /* The file that model.program of these texts names; "": it is no program, or the text itself. Mistakes are left to
  * job_load_text. */
 void job_program_name(const char *text, size_t n_bytes, const char *const *set, size_t n_set,
@@ -131,8 +136,9 @@ void job_program_name(const char *text, size_t n_bytes, const char *const *set, 
  * errors  STATUS_NO_INPUT no such file; STATUS_CONFIG a folder, more than VERTEX_TEXT_MOST bytes, a NUL, nothing */
 enum status job_program_file(const char *path, char text[VERTEX_TEXT_MOST + 1]);
 
-/* Check a program's text, as far as no data is needed, and fill in job->program.kind. Messages name `origin`. */
-enum status job_program_check(struct job *job, const char *origin);
+/* Check a program's text, as far as no data is needed, and fill in job->program.kind. Messages name `origin`. Without
+ * traces: its grammar, and what follows from it. */
+enum status job_program_check(struct job *job, const char *origin, bool traces);
 
 /* Replace "~" and "~/" at the beginning of paths by this process's home folder ($HOME): in all paths but output.dir,
  * which the daemon has to know, and workers.program, which is a path of another machine. job_home_path: in one path;

@@ -571,7 +571,7 @@ static enum status at_argument(const struct reader *reader, enum status status)
 }
 
 /* The program's text, which the job has, or the file that it names. */
-static enum status check_program(struct reader *reader, bool reads_files)
+static enum status check_program(struct reader *reader, bool reads_files, bool traces)
 {
     struct job *job = &reader->job;
     const char *file = job->model.program;
@@ -597,7 +597,7 @@ static enum status check_program(struct reader *reader, bool reads_files)
         status = job_program_file(file, job->program.text);
     }
     if (status == STATUS_OK) {
-        status = job_program_check(job, file[0] != '\0' ? file : "model.program");
+        status = job_program_check(job, file[0] != '\0' ? file : "model.program", traces);
     }
     return status == STATUS_CONFIG ? at_argument(reader, status) : status;
 }
@@ -626,12 +626,12 @@ static enum status read_all(const char *text, size_t n_bytes, const char *origin
 }
 
 static enum status load(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
-                        bool reads_files, struct job *out)
+                        bool reads_files, bool traces, struct job *out)
 {
     struct reader *reader = memory_alloc(1, sizeof *reader);
     enum status status = read_all(text, n_bytes, origin, set, n_set, reader);
     if (status == STATUS_OK) {
-        mistakes_take(&reader->mistakes, check_program(reader, reads_files));
+        mistakes_take(&reader->mistakes, check_program(reader, reads_files, traces));
         job_check_rules(&reader->job, &reader->places, &reader->mistakes);
         status = mistakes_end(&reader->mistakes);
     }
@@ -645,13 +645,19 @@ static enum status load(const char *text, size_t n_bytes, const char *origin, co
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out)
 {
-    return load(text, n_bytes, origin, set, n_set, false, out);
+    return load(text, n_bytes, origin, set, n_set, false, true, out);
 }
 
 enum status job_load_own(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                          struct job *out)
 {
-    return load(text, n_bytes, origin, set, n_set, true, out);
+    return load(text, n_bytes, origin, set, n_set, true, true, out);
+}
+
+enum status job_load_untraced(const char *text, size_t n_bytes, const char *origin, const char *const *set,
+                              size_t n_set, struct job *out)
+{
+    return load(text, n_bytes, origin, set, n_set, false, false, out);
 }
 
 void job_program_name(const char *text, size_t n_bytes, const char *const *set, size_t n_set,

@@ -106,6 +106,8 @@ static bool sums_only(const struct vertex_trace *trace)
 static enum status check_layers(const struct job *job, const struct vertex_tree *tree, bool is_model, bool *sums_out)
 {
     struct vertex_facts facts = vertex_facts_unknown();
+    struct vertex_budget budget = {VERTEX_STEPS_MOST, VERTEX_STRINGS_MOST};
+    facts.budget = &budget;
     const int64_t n_conv = is_model ? 1 : job->model.layers - job->model.linear_layers;
     bool jumps = job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE;
     enum status status = STATUS_OK;
@@ -128,10 +130,10 @@ static enum status check_layers(const struct job *job, const struct vertex_tree 
     return status;
 }
 
-enum status job_program_check(struct job *job, const char *origin)
+enum status job_program_check(struct job *job, const char *origin, bool traces)
 {
     struct vertex_tree tree;
-    bool is_model = false, loops = false, weighs = true, sums = false;
+    bool is_model = false, loops = false, weighs = true, sums = !traces;
     enum status status = vertex_tree_parse(job->program.text, strlen(job->program.text), origin, &tree);
     if (status != STATUS_OK) {
         return status;
@@ -143,7 +145,7 @@ enum status job_program_check(struct job *job, const char *origin)
     if (status == STATUS_OK) {
         status = vertex_setting(&tree, "edge_weights", true, &weighs);
     }
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && traces) {
         status = check_layers(job, &tree, is_model, &sums);
     }
     job->program.reads_norm = reads_edge(&tree, "norm");

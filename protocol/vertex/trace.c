@@ -9,18 +9,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-const char *trace_keep(struct trace *trace, char *text)
-{
-    trace->text = memory_list_grow(trace->text, trace->n_text, sizeof *trace->text);
-    trace->text[trace->n_text++] = text;
-    return text != NULL ? text : "";
-}
-
-const char *trace_keep_text(struct trace *trace, struct vertex_span at)
-{
-    return trace_keep(trace, strndup(trace->tree->source.text + at.begin, (size_t)(at.end - at.begin)));
-}
-
 /* --- statements --- */
 
 static enum status trace_block(struct trace *trace, int32_t first);
@@ -90,6 +78,9 @@ static enum status branch(struct trace *trace, int32_t node)
         return trace_block(trace, which != 0.0 ? of->b : of->c);
     }
     size_t n_slot = (size_t)trace->frame->function->n_slot, n_name = (size_t)trace->tree->n_name;
+    if ((status = trace_charge(trace, node, (int64_t)(n_slot + n_name) / 8)) != STATUS_OK) {
+        return status;
+    }
     struct value *slots = memory_alloc(n_slot, sizeof *slots), result = trace->frame->result;
     int32_t *fields = memory_alloc(n_name, sizeof *fields), n_weight = trace->out.n_weight;
     memcpy(slots, trace->frame->slot, n_slot * sizeof *slots);
@@ -171,7 +162,7 @@ static enum status unknown_parameter(struct trace *trace, int32_t node, const st
     trace_name(trace, node_of(trace, node)->name, name);
     nearest_init(name, &nearest);
     for (int32_t p = function->parameters; p >= 0; p = node_of(trace, p)->next) {
-        nearest_offer(&nearest, trace_keep_text(trace, trace->tree->name[node_of(trace, p)->name]));
+        nearest_offer(&nearest, trace_keep_name(trace, node_of(trace, p)->name));
     }
     trace_name(trace, function->name, callee);
     snprintf(what, sizeof what, "parameter of %s is called", callee);
@@ -215,9 +206,12 @@ enum status trace_call(struct trace *trace, int32_t node, int32_t number, struct
     if (trace->active[number]) {
         return TRACE_FAIL(trace, node, "%s calls itself; expected a loop over range(…)", name);
     }
+    enum status status = trace_charge(trace, node, function->n_slot / 8);
+    if (status != STATUS_OK) {
+        return status;
+    }
     struct frame frame = {.function = function,
                           .slot = memory_alloc((size_t)function->n_slot + 1, sizeof *frame.slot)};
-    enum status status = STATUS_OK;
     int32_t parameter = function->parameters;
     for (int32_t a = node_of(trace, node)->b; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
         bool by_name = node_of(trace, a)->kind == VERTEX_NODE_KEYWORD;
@@ -295,7 +289,9 @@ static void trace_open(const struct vertex_tree *tree, const struct vertex_args 
                           .field = memory_alloc(n_name, sizeof *out->field),
                           .global = memory_alloc(n_name, sizeof *out->global),
                           .function_of = memory_alloc(n_name, sizeof *out->function_of),
-                          .active = memory_alloc((size_t)tree->n_function + 1, sizeof *out->active)};
+                          .active = memory_alloc((size_t)tree->n_function + 1, sizeof *out->active),
+                          .own = {VERTEX_STEPS_MOST, VERTEX_STRINGS_MOST}};
+    out->budget = facts->budget != NULL ? facts->budget : &out->own;
     for (size_t i = 0; i < n_name; i++) {
         out->field[i] = out->function_of[i] = -1;
     }
@@ -379,36 +375,46 @@ static struct value given(const struct trace *trace, const char *name)
     return (struct value){.kind = VALUE_NONE};
 }
 
+static enum status unknown_argument(struct trace *trace, const struct vertex_function *entry, const char *entry_name,
+                                    const char *name)
+{
+    const struct vertex_tree *tree = trace->tree;
+    struct nearest nearest;
+    char list[256] = "";
+    int k = 0;
+    nearest_init(name, &nearest);
+    for (int32_t p = entry->parameters; p >= 0; p = tree->node[p].next, k++) {
+        const char *known = trace_keep_name(trace, tree->node[p].name);
+        if (k < 2 || strcmp(known, "index") == 0 || strcmp(known, "last") == 0) {
+            continue;
+        }
+        nearest_offer(&nearest, known);
+        size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", n > 0 ? ", " : "", known);
+    }
+    return status_fail(STATUS_CONFIG, "model.args.%s: the program has no parameter of that name%s%s%s (%s: %s)", name,
+                       nearest.best != NULL ? "; did you mean " : "", nearest.best != NULL ? nearest.best : "",
+                       nearest.best != NULL ? "?" : "", entry_name,
+                       list[0] != '\0' ? list : "it has only those that the stack fills in");
+}
+
 /* Every argument of the job is a parameter of the entry. */
 static enum status check_args(struct trace *trace, const struct vertex_function *entry, const char *entry_name)
 {
     const struct vertex_tree *tree = trace->tree;
-    for (int i = 0; i < trace->args->n; i++) {
-        struct nearest nearest;
-        char list[256] = "";
+    enum status status = STATUS_OK;
+    for (int i = 0; i < trace->args->n && status == STATUS_OK; i++) {
+        const char *name = trace->args->of[i].name;
         bool found = false;
-        nearest_init(trace->args->of[i].name, &nearest);
         int k = 0;
-        for (int32_t p = entry->parameters; p >= 0; p = tree->node[p].next, k++) {
-            const char *known = trace_keep_text(trace, tree->name[tree->node[p].name]);
-            bool own = k < 2 || strcmp(known, "index") == 0 || strcmp(known, "last") == 0;
-            if (own) {
-                continue;
-            }
-            found = found || strcmp(known, trace->args->of[i].name) == 0;
-            nearest_offer(&nearest, known);
-            size_t n = strlen(list);
-            snprintf(list + n, sizeof list - n, "%s%s", n > 0 ? ", " : "", known);
+        for (int32_t p = entry->parameters; p >= 0 && !found; p = tree->node[p].next, k++) {
+            found = k > 1 && vertex_name_is(tree, tree->node[p].name, name) && strcmp(name, "index") != 0 &&
+                    strcmp(name, "last") != 0;
         }
-        if (!found) {
-            return status_fail(STATUS_CONFIG,
-                               "model.args.%s: the program has no parameter of that name%s%s%s (%s: %s)",
-                               trace->args->of[i].name, nearest.best != NULL ? "; did you mean " : "",
-                               nearest.best != NULL ? nearest.best : "", nearest.best != NULL ? "?" : "", entry_name,
-                               list[0] != '\0' ? list : "it has only those that the stack fills in");
-        }
+        status = found ? trace_charge(trace, entry->parameters, 1 + k / 8)
+                       : unknown_argument(trace, entry, entry_name, name);
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* The returned value is one of nodes, without heads; of the last layer, as wide as the classes. */

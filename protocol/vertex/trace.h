@@ -17,7 +17,8 @@
 #define VERTEX_N_DIM 4
 #define VERTEX_N_IN 3
 #define VERTEX_NAME_BYTES 64
-#define VERTEX_UNKNOWN (-1) /* a number that only the data knows, in a check without data */
+#define VERTEX_STRING_MOST 255 /* bytes of a text in the program */
+#define VERTEX_UNKNOWN (-1)    /* a number that only the data knows, in a check without data */
 
 enum vertex_place { VERTEX_PLACE_WEIGHT, VERTEX_PLACE_NODE, VERTEX_PLACE_EDGE };
 
@@ -99,6 +100,13 @@ struct vertex_args {
     struct vertex_arg of[VERTEX_ARG_MOST];
 };
 
+/* What is left to trace with: steps (about a node of the tree, 0.1 µs), and bytes of texts. */
+struct vertex_budget {
+    int64_t n_step, n_byte;
+};
+#define VERTEX_STEPS_MOST 1000000
+#define VERTEX_STRINGS_MOST (16 << 20)
+
 /* graph.NAME, and what a layer is traced for. Numbers may be VERTEX_UNKNOWN, means NAN. */
 struct vertex_facts {
     int64_t n_in, n_out; /* columns of v.x, of `out` or `classes` */
@@ -106,6 +114,7 @@ struct vertex_facts {
     bool is_last;
     int64_t n_node, n_edge, n_relation, n_type, n_class, n_edge_feature;
     double mean_degree, mean_log_degree;
+    struct vertex_budget *budget; /* of all layers of a job; NULL: one of this layer's own */
 };
 
 /* Those of a layer or model before the data is read. */
@@ -123,7 +132,7 @@ enum status vertex_setting(const struct vertex_tree *tree, const char *name, boo
  *
  *   owns    the caller owns *out: vertex_trace_release
  *   errors  STATUS_CONFIG "ORIGIN:LINE:COLUMN: …": a name, place or shape that does not fit, a limit; *out untouched
- *   cost    linear in the operations, at most VERTEX_OP_MOST */
+ *   cost    the budget */
 enum status vertex_trace_build(const struct vertex_tree *tree, const struct vertex_args *args,
                                const struct vertex_facts *facts, struct vertex_trace *out);
 void vertex_trace_release(struct vertex_trace *trace);

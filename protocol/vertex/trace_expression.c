@@ -5,8 +5,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define STEPS_MOST 400000 /* nodes of the tree, over all loops: tens of milliseconds */
-
 static bool is_static(const struct value *value)
 {
     return value->kind == VALUE_NUMBER || value->kind == VALUE_BOOL || value->kind == VALUE_TEXT;
@@ -442,9 +440,9 @@ static enum status value_of(struct trace *trace, int32_t node, struct value *out
         *out = (struct value){.kind = VALUE_BOOL, .number = of->number};
         return STATUS_OK;
     case VERTEX_NODE_TEXT:
-        *out = (struct value){.kind = VALUE_TEXT,
-                              .text = trace_keep_text(trace, (struct vertex_span){of->at.begin + 1, of->at.end - 1})};
-        return STATUS_OK;
+        *out = (struct value){.kind = VALUE_TEXT};
+        return trace_keep(trace, node, trace->tree->source.text + of->at.begin + 1,
+                          (size_t)(of->at.end - of->at.begin - 2), &out->text);
     case VERTEX_NODE_NAME:
         return trace_name_value(trace, node, out);
     case VERTEX_NODE_FIELD:
@@ -470,13 +468,14 @@ static enum status value_of(struct trace *trace, int32_t node, struct value *out
 
 enum status trace_value(struct trace *trace, int32_t node, struct value *out)
 {
-    if (++trace->n_step > STEPS_MOST) {
-        return TRACE_FAIL(trace, node, "the text takes more than %d steps before training", STEPS_MOST);
+    enum status status = trace_charge(trace, node, 1);
+    if (status != STATUS_OK) {
+        return status;
     }
     if (++trace->depth > TRACE_DEPTH_MOST) {
         return TRACE_FAIL(trace, node, "expressions and calls are nested more than %d deep", TRACE_DEPTH_MOST);
     }
-    enum status status = value_of(trace, node, out);
+    status = value_of(trace, node, out);
     trace->depth--;
     return status;
 }

@@ -49,7 +49,7 @@ enum status trace_name_value(struct trace *trace, int32_t node, struct value *ou
     nearest_offer(&nearest, "graph");
     for (int32_t i = 0; i < trace->tree->n_name; i++) {
         if (trace->global[i].kind != VALUE_NONE || is_variable(trace, i)) {
-            nearest_offer(&nearest, trace_keep_text(trace, trace->tree->name[i]));
+            nearest_offer(&nearest, trace_keep_name(trace, i));
         }
     }
     return trace_unknown(trace, node, "value", name, &nearest);
@@ -108,7 +108,7 @@ static enum status field_of_node(struct trace *trace, int32_t node, const char *
     nearest_offer(&nearest, "degree");
     for (int32_t i = 0; i < trace->tree->n_name; i++) {
         if (trace->field[i] >= 0) {
-            nearest_offer(&nearest, trace_keep_text(trace, trace->tree->name[i]));
+            nearest_offer(&nearest, trace_keep_name(trace, i));
         }
     }
     char instead[TRACE_FOREIGN_BYTES];

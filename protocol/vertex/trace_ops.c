@@ -255,7 +255,8 @@ enum status trace_weight(struct trace *trace, int32_t node, const struct vertex_
 {
     struct vertex_trace *list = &trace->out;
     struct vertex_op op = {.kind = VERTEX_OP_PARAMETER, .shape = weight->shape, .in = {-1, -1, -1}, .relation = -1};
-    for (int32_t w = 0; w < list->n_weight; w++) {
+    enum status status = trace_charge(trace, node, list->n_weight / 32);
+    for (int32_t w = 0; w < list->n_weight && status == STATUS_OK; w++) {
         const struct vertex_weight *first = &list->weight[w];
         if (strcmp(first->name, weight->name) != 0) {
             continue;
@@ -269,6 +270,9 @@ enum status trace_weight(struct trace *trace, int32_t node, const struct vertex_
         }
         op.weight = w;
         return trace_op(trace, node, op, out);
+    }
+    if (status != STATUS_OK) {
+        return status;
     }
     op.weight = list->n_weight;
     list->weight[list->n_weight++] = *weight; /* there is room: each has an operation */

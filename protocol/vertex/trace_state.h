@@ -41,9 +41,9 @@ struct trace {
     const struct vertex_args *args;
     const struct vertex_facts *facts;
     struct vertex_trace out;
-    struct frame *frame;  /* the function that is traced */
-    int depth;            /* of expressions, blocks and calls */
-    int64_t n_step;       /* nodes of the tree so far */
+    struct frame *frame; /* the function that is traced */
+    int depth;           /* of expressions, blocks and calls */
+    struct vertex_budget *budget, own;
     bool over_edges;      /* in a reduction */
     int32_t *field;       /* by name: the operation of v.NAME; -1: not assigned yet */
     struct value *global; /* by name: settings */
@@ -140,8 +140,11 @@ bool trace_foreign(const char *name, char out[TRACE_FOREIGN_BYTES]);
 /* A name's text. */
 void trace_name(const struct trace *trace, int32_t name, char out[VERTEX_NAME_BYTES]);
 
-/* A copy of a text that lives as long as the trace. */
-const char *trace_keep_text(struct trace *trace, struct vertex_span at);
-const char *trace_keep(struct trace *trace, char *text); /* takes it over */
+/* Take steps of the budget: for work that grows with the text. */
+enum status trace_charge(struct trace *trace, int32_t node, int64_t n_step);
+
+/* A copy of n bytes that lives as long as the trace. / of a name of the text, for a message */
+enum status trace_keep(struct trace *trace, int32_t node, const char *text, size_t n, const char **out);
+const char *trace_keep_name(struct trace *trace, int32_t name);
 
 #endif

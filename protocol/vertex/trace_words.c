@@ -157,11 +157,12 @@ static enum status word_element(struct trace *trace, int32_t node, const struct 
     if (x.kind == VALUE_NUMBER && y.kind == VALUE_NUMBER) {
         double result = isnan(x.number) || isnan(y.number) ? NAN : compute(word->op, x.number, y.number);
         *out = (struct value){.kind = VALUE_NUMBER, .number = result};
+        if (isfinite(result) || isnan(x.number) || isnan(y.number)) {
+            return STATUS_OK;
+        }
         char quoted[VERTEX_QUOTE_BYTES];
         trace_quote(trace, node, quoted);
-        return isfinite(result) || isnan(x.number) || isnan(y.number)
-                   ? STATUS_OK
-                   : TRACE_FAIL(trace, node, "%s is no number that is known before training", quoted);
+        return TRACE_FAIL(trace, node, "%s is no number that is known before training", quoted);
     }
     struct vertex_op op = {.kind = word->op, .in = {-1, -1, -1}, .number = {0.01}, .relation = -1};
     int32_t right = -1;
@@ -254,29 +255,29 @@ static enum status word_row(struct trace *trace, int32_t node, const struct word
 /* names("convs", 0, "weight") is "convs.0.weight" */
 static enum status word_names(struct trace *trace, int32_t node, struct value *out)
 {
-    char *text = NULL;
+    char text[VERTEX_STRING_MOST + 1];
     size_t n = 0;
-    FILE *file = open_memstream(&text, &n);
-    enum status status = file != NULL ? STATUS_OK : status_fail(STATUS_NOMEM, "no memory for a name");
+    enum status status = STATUS_OK;
     for (int32_t a = node_of(trace, node)->b; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
         struct value value;
         status = trace_value(trace, a, &value);
         if (status == STATUS_OK && value.kind != VALUE_TEXT && value.kind != VALUE_NUMBER) {
             status = trace_refuse(trace, a, &value, "a text or a number");
         } else if (status == STATUS_OK) {
-            fputs(a == node_of(trace, node)->b ? "" : ".", file);
-            if (value.kind == VALUE_TEXT) {
-                fputs(value.text, file);
-            } else {
-                fprintf(file, "%.10g", isnan(value.number) ? 0.0 : value.number);
-            }
+            char number[32];
+            snprintf(number, sizeof number, "%.10g", isnan(value.number) ? 0.0 : value.number);
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", a == node_of(trace, node)->b ? "" : ".",
+                                  value.kind == VALUE_TEXT ? value.text : number);
+        }
+        if (n > VERTEX_STRING_MOST) {
+            status = TRACE_FAIL(trace, node, "the name is longer than %d bytes", VERTEX_STRING_MOST);
         }
     }
-    if (file != NULL) {
-        fclose(file);
+    *out = (struct value){.kind = VALUE_TEXT};
+    if (status != STATUS_OK) {
+        return status;
     }
-    *out = (struct value){.kind = VALUE_TEXT, .text = trace_keep(trace, text)};
-    return status;
+    return trace_keep(trace, node, text, n, &out->text);
 }
 
 static enum status unknown_function(struct trace *trace, int32_t node, const char *name)
@@ -288,7 +289,7 @@ static enum status unknown_function(struct trace *trace, int32_t node, const cha
         nearest_offer(&nearest, words[i].name);
     }
     for (int32_t f = 0; f < tree->n_function; f++) {
-        nearest_offer(&nearest, trace_keep_text(trace, tree->name[tree->function[f].name]));
+        nearest_offer(&nearest, trace_keep_name(trace, tree->function[f].name));
     }
     bool reduces = strcmp(name, "sum") == 0 || strcmp(name, "mean") == 0 || strcmp(name, "max") == 0 ||
                    strcmp(name, "min") == 0 || strcmp(name, "var") == 0 || strcmp(name, "std") == 0;

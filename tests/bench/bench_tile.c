@@ -120,7 +120,7 @@ static const struct tile *tile_of(const char *text, struct program *program)
     job.model.kind = JOB_KIND_PROGRAM;
     job.model.layers = 1;
     strcpy(job.program.text, text);
-    if (job_program_check(&job, "bench") != STATUS_OK || program_build(&job, &input, program) != STATUS_OK) {
+    if (job_program_check(&job, "bench", true) != STATUS_OK || program_build(&job, &input, program) != STATUS_OK) {
         fprintf(stderr, "%s\n", status_reason());
         exit(1);
     }

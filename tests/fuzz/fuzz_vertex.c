@@ -108,7 +108,8 @@ static void compile(const uint8_t *bytes, size_t n)
     job.model.hidden = 8;
     memcpy(job.program.text, bytes, n);
     job.program.text[n] = 0;
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs && job_program_check(&job, "fuzz.gnn") == STATUS_OK; i++) {
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs && job_program_check(&job, "fuzz.gnn", true) == STATUS_OK;
+         i++) {
         struct program program;
         if (program_build(&job, &inputs[i], &program) == STATUS_OK) {
             for (int t = 0; t < program.n_tile; t++) {

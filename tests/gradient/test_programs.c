@@ -55,7 +55,7 @@ static void check(const char *value, bool of_nodes, const struct tiny_graph *gra
              "    return linear('last', %s, out)\n",
              of_nodes ? "match = False\n" : "", expression);
     strcpy(job.program.text, text);
-    cr_assert_eq(job_program_check(&job, "case.gnn"), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_program_check(&job, "case.gnn", true), STATUS_OK, "%s", status_reason());
     const struct program_input input = {
         .n_feature = 3, .n_class = N_CLASS, .is_weighted = graph->weighted, .n_edge_feature = graph->n_edge_feature};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s\n%s", text, status_reason());

@@ -13,7 +13,7 @@ static inline void program_text_set(struct job *job, const char *name)
     snprintf(path, sizeof path, "configs/programs/%s.gnn", name);
     job->model.kind = JOB_KIND_PROGRAM;
     cr_assert_eq(job_program_file(path, job->program.text), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(job_program_check(job, path), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_program_check(job, path, true), STATUS_OK, "%s", status_reason());
 }
 
 #endif

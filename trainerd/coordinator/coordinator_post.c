@@ -179,7 +179,7 @@ static enum status job_make(const struct job *from, enum result_post post, struc
     add_arg(out, "by_degree", VERTEX_ARG_BOOL, keys->normalize);
     add_arg(out, "autoscale", VERTEX_ARG_BOOL, keys->autoscale);
     add_arg(out, "scale", VERTEX_ARG_NUMBER, keys->scale);
-    return job_program_check(out, "post");
+    return job_program_check(out, "post", true);
 }
 
 /* Probabilities of the nodes' classes. */

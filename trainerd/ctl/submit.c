@@ -111,8 +111,8 @@ static enum status add_program(const char *name, json_t *set)
 }
 
 /* The text of the program that the job names goes along as one more setting: the daemon opens no file of its users,
- * and what is queued runs as it was submitted. The job is checked here, since the daemon does not know the file's
- * name. */
+ * and what is queued runs as it was submitted. A program is checked here, since the daemon does not know the file's
+ * name, and leaves operations to the job's own process. */
 static enum status set_program(const char *config, const char *file, json_t *set)
 {
     size_t n_set = json_array_size(set);
@@ -123,11 +123,12 @@ static enum status set_program(const char *config, const char *file, json_t *set
         settings[i] = json_string_value(json_array_get(set, i));
     }
     job_program_name(config, strlen(config), settings, n_set, name);
-    if (name[0] != '\0') {
-        struct job *job = memory_alloc(1, sizeof *job);
+    struct job *job = memory_alloc(1, sizeof *job);
+    bool is_whole = job_load_untraced(config, strlen(config), file, settings, n_set, job) == STATUS_OK;
+    if (name[0] != '\0' || (is_whole && job->model.kind == JOB_KIND_PROGRAM)) {
         status = job_load_own(config, strlen(config), file, settings, n_set, job);
-        free(job);
     }
+    free(job);
     if (status == STATUS_OK && name[0] != '\0') {
         status = add_program(name, set);
     }

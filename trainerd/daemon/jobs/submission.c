@@ -9,8 +9,8 @@
 enum status submission_job(const struct store_submission *submission, struct job *out)
 {
     const char *file = submission->file != NULL ? submission->file : "job.toml";
-    return job_load_text(submission->config, strlen(submission->config), file, submission->set, submission->n_set,
-                         out);
+    return job_load_untraced(submission->config, strlen(submission->config), file, submission->set, submission->n_set,
+                             out);
 }
 
 enum status submission_output(const struct job *job, const char *folder, char *out)

@@ -17,7 +17,7 @@ static struct program program_of(const char *text)
     job.model.kind = JOB_KIND_PROGRAM;
     job.model.layers = 1;
     strcpy(job.program.text, text);
-    cr_assert_eq(job_program_check(&job, "case.gnn"), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_program_check(&job, "case.gnn", true), STATUS_OK, "%s", status_reason());
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     return program;
 }

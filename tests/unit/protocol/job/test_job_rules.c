@@ -517,3 +517,20 @@ Test(job_rules, keys_of_a_stack_are_refused_beside_a_program_that_is_the_whole_m
     expect_done(job_case_load(text, &job_case_scratch));
     free(text);
 }
+
+/* 200 layers of 10 100 steps each: one layer may take as many, all of them not. The daemon leaves them to others. */
+Test(job_rules, the_layers_of_a_program_share_one_budget_which_loading_without_traces_does_not_touch)
+{
+    static const char text[] = GRAPH
+        "[model]\nkind = \"program\"\nlayers = %d\nprogram = '''\ndef layer(v, out):\n    for i in range(100):\n     "
+        "   "
+        "for j in range(100):\n            s = 1\n    return linear(\"a\", v.x, out)\n'''\n";
+    char few[512], many[512];
+    struct job job;
+    snprintf(few, sizeof few, text, 2);
+    snprintf(many, sizeof many, text, 200);
+    expect_done(job_case_load(few, &job));
+    REFUSED(many, "model.program:", "more than 1000000 steps before training, in all its layers");
+    expect_done(job_load_untraced(many, strlen(many), "job.toml", NULL, 0, &job));
+    cr_expect(job.program.kind.is_stack && job.model.layers == 200);
+}
