@@ -20,6 +20,7 @@ import trainerd
 from daemon import LONG, PATIENCE_S, PROGRAMS, ROOT, SECRET, SHORT, Daemon, DaemonCase, secret_write
 from trainerd.programs import described_keys
 from trainerd.web import templates
+from trainerd.web.api import submission_of
 from trainerd.web.programs import Programs
 from trainerd.web.server import Server
 from trainerd.web.site import Site
@@ -420,6 +421,29 @@ class APage(PageCase):
                         self.assertEqual(self.page.get(f"api/template?name={urllib.parse.quote(name)}")[0], 404)
             shutil.rmtree(self.folder / "files")
 
+    def test_knows_data_model_and_settings_of_jobs(self) -> None:
+        job = self.client.submit({**SHORT, "dataset": {"generator": "karate"}, "model": {"kind": "sage"}}, set={"train.lr": 0.5, "train.epochs": 2})
+        job.wait(PATIENCE_S)
+        found = self.page.read(f"submissions?jobs={job.id},999999")
+        self.assertEqual((found[str(job.id)]["model"], found[str(job.id)]["data"], found["999999"]), ("sage", "karate", {}))
+        self.assertEqual([found[str(job.id)]["settings"][key] for key in ("train.lr", "train.epochs", "dataset.generator")], ["0.5", "2", "karate"])
+        for jobs in ("", "x", ",".join(["1"] * 1001)):
+            self.assertEqual(self.page.get(f"api/submissions?jobs={jobs}")[0], 400, jobs)
+        path = submission_of('dataset.path = "data/cora"\n[model]\nkind = "program"\nprogram = "own.gnn"', ['model.program="def layer(v):\\n return v"', "a=[[["])
+        self.assertEqual((path["data"], path["model"], path["settings"]["a"]), ("cora", "program", "[[["))
+        events = [event for event in self.page.events(f"events?job={job.id}&first=1") if "epochs" in event]
+        self.assertEqual([epoch["epoch"] for event in events for epoch in event["epochs"]], [1])
+
+    def test_cancels_several_jobs_and_says_which_it_could_not(self) -> None:
+        jobs = [self.client.submit(LONG) for _ in range(2)]
+        status, answer = self.page.post("cancel", {"jobs": [*(job.id for job in jobs), 999999]})
+        self.assertEqual((status, answer["refused"].keys()), (200, {"999999"}))
+        for job in jobs:
+            job.wait(PATIENCE_S, check=False)
+            self.assertEqual(job.state, "CANCELLED")
+        for wrong in ([], "1", [0], {"1": 1}):
+            self.assertEqual(self.page.post("cancel", {"jobs": wrong})[0], 400)
+
     def test_compares_a_group(self) -> None:
         jobs = self.client.submit_group(SHORT, [{"train.lr": lr, "train.seed": seed} for lr in (0.01, 0.003) for seed in (1, 2)], group="compared")
         for job in jobs:
@@ -428,6 +452,12 @@ class APage(PageCase):
         self.assertEqual({line["settings"]["train.lr"] for line in compared["settings"]}, {0.01, 0.003})
         self.assertEqual({run["job"] for line in compared["settings"] for run in line["runs"]}, {job.id for job in jobs})
         self.assertEqual(self.page.get("api/compare?group=--help")[0], 404)
+        chosen = self.page.read(f"compare?jobs={jobs[0].id},{jobs[3].id}")
+        self.assertEqual({run["job"] for line in chosen["settings"] for run in line["runs"]}, {jobs[0].id, jobs[3].id})
+        other = self.client.submit({**SHORT, "dataset": {"generator": "sbm", "nodes": 100}})
+        other.wait(PATIENCE_S)
+        self.assertIn("--all", self.page.read(f"compare?jobs={jobs[0].id},{other.id}")["error"])
+        self.assertEqual(len(self.page.read(f"compare?jobs={jobs[0].id},{other.id}&all=1")["settings"]), 2)
 
     def test_knows_every_key(self) -> None:
         keys = {key["name"]: key for key in self.page.read("keys")}

@@ -11,9 +11,11 @@ import os
 import pwd
 import re
 import secrets
+import threading
 import tomllib
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any, BinaryIO
 
 from ..client import Client
@@ -28,6 +30,9 @@ from .sweep import Sweep
 
 TEMPLATES_MOST = 15  # jobs of this user
 POINTS_MOST = 2000  # of a curve beside others
+JOBS_MOST = 1000  # of one request
+VALUE_LETTERS_MOST = 60  # of a setting in a list
+SUBMISSIONS_KEPT = 20000
 RESULT_BYTES_MOST, METRICS_BYTES_MOST = 16 << 20, 256 << 20  # of files; the daemon has the same in a stream
 NOT_EVALUATED = b'"valid_metric":null'
 SETTINGS_BYTES_MOST = 64 << 10  # they are arguments of a program
@@ -50,6 +55,8 @@ class Api:
         self.client, self.programs = client, programs
         self.local = client.address is None or address_of(client.address).path is not None
         self.jobs = JobList(client, self.local)
+        self._submissions: dict[int, dict[str, Any]] = {}
+        self._submissions_lock = threading.Lock()
 
     # --- reads: of a path and its query ---
 
@@ -58,14 +65,16 @@ class Api:
             "about": lambda _: {"version": self.client.version(), "folder": os.getcwd(), "user": self.client.ask("hello").get("role")},
             "jobs": lambda _: self.jobs.events(),
             "job": lambda asked: self._job(_number(asked.get("job"))),
-            "events": lambda asked: self._events(_number(asked.get("job")), _number(asked.get("rank"), least=-1, otherwise=-1)),
+            "submissions": lambda asked: {job: self._submission(job) for job in _numbers(asked.get("jobs", "").split(","))},
+            "events": lambda asked: self._events(_number(asked.get("job")), _number(asked.get("rank"), least=-1, otherwise=-1),
+                                                 _number(asked.get("first"), least=0, otherwise=0)),
             "epochs": lambda asked: self._epochs(_number(asked.get("job"))),
             "file": lambda asked: self._file(_number(asked.get("job")), asked.get("name", "")),
             "templates": lambda _: self._templates(),
             "template": lambda asked: templates.text_of(self.programs.path("trainerd"), asked.get("name", "")),
             "keys": lambda _: [key._asdict() for key in self.programs.keys()],
             "groups": lambda _: self.jobs.groups(),
-            "compare": lambda asked: self.programs.compare(asked.get("group", ""), self._login()),
+            "compare": lambda asked: self.programs.compare(_runs(asked), "all" in asked, self._login()),
         }
         _check_texts(query)
         return self._found(reads, path)(query)
@@ -92,6 +101,22 @@ class Api:
                     files = folder.listed()
         return {**shown, "files": files}
 
+    def _submission(self, job: int) -> dict[str, Any]:
+        """The data, the model and the settings of a job; empty for a job that this user may not see. They never change."""
+        with self._submissions_lock:
+            if job in self._submissions:
+                return self._submissions[job]
+        try:
+            shown = self.client.show(job)
+        except (MissingInput, UsageError):
+            return {}
+        found = submission_of(shown["config"], shown["set"])
+        with self._submissions_lock:
+            if len(self._submissions) >= SUBMISSIONS_KEPT:
+                self._submissions.clear()
+            self._submissions[job] = found
+        return found
+
     def _file(self, job: int, name: str) -> Download:
         if not self.local:
             raise MissingInput(f"the files of job {job} are not on this machine")
@@ -99,8 +124,8 @@ class Api:
             file, size = folder.open(name)
         return Download(file, re.sub(r"[^\w.-]", "_", name, flags=re.ASCII), size)
 
-    def _events(self, job: int, rank: int) -> Iterator[Any]:
-        return job_events(self.client, job, rank, self._metrics_of_file(self.client.show(job)))
+    def _events(self, job: int, rank: int, first: int) -> Iterator[Any]:
+        return job_events(self.client, job, rank, first, self._metrics_of_file(self.client.show(job)))
 
     def _epochs(self, job: int) -> dict[str, list[Any]]:
         """The epochs so far as columns, for curves of several jobs: of each stride one, if possible one that was evaluated. Strides are powers
@@ -139,7 +164,7 @@ class Api:
 
     def change(self, path: str, body: dict[str, Any]) -> Any:
         changes: dict[str, Callable[[dict[str, Any]], Any]] = {
-            "cancel": lambda asked: self._control("cancel", asked),
+            "cancel": self._cancel,
             "resume": lambda asked: self._control("resume", asked),
             "checkpoint": lambda asked: self._control("checkpoint", asked),
             "scale": lambda asked: self._control("scale", asked, workers=_number(asked.get("workers"))),
@@ -149,6 +174,18 @@ class Api:
         }
         _check_texts(body)
         return self._found(changes, path)(body)
+
+    def _cancel(self, asked: dict[str, Any]) -> dict[str, Any]:
+        """One job, or several: of these the ones that are refused are given with the reasons."""
+        if "jobs" not in asked:
+            return self._control("cancel", asked)
+        refused: dict[int, str] = {}
+        for job in _numbers(asked["jobs"]):
+            try:
+                self._control("cancel", {"job": job})
+            except (MissingInput, UsageError) as error:
+                refused[job] = error.reason
+        return {"refused": refused}
 
     def _control(self, command: str, asked: dict[str, Any], **fields: int) -> dict[str, Any]:
         job = _number(asked.get("job"))
@@ -199,6 +236,48 @@ def _check_texts(asked: dict[str, Any]) -> None:
 def _short(value: Any) -> str:
     text = ascii(value)
     return text if len(text) < 100 else text[:100] + "…"
+
+
+def submission_of(config: str, settings: list[str]) -> dict[str, Any]:
+    """A job file's data and model in a word each, and its settings with those over it, as short texts by their keys."""
+    values = dict(_flat("", _toml(config)))
+    for setting in settings:
+        key, _, text = setting.partition("=")
+        values[key.strip()] = _toml(f"value = {text}").get("value", text.strip())
+    kind = values.get("model.kind", "gcn")
+    program = str(values.get("model.program", ""))
+    path = str(values.get("dataset.path", ""))
+    return {"data": Path(path).name if path else str(values.get("dataset.generator", "")),
+            "model": Path(program).stem if kind == "program" and program and "\n" not in program else str(kind),
+            "settings": {key: text if len(text) <= VALUE_LETTERS_MOST else text[:VALUE_LETTERS_MOST] + "…"
+                         for key, value in values.items() if key != "name" and not key.startswith("output.")
+                         for text in [value if isinstance(value, str) else json.dumps(value, default=str)]}}
+
+
+def _toml(text: str) -> dict[str, Any]:
+    try:
+        return tomllib.loads(text)
+    except (tomllib.TOMLDecodeError, RecursionError):
+        return {}
+
+
+def _flat(before: str, table: dict[str, Any]) -> Iterator[tuple[str, Any]]:
+    for name, value in table.items():
+        if isinstance(value, dict):
+            yield from _flat(f"{before}{name}.", value)
+        else:
+            yield before + name, value
+
+
+def _numbers(jobs: Any) -> list[int]:
+    if not isinstance(jobs, list) or not 1 <= len(jobs) <= JOBS_MOST:
+        raise UsageError(f"expected 1 to {JOBS_MOST} jobs' numbers")
+    return [_number(job) for job in jobs]
+
+
+def _runs(asked: dict[str, str]) -> list[str]:
+    """A group's name, or jobs' numbers."""
+    return list(map(str, _numbers(asked["jobs"].split(",")))) if "jobs" in asked else [asked.get("group", "")]
 
 
 def _of(kind: type, value: Any, name: str) -> Any:

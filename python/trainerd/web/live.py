@@ -8,6 +8,7 @@ from __future__ import annotations
 import contextlib
 import json
 import os
+import re
 import selectors
 import threading
 import time
@@ -27,10 +28,10 @@ GATHER_S = 0.1  # events of a job are sent together
 LINES_MOST = 2000  # of a stream, in one go
 LINES_BEHIND = 20  # with more there is no pause
 DRAIN_S = 0.001
+EPOCH = re.compile(rb'"epoch": ?(\d+)')
 # Of a job, in this order, as a list: with thousands of jobs names would be most of the answer.
-FIELDS = ("id", "name", "owner", "state", "reason_text", "position", "group", "tags", "epoch", "epochs", "seconds_left", "loss", "metric",
-          "valid_metric", "best_valid_metric", "best_test_metric", "memory", "memory_measured", "workers", "slots", "submitted_at", "started_at",
-          "ended_at", "ran_s")
+FIELDS = ("id", "name", "owner", "state", "reason", "reason_text", "position", "group", "tags", "epoch", "epochs", "seconds_left", "loss", "metric",
+          "best_valid_metric", "best_test_metric", "memory", "memory_measured", "submitted_at", "ran_s")
 ID, NAME, OWNER, STATE, GROUP = map(FIELDS.index, ("id", "name", "owner", "state", "group"))
 
 
@@ -129,14 +130,14 @@ def machine() -> dict[str, Any]:
     return figures
 
 
-def job_events(client: Client, job: int, rank: int, metrics: list[bytes] | None) -> Iterator[Any]:
+def job_events(client: Client, job: int, rank: int, first: int, metrics: list[bytes] | None) -> Iterator[Any]:
     """The job whenever it changes, its epochs as lines of metrics.jsonl, and its log: {"job"}, {"epochs"} in JSON, {"log"}, and {"end"} when it
-    has ended. metrics: all lines, if they are known already."""
+    has ended. first: of the epochs that are sent. metrics: all lines, if they are known already."""
     streams: dict[str, dict[str, Any]] = {"watch": {}, "logs": {"follow": True, "rank": rank if rank >= 0 else None}}
     if metrics is None:
         streams["metrics"] = {"follow": True}
     else:
-        yield _event_of("metrics", metrics)
+        yield _event_of("metrics", metrics, first)
     with contextlib.ExitStack() as opened, selectors.DefaultSelector() as selector:
         for command, fields in streams.items():
             connection = opened.enter_context(client.connect())
@@ -153,7 +154,7 @@ def job_events(client: Client, job: int, rank: int, metrics: list[bytes] | None)
                 is_behind |= len(lines) >= LINES_BEHIND
                 if ended:
                     selector.unregister(connection)
-                yield _event_of(command, lines)
+                yield _event_of(command, lines, first)
             if not ready:
                 yield None
             if not is_behind and selector.get_map():
@@ -173,8 +174,10 @@ def _drain(connection: Connection) -> tuple[list[bytes], bool]:
     return lines, False
 
 
-def _event_of(command: str, lines: list[bytes]) -> dict[str, Any] | bytes | None:
+def _event_of(command: str, lines: list[bytes], first: int) -> dict[str, Any] | bytes | None:
     """Epochs are not parsed here: of a long run they are many."""
+    if command == "metrics" and first > 0:
+        lines = [line for line in lines if (found := EPOCH.search(line)) is None or int(found[1]) >= first]
     if not lines:
         return None
     if command == "metrics":

@@ -88,9 +88,10 @@ class Programs:
                 raise
             return plan
 
-    def compare(self, group: str, login: list[str]) -> dict[str, Any]:
-        """`trainctl compare`: lines of settings, and the runs of each."""
-        compared: dict[str, Any] = json.loads(self._output(self._start("trainctl", "compare", "--json", *login, "--", group)))
+    def compare(self, runs: list[str], of_any_data: bool, login: list[str]) -> dict[str, Any]:
+        """`trainctl compare` of groups and jobs: lines of settings, and the runs of each."""
+        options = ["--json", *(["--all"] if of_any_data else [])]
+        compared: dict[str, Any] = json.loads(self._output(self._start("trainctl", "compare", *options, *login, "--", *runs)))
         return compared
 
 

@@ -1,6 +1,8 @@
-// What all pages share: requests, events, elements whose text is only text, and formats.
+// What all pages share: requests, events, elements whose text is only text, and formats. Epochs are numbered from 1 on all pages.
 
 export const ENDED = ["SUCCEEDED", "FAILED", "CANCELLED"];
+/* A job that was told to stop is "CANCELLING" until it has. */
+export const stateOf = (job) => job.reason === "CANCELLING" && !ENDED.includes(job.state) ? "CANCELLING" : job.state;
 export const one = (id) => document.getElementById(id);
 
 async function answer(response) {
@@ -15,7 +17,8 @@ export async function post(path, body) {
   return answer(await fetch(`api/${path}`, { method: "POST", headers: { "Content-Type": "application/json" }, body: JSON.stringify(body) }));
 }
 
-/* Events of a stream, while the page is seen: a browser has six connections for all its pages. `begin` is called before the first one. */
+/* Events of a stream, while the page is seen: a browser has six connections for all its pages. `begin` is called before the first one.
+ * Returned: again() opens it anew; isOpen(): has it not ended? */
 export function listen(path, query, begin, take) {
   let source = null;
   const open = () => {
@@ -34,7 +37,7 @@ export function listen(path, query, begin, take) {
   const turn = () => document.hidden ? close() : open();
   document.addEventListener("visibilitychange", turn);
   open();
-  return () => { close(); open(); };
+  return { again: () => { close(); open(); }, isOpen: () => source !== null };
 }
 
 /* An element; `given` are properties, and attributes where there is no such property. Children are elements or texts. */
@@ -73,7 +76,8 @@ export function seconds(s) {
 export const number = (x) => missing(x) ? "" : String(Number(x.toPrecision(4)));
 // Errors of regression have units of their own; all other metrics are shares.
 export const lessIsBetter = (metric) => ["rmse", "mae"].includes(metric);
-export const metric = (x, name) => missing(x) ? "" : lessIsBetter(name) || name === "r2" ? number(x) : `${(100 * x).toFixed(2)} %`;
+export const isShare = (metric) => !lessIsBetter(metric) && metric !== "r2";
+export const metric = (x, name) => missing(x) ? "" : isShare(name) ? `${(100 * x).toFixed(2)} %` : number(x);
 export const when = (s) => missing(s) ? "" : new Date(1000 * s).toLocaleString();
 export const age = (s) => missing(s) ? "" : seconds(Math.max(0, Math.round(Date.now() / 1000 - s)));
 

@@ -1,9 +1,10 @@
 // Curves over epochs: points that stay few, and Chart.js in the page's colours. Chart.js draws on a canvas, and makes no markup of texts.
-import { make } from "./common.js";
+import { make, number as plain } from "./common.js";
 
 const POINTS_MOST = 12000; // of a curve; with more every second one is left out
 
-/* Values of a job's epochs, by the names of metrics.jsonl. An epoch that comes again, from a checkpoint, replaces what came after it. */
+/* Values of a job's epochs, by the names of metrics.jsonl, which numbers them from 0. An epoch that comes again, from a checkpoint, replaces
+ * what came after it. */
 export class Epochs {
   constructor() { this.clear(); }
   clear() {
@@ -50,52 +51,68 @@ export class Epochs {
     if (this.best && this.best.epoch >= epoch) this.best = null;
   }
 
-  /* {x, y} where the value is known. */
+  /* {x, y} where the value is known; epochs from 1. */
   points(name, x) {
-    const values = this.values.get(name) ?? [], at = this[x], points = [];
-    for (let k = 0; k < values.length; k++) if (values[k] !== null) points.push({ x: at[k], y: values[k] });
+    const values = this.values.get(name) ?? [], at = this[x], first = x === "epoch" ? 1 : 0, points = [];
+    for (let k = 0; k < values.length; k++) if (values[k] !== null) points.push({ x: at[k] + first, y: values[k] });
     return points;
   }
 }
 
 export const available = () => "Chart" in window;
-const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
+export const colour = (name) => getComputedStyle(document.documentElement).getPropertyValue(`--${name}`).trim();
 const seriesColour = (k) => colour(`c${k % 8}`);
 
-/* A chart in a panel. show(title of x, series): series are {label, points, colour (a number), dot, band, dashed}; a band lies between this
- * curve and the one before it. */
+/* Where a chart of times ends, so that the first epoch, which has more to do, and single slow ones do not flatten the others: half more than
+ * 98 of 100 of the others' largest values; nowhere, if that has room for all. */
+function endOf(series) {
+  const others = series[0]?.points.slice(1).map((_, k) => Math.max(...series.map((one) => one.points[k + 1]?.y ?? 0))).sort((a, b) => a - b) ?? [];
+  const end = 1.5 * (others[Math.floor(0.98 * (others.length - 1))] ?? Infinity);
+  return end > 0 && series.some((one) => one.points.some(({ y }) => y > end)) ? end : undefined;
+}
+
+/* A chart in a panel. show(title of x, series, options): series are {label, points, colour (a number), dot, band}; a band lies between this
+ * curve and the one before it. Options: logarithmic; format (of a value); apart: values far above the others are counted, not drawn. */
 export class LineChart {
-  constructor(parent, title, options = {}) {
-    this.options = options;
+  constructor(parent, title) {
     const canvas = make("canvas", { role: "img", ariaLabel: title });
-    this.panel = make("section", { className: "panel" }, make("h2", {}, title), make("div", { className: "chart" }, canvas));
+    this.above = make("span", { className: "dim above" });
+    this.format = plain;
+    this.panel = make("section", { className: "panel" }, make("div", { className: "title" }, make("h2", {}, title), this.above), make("div", { className: "chart" }, canvas));
     parent.append(this.panel);
-    const number = { maxRotation: 0 };
+    const number = { maxRotation: 0 }, label = (item) => item.dataset.label ? `${item.dataset.label} ${this.format(item.parsed.y)}` : null;
     this.chart = new window.Chart(canvas, {
       type: "line", data: { datasets: [] },
       options: {
         animation: false, parsing: false, normalized: true, maintainAspectRatio: false, spanGaps: true,
         interaction: { mode: "nearest", axis: "x", intersect: false },
         elements: { point: { radius: 0, hitRadius: 6 }, line: { borderWidth: 1.6 } },
-        scales: { x: { type: "linear", bounds: "data", title: { display: true }, ticks: { ...number } }, y: { type: "linear", ticks: { ...number } } },
-        plugins: { legend: { labels: { boxWidth: 14, filter: (item) => Boolean(item.text) } }, decimation: { enabled: true, algorithm: "min-max" } },
+        scales: { x: { type: "linear", bounds: "data", title: { display: true }, ticks: { ...number } }, y: { type: "linear", ticks: { ...number, includeBounds: false, callback: (y) => this.#tick(y) } } },
+        plugins: { legend: { labels: { boxWidth: 14, filter: (item) => Boolean(item.text) } }, tooltip: { callbacks: { label }, filter: (item) => Boolean(item.dataset.label) }, decimation: { enabled: true, algorithm: "min-max" } },
       },
     });
     matchMedia("(prefers-color-scheme: dark)").addEventListener("change", () => this.#colours());
     this.#colours();
   }
-  show(xTitle, series, logarithmic = false) {
+  #tick(y) {
+    return this.format(y).replace(/(\.\d*?)0+(?=\D*$)/, "$1").replace(/\.(?=\D*$)/, ""); // without zeros at the end
+  }
+  show(xTitle, series, { logarithmic = false, format = plain, apart = false } = {}) {
+    this.format = format;
     const sets = this.chart.data.datasets;
     sets.length = Math.min(sets.length, series.length);
     series.forEach((one, k) => {
       sets[k] ??= { label: "" };
       sets[k].data = one.points;
-      Object.assign(sets[k], { label: one.label, tone: one.colour, pointRadius: one.dot ? 5 : 0, fill: one.band ? "-1" : false,
-                               borderDash: one.dashed ? [5, 4] : [], borderWidth: one.thin ? 0 : 1.6, hidden: Boolean(one.hidden), bandTone: one.band });
+      Object.assign(sets[k], { label: one.label, tone: one.colour, pointRadius: one.dot ? 5 : one.points.length === 1 ? 2.5 : 0, fill: one.band ? "-1" : false,
+                               borderWidth: one.thin ? 0 : 1.6, bandTone: one.band });
     });
     const scales = this.chart.options.scales;
     scales.x.title.text = xTitle;
     scales.y.type = logarithmic ? "logarithmic" : "linear";
+    scales.y.max = apart ? endOf(series) : undefined;
+    const n = scales.y.max ? series[0].points.filter(({ y }) => y > scales.y.max).length : 0;
+    this.above.textContent = !n ? "" : n === 1 && series[0].points[0].y > scales.y.max ? `first: ${format(series[0].points[0].y)}, above the chart` : `${n} above the chart`;
     this.#paint();
     this.chart.update("none");
   }

@@ -1,14 +1,15 @@
 // One job: what it is, its curves as they come, memory and traffic, its log and files, and what may be done with it.
-import { ENDED, attempt, bytes, get, lessIsBetter, listen, make, metric, missing, number, one, post, put, say, seconds, when, write } from "./common.js";
-import { Epochs, LineChart, available } from "./curves.js";
+import { ENDED, attempt, bytes, get, isShare, lessIsBetter, listen, make, metric, missing, number, one, post, put, say, seconds, stateOf, when, write } from "./common.js";
+import { Epochs, LineChart, available, colour } from "./curves.js";
 
 const DRAW_MS = 400;
 const LOG_LETTERS_MOST = 400000;
 const CLASSES_MOST = 40; // of a confusion matrix
+const FAILURE_LINES = 12; // of the coordinator's log
 const id = Number(new URLSearchParams(location.search).get("job"));
 const epochs = new Epochs();
 const charts = new Map(); // of a title
-let job = {}, shown = {}, drawing = null, drawnAt = -Infinity;
+let job = {}, shown = {}, drawing = null, drawnAt = -Infinity, events = null, ofCoordinator = "";
 
 // --- facts ---
 
@@ -16,14 +17,24 @@ const facts = (list, pairs) => put(list, ...pairs.filter(([, value]) => !missing
   .flatMap(([name, value]) => [make("dt", {}, name), make("dd", {}, value)]));
 const part = (value, of) => missing(value) ? "" : missing(of) || !of ? bytes(value) : `${bytes(value)} of ${bytes(of)} planned`;
 
+const progressText = () => job.epochs ? `epoch ${job.epoch} of ${job.epochs}${ENDED.includes(job.state) || missing(job.seconds_left) ? "" : `, ${seconds(job.seconds_left)} left`}` : "";
+
+function showFailure() {
+  one("failure").hidden = job.state !== "FAILED";
+  write(one("failure-text"), `Failed: ${job.reason_text ?? "for no known reason"}`);
+  one("failure-more").hidden = !ofCoordinator;
+  write(one("failure-log"), ofCoordinator.trimEnd().split("\n").slice(-FAILURE_LINES).join("\n"));
+}
+
 function showJob() {
   document.title = `${job.name} · ${job.state?.toLowerCase()} · trainerd`;
   write(one("title"), `${job.id} · ${job.name}`);
-  one("state").className = `state ${job.state}`;
-  write(one("state"), job.state ?? "");
-  write(one("progress"), job.epochs ? `epoch ${job.epoch} of ${job.epochs}${ENDED.includes(job.state) || missing(job.seconds_left) ? "" : `, ${seconds(job.seconds_left)} left`}` : "");
+  one("state").className = `state ${stateOf(job)}`;
+  write(one("state"), stateOf(job));
+  one("state").title = job.reason_text ?? "";
+  write(one("progress"), progressText());
   facts(one("facts"), [
-    ["owner", job.owner], ["reason", job.reason_text], ["position", missing(job.position) ? "" : String(job.position)],
+    ["owner", job.owner], ["reason", job.state === "FAILED" ? "" : job.reason_text], ["position", missing(job.position) ? "" : String(job.position)],
     ["group", job.group && make("a", { href: `compare?group=${encodeURIComponent(job.group)}` }, job.group)], ["tags", (job.tags ?? []).join(", ")],
     ["workers", `${job.workers ?? ""}${missing(job.parts) ? "" : `, ${job.parts} parts`}`], ["GPUs", (job.gpus_held ?? []).join(", ")],
     ["memory", part(job.memory_measured || null, job.memory) || (job.memory ? `${bytes(job.memory)} planned` : "")],
@@ -33,10 +44,12 @@ function showJob() {
     ["exit code", missing(job.exit_code) ? "" : String(job.exit_code)], ["folder", shown.folder], ["output", shown.output],
   ]);
   const ended = ENDED.includes(job.state);
-  one("cancel").disabled = ended;
+  showFailure();
+  one("cancel").disabled = ended || stateOf(job) === "CANCELLING";
   one("resume").disabled = !["FAILED", "CANCELLED"].includes(job.state);
   one("checkpoint").disabled = job.state !== "RUNNING";
-  one("scale").disabled = job.state === "SUCCEEDED";
+  one("scale").disabled = one("workers").disabled = job.state === "SUCCEEDED";
+  one("again").hidden = one("known").hidden = false;
   if (document.activeElement !== one("workers") && job.workers) one("workers").value = job.workers;
   const ranks = job.workers ?? 0, select = one("rank");
   if (select.options.length !== ranks + 1) {
@@ -85,7 +98,7 @@ function layerTable(traffic) {
                [...lines, ["sums over parts", bytes(traffic.measured.reduce), bytes(traffic.planned.reduce), "", "", "", ""]], true);
 }
 function heat(cell, share) {
-  cell.style.background = `color-mix(in srgb, var(--accent) ${Math.round(55 * share)}%, transparent)`;
+  cell.style.background = colour("accent") + Math.round(115 * share).toString(16).padStart(2, "0"); // of 255: texts keep their contrast
   return cell;
 }
 function matrix(title, corner, across, down, value, format) {
@@ -137,29 +150,35 @@ function draw() {
   drawing = null;
   drawnAt = performance.now();
   if (!epochs.length) return;
+  one("axis").hidden = false;
   const by = document.querySelector("input[name=x]:checked").value, x = by === "epoch" ? "epoch" : "seconds of training";
-  const best = epochs.best, at = best && (by === "epoch" ? best.epoch : best.seconds);
+  const best = epochs.best, at = best && (by === "epoch" ? best.epoch + 1 : best.seconds);
   const mark = (y) => best && !missing(y) ? [{ label: `best epoch ${best.epoch + 1}`, points: [{ x: at, y }], colour: 3, dot: true }] : [];
+  const share = (name) => isShare(name) ? (y) => metric(y, name) : number;
   write(one("best"), best ? `best: epoch ${best.epoch + 1}, valid ${metric(best.valid, job.metric)}` : "");
   showLast();
   if (!available()) return;
   const curves = (names) => names.map(([label, name, colour]) => ({ label, points: epochs.points(name, by), colour })).filter((one) => one.points.length);
-  chart("loss").show(x, [...curves([["loss", "loss", 0], ["valid loss", "valid_loss", 1]]), ...mark(best?.loss)], one("log").checked);
+  chart("loss").show(x, [...curves([["loss", "loss", 0], ["valid loss", "valid_loss", 1]]), ...mark(best?.loss)], { logarithmic: one("log").checked });
   const name = epochs.last.metric ?? "metric";
   const others = [...epochs.values.keys()].filter((key) => key.startsWith("valid_") && !["valid_metric", "valid_loss", `valid_${name}`].includes(key));
   for (const key of ["metric", ...others.map((other) => other.slice("valid_".length))]) {
     const series = curves([["train", `train_${key}`, 0], ["valid", `valid_${key}`, 1], ["test", `test_${key}`, 2]]);
-    if (series.length) chart(key === "metric" ? name : key).show(x, [...series, ...(key === "metric" ? mark(best?.valid) : [])]);
+    if (series.length) chart(key === "metric" ? name : key).show(x, [...series, ...(key === "metric" ? mark(best?.valid) : [])], { format: share(key === "metric" ? name : key) });
   }
-  if (epochs.values.has("epoch_s")) chart("seconds of an epoch").show(x, curves([["epoch", "epoch_s", 0], ...PHASES.map(([label, key], k) => [label, key, k + 1])]));
+  if (epochs.values.has("epoch_s")) chart("seconds of an epoch").show(x, curves([["epoch", "epoch_s", 0], ...PHASES.map(([label, key], k) => [label, key, k + 1])]), { format: seconds, apart: true });
 }
 const drawSoon = () => { drawing ??= setTimeout(() => requestAnimationFrame(draw), Math.max(0, drawnAt + DRAW_MS - performance.now())); };
 
+const cut = (text) => text.length > LOG_LETTERS_MOST ? text.slice(-LOG_LETTERS_MOST / 2) : text;
 function log(text) {
   const place = one("log-text"), follows = place.scrollTop + place.clientHeight >= place.scrollHeight - 8;
   place.append(text);
-  if (place.textContent.length > LOG_LETTERS_MOST) place.textContent = place.textContent.slice(-LOG_LETTERS_MOST / 2);
+  if (place.textContent.length > LOG_LETTERS_MOST) place.textContent = cut(place.textContent);
   if (follows) place.scrollTop = place.scrollHeight;
+  if (one("rank").value !== "-1") return;
+  ofCoordinator = cut(ofCoordinator + text);
+  showFailure();
 }
 
 // --- events and buttons ---
@@ -175,27 +194,35 @@ function take(event) {
     epochs.add(event.epochs, lessIsBetter(event.epochs[0].metric));
     if (!ENDED.includes(job.state)) {
       job.epoch = epochs.last.epoch + 1;
-      write(one("progress"), `epoch ${job.epoch} of ${job.epochs}`);
+      write(one("progress"), progressText());
     }
     drawSoon();
   }
   if (event.log) log(event.log);
+  if (event.end) attempt(followOn)();
+}
+/* A job that was resumed before its stream's end had come goes on. */
+async function followOn() {
+  await showAll();
+  if (!ENDED.includes(job.state) && !events.isOpen()) events.again();
 }
 async function begin() {
   if (!(id > 0)) throw new Error("the address names no job");
   one("again").href = `submit?job=${id}`;
   if (!available()) say("no curves: Chart.js is missing, apt install libjs-chart.js");
   await showAll();
-  const again = listen("events", () => ({ job: id, rank: one("rank").value || -1 }), () => { epochs.clear(); one("log-text").textContent = ""; }, take);
-  one("rank").addEventListener("change", again);
+  // Epochs that are here are not sent again.
+  events = listen("events", () => ({ job: id, rank: one("rank").value || -1, first: epochs.last ? epochs.last.epoch + 1 : 0 }),
+                  () => { one("log-text").textContent = ""; if (one("rank").value === "-1") ofCoordinator = ""; }, take);
+  one("rank").addEventListener("change", () => events.again());
   const change = (path, more = () => ({})) => attempt(async () => {
     await post(path, { job: id, ...more() });
     say(`${path}: done`, true);
-    await showAll();
-    again();
+    await followOn();
   });
   for (const path of ["cancel", "resume", "checkpoint"]) one(path).addEventListener("click", change(path));
   one("scale").addEventListener("click", change("scale", () => ({ workers: Number(one("workers").value) })));
+  matchMedia("(prefers-color-scheme: dark)").addEventListener("change", showPanels);
   for (const input of document.querySelectorAll("#axis input")) input.addEventListener("change", draw);
 }
 attempt(begin)();
