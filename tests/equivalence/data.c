@@ -48,6 +48,9 @@ static void save_edges(const char *to, const struct data_folder *what)
     static float weights[N_EDGE], rows[N_EDGE][N_EDGE_FEATURE];
     for (int e = 0; e < N_EDGE; e++) {
         int64_t u = edges[0][e] = below((uint64_t)e, 0, N_NODE), v = edges[1][e] = below((uint64_t)e, 1, N_NODE);
+        if (what->has_no_loops && u == v) {
+            v = edges[1][e] = (v + 1) % N_NODE;
+        }
         uint64_t pair = (uint64_t)(u < v ? u * N_NODE + v : v * N_NODE + u);
         weights[e] = 1.0F + test_number(4, (uint64_t)e, 0);
         for (uint32_t c = 0; c < N_EDGE_FEATURE; c++) {

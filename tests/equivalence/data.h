@@ -16,8 +16,9 @@ struct data_folder {
     bool is_sparse;         /* features are mostly zeros, and stored as sparse rows */
     bool has_weights;       /* of edges */
     bool has_edge_features; /* equal ones of repeated and reverse edges */
-    bool is_far;            /* one node in 50 is trained on, else one in two */
-    bool has_numbers;       /* two labels of a node are numbers, some of them missing */
+    bool has_no_loops;
+    bool is_far;      /* one node in 50 is trained on, else one in two */
+    bool has_numbers; /* two labels of a node are numbers, some of them missing */
 };
 
 /* Write such a folder. The text is the caller's, until the next call but three. */

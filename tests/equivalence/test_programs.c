@@ -170,9 +170,10 @@ Test(programs, texts_of_attention_and_maxima_give_their_kinds_bits)
     expect_all(others, LENGTH(others), data_few[1]);
 }
 
+/* Texts keep the features of stored loops, GAT and GATv2 replace them. */
 Test(programs, features_and_weights_of_edges_count_as_in_their_kinds)
 {
-    const char *features = data_write(&(struct data_folder){.has_edge_features = true}, true);
+    const char *features = data_write(&(struct data_folder){.has_edge_features = true, .has_no_loops = true}, true);
     expect_all(others + 1, 3, features);
     const char *weights = data_write(&(struct data_folder){.has_weights = true}, true);
     expect_all(sums, 1, weights);

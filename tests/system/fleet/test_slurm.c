@@ -31,7 +31,7 @@ static const char srun[] =
     "done\n"
     "exit $worst\n";
 
-#define ALLOCATION "PATH=.:$PATH SLURM_JOB_ID=7 SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=2,1"
+#define ALLOCATION "PATH=$PWD:$PATH SLURM_JOB_ID=7 SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=2,1"
 #define HERE "--set workers.listen=127.0.0.1:0 "
 
 static void srun_make(void)

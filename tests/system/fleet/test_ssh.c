@@ -19,7 +19,7 @@ static const char ssh[] = "#!/bin/bash\n"
                           "echo $$ >> pids\n"
                           "exec env -i TRAINERD_FAULTS=\"$TRAINERD_FAULTS\" sh -c \"$3\"\n";
 
-#define SSH "PATH=.:$PATH UCX_TRAINERD_TEST=\"it's\""
+#define SSH "PATH=$PWD:$PATH UCX_TRAINERD_TEST=\"it's\""
 #define HERE "--set workers.listen=127.0.0.1:0 "
 
 static void ssh_make(void)

@@ -126,10 +126,12 @@ Test(memory_figures, texts_of_the_library_need_no_more_where_nodes_have_ten_time
     glob_t found;
     cr_assert_eq(glob("configs/programs/*.gnn", 0, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
-        char model[512];
+        char model[512], text[VERTEX_TEXT_MOST + 1];
+        cr_assert_eq(job_program_file(found.gl_pathv[i], text), STATUS_OK);
+        const char *widths = strstr(text, "def model(") != NULL ? "args.hidden = 64" : "layers = 2\nhidden = 64";
         n_relation = strstr(found.gl_pathv[i], "rgcn") != NULL ? 3 : 0;
         n_edge_feature = n_relation > 0 ? 0 : 2;
-        snprintf(model, sizeof model, "kind = 'program'\nprogram = '%s'\nlayers = 2\nhidden = 64", found.gl_pathv[i]);
+        snprintf(model, sizeof model, "kind = 'program'\nprogram = '%s'\n%s", found.gl_pathv[i], widths);
         for (int n_rank = 1; n_rank <= N_PART; n_rank += N_PART - 1) {
             int64_t few = need(model, 20, n_rank, 1, "auto").own, many = need(model, 200, n_rank, 1, "auto").own;
             cr_expect_leq((double)many, 1.02 * (double)few, "%s, %d workers: %.3f times", model, n_rank,
