@@ -23,6 +23,7 @@ static int log_rank = -1;
 static enum log_level log_most = LOG_LEVEL_WARN;
 static char log_of[JOB_BYTES]; /* " job=7 attempt=2" */
 static bool is_journal;
+static bool is_for_people; /* a terminal, of a process that tells nothing but warnings and errors */
 
 static const char *const level_names[] = {"error", "warn", "info", "debug"};
 static const int level_priorities[] = {3, 4, 6, 7}; /* syslog's */
@@ -43,6 +44,7 @@ void log_init(const char *proc, int rank, enum log_level most)
     log_rank = rank;
     log_most = most;
     is_journal = find_journal();
+    is_for_people = most <= LOG_LEVEL_WARN && isatty(STDERR_FILENO) == 1;
     /* The environment may hold any text; it must stay on one line. */
     const char *job = getenv(JOB_VARIABLE);
     log_of[0] = '\0';
@@ -71,7 +73,7 @@ enum status log_to(const char *path)
         return status_fail(STATUS_CREATE, "cannot open the log '%s': %s", path, strerror(error));
     }
     close(file);
-    is_journal = false;
+    is_journal = is_for_people = false;
     return STATUS_OK;
 }
 
@@ -99,9 +101,29 @@ static size_t escape(const char *text, char *out, size_t room)
     return at;
 }
 
+/* "worker 2: warning: …" */
+static void put_sentence(enum log_level level, const char *text)
+{
+    static const char *const words[] = {"error", "warning", "info", "debug"};
+    char out[LINE_BYTES], rank[16] = "";
+    if (log_rank >= 0) {
+        snprintf(rank, sizeof rank, " %d", log_rank);
+    }
+    size_t at = (size_t)snprintf(out, sizeof out, "%s%s: %s: ", log_proc, rank, words[level]);
+    printable_copy(text, out + at, sizeof out - at - 1);
+    at += strlen(out + at);
+    out[at++] = '\n';
+    ssize_t written = write(STDERR_FILENO, out, at);
+    (void)written;
+}
+
 /* of: " job=7 attempt=2", or "" */
 static void put(enum log_level level, const char *file, int line, const char *of, const char *text)
 {
+    if (is_for_people) {
+        put_sentence(level, text);
+        return;
+    }
     struct timespec now;
     clock_gettime(CLOCK_REALTIME, &now);
     struct tm utc;

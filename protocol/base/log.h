@@ -1,7 +1,8 @@
 /* One event, one line on stderr, in logfmt: ts=… level=… proc=… job=… attempt=… rank=… at=… msg="…".
  *
  * Control characters are escaped, so that data cannot forge lines. If stderr is the journal's, a line begins with its
- * priority, "<4>". For rotation, this module only reopens its file.
+ * priority, "<4>". For rotation, this module only reopens its file. On a terminal, processes that tell no more than
+ * warnings write sentences: "worker 2: warning: …".
  */
 #ifndef PROTOCOL_LOG_H
 #define PROTOCOL_LOG_H

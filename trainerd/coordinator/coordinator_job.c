@@ -153,7 +153,11 @@ static enum status limit_memory(struct coordinator *c)
 
 static enum status check_room(struct coordinator *c)
 {
-    return c->options->plan ? STATUS_OK : room_check(&c->job);
+    enum status status = STATUS_OK;
+    if (!c->options->plan && (status = room_for_tasks(&c->job)) == STATUS_OK) {
+        status = room_check(&c->job);
+    }
+    return status;
 }
 
 enum status coordinator_open_job(struct coordinator *c)

@@ -189,13 +189,14 @@ struct wait {
     int64_t job;
     char state[32], reason[32];
     double shown_s;
-    json_t *last; /* the job in the last event */
+    bool is_quiet; /* one of several jobs, which has a row at its end */
+    json_t *last;  /* the job in the last event */
 };
 
 static void show_job(struct wait *wait, const json_t *job)
 {
     const char *state = text_of(job, "state"), *reason = text_of(job, "reason");
-    if (strcmp(state, wait->state) != 0 || strcmp(reason, wait->reason) != 0) {
+    if (!wait->is_quiet && (strcmp(state, wait->state) != 0 || strcmp(reason, wait->reason) != 0)) {
         char told[REASON_BYTES];
         text_reason(job, told);
         char *reason_text = text_printable(told);
@@ -211,7 +212,7 @@ static void show_epoch(struct wait *wait, const json_t *event)
 {
     char loss[TEXT_BYTES], valid[TEXT_BYTES], left[TEXT_BYTES];
     bool is_last = integer_of(event, "epoch") == integer_of(event, "epochs");
-    if (!is_last && clock_s() - wait->shown_s < LINE_S) {
+    if (wait->is_quiet || (!is_last && clock_s() - wait->shown_s < LINE_S)) {
         return;
     }
     text_value(number_of(event, "loss"), loss);
@@ -277,15 +278,34 @@ static enum status wait_for(const struct ctl_arguments *arguments, struct client
     return status;
 }
 
-static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id,
+/* A row of the table of jobs that have ended, which grows at its end. */
+static void show_row(const json_t *job)
+{
+    char epochs[TEXT_BYTES], ran[TEXT_BYTES], valid[TEXT_BYTES], test[TEXT_BYTES], why[REASON_BYTES];
+    text_epochs(job, epochs);
+    text_duration_short(number_of(job, "ran_s"), ran);
+    text_metric(job, "best_valid_metric", valid);
+    text_metric(job, "best_test_metric", test);
+    text_reason(job, why);
+    char *name = text_cut(text_of(job, "name"), 28, false), *reason = text_printable(why);
+    fprintf(stderr, "%6lld  %-28s  %-9s %11s %7s %9s %9s  %s\n", (long long)integer_of(job, "id"), name,
+            text_of(job, "state"), epochs, ran, valid, test, reason);
+    free(name);
+    free(reason);
+}
+
+static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id, bool is_row,
                             int *exit_code_out)
 {
-    struct wait wait = {.job = id};
+    struct wait wait = {.job = id, .is_quiet = is_row};
     enum status status = wait_for(arguments, client, &wait);
     if (status == STATUS_OK) {
         const json_t *exit_code = json_object_get(wait.last, "exit_code");
         *exit_code_out = json_is_integer(exit_code) ? (int)json_integer_value(exit_code)
                                                     : status_exit_code(STATUS_INTERRUPTED);
+        if (is_row) {
+            show_row(wait.last);
+        }
         if (ctl_given(arguments, CTL_OPTION_JSON)) {
             text_print_json(wait.last);
         }
@@ -294,14 +314,20 @@ static enum status wait_end(const struct ctl_arguments *arguments, struct client
     return status;
 }
 
-/* Wait for one job after another; the exit code is that of the first that did not succeed. */
+/* Wait for one job after another, several as the rows of a table; the exit code is that of the first that did not
+ * succeed. */
 static enum status wait_ends(const struct ctl_arguments *arguments, struct client *client, const json_t *jobs,
                              int *exit_code_out)
 {
     enum status status = STATUS_OK;
-    for (size_t i = 0; i < json_array_size(jobs) && status == STATUS_OK; i++) {
+    const size_t n = json_array_size(jobs);
+    if (n > 1) {
+        fprintf(stderr, "%6s  %-28s  %-9s %11s %7s %9s %9s  %s\n", "ID", "NAME", "STATE", "EPOCH", "RAN", "VALID",
+                "TEST", "REASON");
+    }
+    for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         int exit_code = 0;
-        status = wait_end(arguments, client, json_integer_value(json_array_get(jobs, i)), &exit_code);
+        status = wait_end(arguments, client, json_integer_value(json_array_get(jobs, i)), n > 1, &exit_code);
         *exit_code_out = *exit_code_out == 0 ? exit_code : *exit_code_out;
     }
     return status;

@@ -41,7 +41,7 @@ class AResult(unittest.TestCase):
         self.assertEqual(list(table["loss"]), [epoch["loss"] for epoch in self.result.epochs()])
 
     def test_names_arrays_that_are_not_there(self) -> None:
-        for call in (self.result.predictions, self.result.embeddings, lambda: self.result.weights("none.safetensors")):
+        for call in (self.result.embeddings, lambda: self.result.weights("none.safetensors")):
             with self.assertRaisesRegex(trainerd.MissingInput, "is not there"):
                 call()
 

@@ -308,7 +308,7 @@ class Probabilities(SmoothingCase):
                 (trainerd.UsageError, "probabilities have no graph of their own", soft(), None, {}),
                 (trainerd.JobFileError, "post.correct_alpha is -1.0; expected a number from 0.0 to 1.0", soft(), data, {"correct_alpha": -1}),
                 (trainerd.JobFileError, "post.smooth_layers is -1; expected a whole number from 0 to 256", soft(), data, {"smooth_layers": -1}),
-                (trainerd.JobFileError, "post.scale: nan is not a finite number", soft(), data, {"scale": float("nan")}),
+                (trainerd.JobFileError, "post.scale: nan is not a finite number", soft(), data, {"scale": float("nan"), "autoscale": False}),
                 (trainerd.MissingInput, "expected the folder of a job's results", "none", data, {})):
             with self.subTest(words):
                 self.refused(kind, words, trainerd.correct_and_smooth, given, of, **options)

@@ -1,8 +1,10 @@
 #include "trainerd/coordinator/machines/room.h"
 
+#include "protocol/base/memory.h"
 #include "protocol/files/file.h"
 #include "protocol/transport/transport.h"
 
+#include <pthread.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,6 +16,8 @@
 #define FILES_OWN 40 /* of a coordinator without workers: 26, and its data, results and pipes */
 #define FILES_EACH                                                                                                   \
     2 /* of a worker: its connection, and its log while it starts; as many of UCX's where it is elsewhere */
+#define TASKS_OWN 2                    /* of a coordinator: what cuts the graph, and a thread of UCX */
+#define TASKS_EACH 2                   /* of a worker, beside its threads */
 #define SEGMENTS_EACH 4                /* of System V: a process's queue and its buffers, and as many again */
 #define LEAST_BYTES ((int64_t)5 << 20) /* of shared memory for a process that no message waits in */
 #define MIB(n) ((n) >> 20)             /* whole ones, for people */
@@ -64,6 +68,53 @@ static enum status segments_choose(int64_t n_process)
     }
     setenv("UCX_TLS", has_other ? "sysv,cma,self" : "sm,self", 0);
     return STATUS_OK;
+}
+
+static void *wait_for(void *lock)
+{
+    pthread_mutex_lock(lock);
+    pthread_mutex_unlock(lock);
+    return NULL;
+}
+
+/* Processes and threads that may still be started, up to n: they are, and end. A limit of the user counts others,
+ * too, and one of a control group may be anywhere above. */
+static int64_t tasks_start(int64_t n)
+{
+    pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+    pthread_attr_t small;
+    pthread_t *thread = memory_alloc((size_t)n, sizeof *thread);
+    int64_t n_started = 0;
+    pthread_attr_init(&small);
+    pthread_attr_setstacksize(&small, 64 << 10);
+    pthread_mutex_lock(&lock);
+    while (n_started < n && pthread_create(&thread[n_started], &small, wait_for, &lock) == 0) {
+        n_started++;
+    }
+    pthread_mutex_unlock(&lock);
+    for (int64_t i = 0; i < n_started; i++) {
+        pthread_join(thread[i], NULL);
+    }
+    pthread_attr_destroy(&small);
+    free(thread);
+    return n_started;
+}
+
+/* The libraries end a process that may start no thread: libgomp without a reason, UCX by an assertion. */
+enum status room_for_tasks(const struct job *job)
+{
+    const int64_t n = job->workers.launcher == JOB_LAUNCHER_LOCAL ? job->workers.count : 0;
+    const int64_t share = n > 0 ? sysconf(_SC_NPROCESSORS_ONLN) / n : 0;
+    const int64_t threads = job->workers.threads > 0 ? job->workers.threads : share > 0 ? share : 1;
+    const int64_t needs = TASKS_OWN + n * (TASKS_EACH + threads), may = tasks_start(needs);
+    if (may == needs) {
+        return STATUS_OK;
+    }
+    return status_fail(STATUS_NOMEM,
+                       "this user, or control group, may start %lld more processes and threads, and the job needs "
+                       "%lld: raise ulimit -u (LimitNPROC, TasksMax of a service; docker run --pids-limit), or set "
+                       "fewer workers or workers.threads",
+                       (long long)may, (long long)needs);
 }
 
 enum status room_check(const struct job *job)

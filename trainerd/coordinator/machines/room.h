@@ -1,6 +1,6 @@
-/* What a machine must have room for before a fleet starts on it: open files of its coordinator, and shared memory of
- * its processes. UCX finds out late and without numbers ("Input/output error", "No resources are available"). Knows
- * no fleet.
+/* What a machine must have room for before a fleet starts on it: processes and threads, open files of its
+ * coordinator, and shared memory of its processes. UCX finds out late and without numbers ("Input/output error", "No
+ * resources are available"). Knows no fleet.
  */
 #ifndef TRAINERD_ROOM_H
 #define TRAINERD_ROOM_H
@@ -15,5 +15,9 @@
  *           to set
  */
 enum status room_check(const struct job *job);
+
+/* For all processes and threads of a job that has just begun.
+ *   errors  STATUS_NOMEM too few may be started, with both numbers and what to set */
+enum status room_for_tasks(const struct job *job);
 
 #endif

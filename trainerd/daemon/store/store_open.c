@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define STORE_APPLICATION 0x74726e64 /* "trnd" */
@@ -47,6 +48,23 @@ enum status store_finish(struct store *store, enum status status, const char *do
 }
 
 /* --- opening --- */
+
+/* Make the state folder, and take away what others may do there: they neither list nor change it. Below root's,
+ * users' jobs under Slurm reach their own folders by name. */
+static enum status folder_close(const char *folder)
+{
+    struct stat about;
+    enum status status = file_folder_make(folder);
+    if (status != STATUS_OK || stat(folder, &about) != 0) {
+        return status;
+    }
+    const mode_t open = about.st_mode & (geteuid() == 0 ? 0066 : 0077);
+    if (open != 0 && about.st_uid == geteuid() && chmod(folder, (about.st_mode & 07777) & ~open) != 0) {
+        return status_fail(STATUS_CREATE, "cannot close the state folder '%s' to other users: %s", folder,
+                           strerror(errno));
+    }
+    return STATUS_OK;
+}
 
 /* The lock ends with the process. Unlike flock's, a forked child does not hold it before it executes a program. */
 enum status store_lock(struct store *store, const char *folder)
@@ -248,7 +266,7 @@ enum status store_open(const char *folder, struct store **out)
 {
     struct store *store = memory_alloc(1, sizeof *store);
     store->lock = -1;
-    enum status status = file_folder_make(folder);
+    enum status status = folder_close(folder);
     if (status == STATUS_OK) {
         status = store_lock(store, folder);
     }

@@ -3,6 +3,7 @@
 
 #include <criterion/criterion.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -43,6 +44,36 @@ Test(log, a_line_names_time_level_process_rank_and_place)
     cr_assert_not_null(strstr(line, " level=info proc=tester rank=3 at=tests/unit/protocol/base/test_log.c:"), "%s",
                        line);
     cr_assert_not_null(strstr(line, " msg=\"loss 7 of epoch\"\n"), "%s", line);
+}
+
+static void say_a_sentence(void)
+{
+    log_init("worker", 2, LOG_LEVEL_WARN);
+    log_info("not shown");
+    log_warn("a \"file\"\nworker 3: error: forged");
+}
+
+Test(log, on_a_terminal_warnings_are_sentences_unless_information_is_told_too)
+{
+    char text[512] = "";
+    int terminal = posix_openpt(O_RDWR | O_NOCTTY), before = dup(STDERR_FILENO);
+    cr_assert(terminal >= 0 && grantpt(terminal) == 0 && unlockpt(terminal) == 0);
+    int other = open(ptsname(terminal), O_RDWR | O_NOCTTY);
+    cr_assert_geq(other, 0);
+    dup2(other, STDERR_FILENO);
+    say_a_sentence();
+    say_plain();
+    dup2(before, STDERR_FILENO);
+    for (size_t n = 0; strstr(text, "of epoch") == NULL;) {
+        ssize_t got = read(terminal, text + n, sizeof text - 1 - n);
+        cr_assert_gt(got, 0);
+        n += (size_t)got;
+    }
+    const char *want = "worker 2: warning: a \"file\"\\x0aworker 3: error: forged\r\nts=";
+    cr_assert_eq(strncmp(text, want, strlen(want)), 0, "%s", text);
+    close(other);
+    close(terminal);
+    close(before);
 }
 
 static void say_to_nobody(void)

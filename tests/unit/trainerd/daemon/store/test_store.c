@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -85,6 +86,21 @@ Test(store, what_is_not_known_comes_back_as_not_known)
     cr_assert(isnan(store_case_found[0].progress.loss));
     cr_assert_eq(store_case_found[0].progress.train_metric, 0.25);
     store_close(store);
+}
+
+Test(store, its_folder_is_closed_to_other_users_also_one_that_was_open)
+{
+    static const char *const names[] = {"new", "open"};
+    cr_assert_eq(mkdir(folder_path("open"), 0777), 0);
+    cr_assert_eq(chmod(folder_path("open"), 0777), 0);
+    for (size_t i = 0; i < 2; i++) {
+        struct store *store = NULL;
+        struct stat about;
+        expect_done(store_open(folder_path(names[i]), &store));
+        cr_assert_eq(stat(folder_path(names[i]), &about), 0);
+        cr_assert_eq(about.st_mode & 0777, geteuid() == 0 ? 0711 : 0700, "%s: %o", names[i], about.st_mode & 0777);
+        store_close(store);
+    }
 }
 
 Test(store, numbers_go_up_and_are_never_used_again)
