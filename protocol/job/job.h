@@ -15,7 +15,8 @@
 #include <stdio.h>
 
 #define JOB_TEXT_BYTES 1024
-#define JOB_FILE_MOST_BYTES (1 << 20)
+#define JOB_FILE_MOST_BYTES (1 << 18)
+#define JOB_ENTRIES_MOST 1024 /* keys and sections of a file, and settings */
 
 /* The value of a JOB_CHOICES key: different choices, in the order in which they are given. All metrics of
  * links are nine. */

@@ -613,6 +613,12 @@ static enum status read_all(const char *text, size_t n_bytes, const char *origin
     if (status != STATUS_OK) {
         return status;
     }
+    if (list.n_entry + n_set > JOB_ENTRIES_MOST) { /* the nearest names of each take time */
+        status = status_fail(STATUS_CONFIG, "%s: %zu keys, sections and settings; expected at most %d",
+                             reader->places.origin, list.n_entry + n_set, JOB_ENTRIES_MOST);
+        toml_release(&list);
+        return status;
+    }
     defaults_set(&reader->job);
     for (size_t i = 0; i < list.n_entry; i++) {
         mistakes_take(&reader->mistakes, read_entry(reader, &list.entry[i]));

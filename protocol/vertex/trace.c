@@ -292,6 +292,7 @@ static void trace_open(const struct vertex_tree *tree, const struct vertex_args 
                           .active = memory_alloc((size_t)tree->n_function + 1, sizeof *out->active),
                           .own = {VERTEX_STEPS_MOST, VERTEX_STRINGS_MOST}};
     out->budget = facts->budget != NULL ? facts->budget : &out->own;
+    out->n_step_most = VERTEX_STEPS_MOST;
     for (size_t i = 0; i < n_name; i++) {
         out->field[i] = out->function_of[i] = -1;
     }
@@ -340,6 +341,8 @@ enum status vertex_setting(const struct vertex_tree *tree, const char *name, boo
     const struct vertex_args args = {0};
     const struct vertex_facts facts = {0};
     trace_open(tree, &args, &facts, &trace);
+    trace.own.n_step = trace.n_step_most = VERTEX_SETTINGS_MOST; /* a daemon asks, too */
+    trace.budget = &trace.own;
     int32_t number = vertex_tree_name(tree, name);
     enum status status = settings(&trace);
     *out = otherwise;

@@ -105,6 +105,7 @@ struct vertex_budget {
     int64_t n_step, n_byte;
 };
 #define VERTEX_STEPS_MOST 1000000
+#define VERTEX_SETTINGS_MOST 20000 /* steps of the settings before the functions */
 #define VERTEX_STRINGS_MOST (16 << 20)
 
 /* graph.NAME, and what a layer is traced for. Numbers may be VERTEX_UNKNOWN, means NAN. */

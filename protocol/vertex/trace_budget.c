@@ -9,8 +9,8 @@ enum status trace_charge(struct trace *trace, int32_t node, int64_t n_step)
     trace->budget->n_step -= n_step;
     return trace->budget->n_step >= 0
                ? STATUS_OK
-               : TRACE_FAIL(trace, node, "the text takes more than %d steps before training, in all its layers",
-                            VERTEX_STEPS_MOST);
+               : TRACE_FAIL(trace, node, "the text takes more than %d steps before training, in all its %s",
+                            trace->n_step_most, trace->n_step_most == VERTEX_SETTINGS_MOST ? "settings" : "layers");
 }
 
 static const char *keep_text(struct trace *trace, const char *text, size_t n)

@@ -167,3 +167,17 @@ int processes_n_file(pid_t pid)
     }
     return n;
 }
+
+size_t processes_peak(pid_t pid)
+{
+    char path[64], line[256];
+    size_t n_kib = 0;
+    snprintf(path, sizeof path, "/proc/%d/status", (int)pid);
+    FILE *file = fopen(path, "r");
+    cr_assert_not_null(file, "%s", path);
+    while (fgets(line, sizeof line, file) != NULL && sscanf(line, "VmHWM: %zu", &n_kib) != 1) {
+    }
+    fclose(file);
+    cr_assert_gt(n_kib, 0u);
+    return n_kib << 10;
+}

@@ -23,6 +23,9 @@ size_t processes_find(enum process_kind kind, pid_t out[], size_t n_most);
 /* None is left; waits for those that are about to end. */
 void processes_expect_none(void);
 
+/* The most bytes that were ever resident of a process. */
+size_t processes_peak(pid_t pid);
+
 /* Open descriptors of a process. */
 int processes_n_file(pid_t pid);
 

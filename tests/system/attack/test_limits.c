@@ -11,6 +11,8 @@
 #include "tests/system/attack/work.h"
 
 #include <criterion/criterion.h>
+#include <math.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -124,6 +126,102 @@ Test(attack_limits, four_users_with_256_connections_leave_root_a_place)
     cr_assert(json_is_true(json_object_get(answer, "admin")), "%s", talk_error(answer));
     json_decref(answer);
     end();
+}
+
+/* --- job files that take long to read --- */
+
+enum { COSTLY_BYTES = 240000 };
+
+/* A request to submit a program with these lines, or this job file. owns  the caller frees it */
+static char *costly_request(const char *config)
+{
+    json_t *request = json_pack("{si, si, ss, ss, ss}", "v", 1, "id", 1, "cmd", "submit", "config", config, "folder",
+                                folder_path(user_home(USER_FIRST)));
+    char *text = json_dumps(request, JSON_COMPACT), *line = malloc(strlen(text) + 2);
+    sprintf(line, "%s\n", text);
+    free(text);
+    json_decref(request);
+    return line;
+}
+
+static const char program_begin[] = "[dataset]\ngenerator = \"karate\"\n[model]\nkind = \"program\"\nlayers = 256\n"
+                                    "program = '''\n";
+
+/* s0, s1 = names(s0, s0, …), …: each text is eight times as long as the one before */
+static void write_names(char *at)
+{
+    at += sprintf(at, "%sdef layer(v, out):\n    s0 = \"aaaaaaaa\"\n", program_begin);
+    for (int i = 1; i <= 40; i++) {
+        at += sprintf(at, "    s%d = names(s%d, s%d, s%d, s%d, s%d, s%d, s%d, s%d)\n", i, i - 1, i - 1, i - 1, i - 1,
+                      i - 1, i - 1, i - 1, i - 1);
+    }
+    sprintf(at, "    return linear(\"a\", v.x, out)\n'''\n");
+}
+
+static void write_loops(char *at)
+{
+    sprintf(at,
+            "%sdef layer(v, out):\n    for i in range(300):\n        for j in range(300):\n            a = j\n"
+            "    return linear(\"a\", v.x, out)\n'''\n",
+            program_begin);
+}
+
+static void write_keys(char *at)
+{
+    for (int i = 0; i < 18000; i++) {
+        at += sprintf(at, "key%d = 1\n", i);
+    }
+}
+
+/* One user sends 32 of them on four connections; another's status is answered at once, by a daemon that stays small.
+ */
+static void costly_jobs_hold_up_nobody(void (*write)(char *at))
+{
+    char *config = calloc(COSTLY_BYTES, 1), line[4096];
+    double longest_s = 0.0;
+    begin();
+    target_start(NULL);
+    json_decref(talk_ask(USER_SECOND, "{\"v\":1,\"id\":1,\"cmd\":\"status\"}")); /* its loop runs */
+    write(config);
+    cr_assert_lt(strlen(config), COSTLY_BYTES);
+    char *request = costly_request(config);
+    for (int i = 0; i < 4; i++) {
+        int file = talk_open(USER_FIRST);
+        cr_assert_geq(file, 0);
+        for (int k = 0; k < 8; k++) {
+            talk_send(file, request, strlen(request));
+        }
+        talk_keep(USER_FIRST, file);
+    }
+    for (int i = 0; i < 40; i++) {
+        double since_s = clock_s();
+        json_decref(talk_ask(USER_SECOND, "{\"v\":1,\"id\":1,\"cmd\":\"status\"}"));
+        longest_s = fmax(longest_s, clock_s() - since_s);
+    }
+    cr_expect_lt(longest_s, 1.5, "another user waits %.2f s", longest_s);
+    int file = talk_open(USER_FIRST);
+    talk_send(file, request, strlen(request));
+    cr_assert(talk_line(file, line, sizeof line));
+    close(file);
+    cr_expect_lt(processes_peak(target_pid()), (size_t)1 << 30);
+    free(request);
+    free(config);
+    end();
+}
+
+Test(attack_limits, texts_that_grow_eightfold_hold_up_nobody)
+{
+    costly_jobs_hold_up_nobody(write_names);
+}
+
+Test(attack_limits, loops_before_training_hold_up_nobody)
+{
+    costly_jobs_hold_up_nobody(write_loops);
+}
+
+Test(attack_limits, thousands_of_unknown_keys_hold_up_nobody)
+{
+    costly_jobs_hold_up_nobody(write_keys);
 }
 
 Test(attack_limits, metrics_answer_after_a_thousand_connections)

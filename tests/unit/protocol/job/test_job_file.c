@@ -68,7 +68,7 @@ Test(job_file, a_file_of_100_gigabytes_is_refused_by_its_size)
 {
     folder_write("job.toml", GRAPH);
     cr_assert_eq(truncate(path, 100000000000), 0);
-    refused(STATUS_CONFIG, "has 100000000000 bytes; expected a job file of at most 1048576");
+    refused(STATUS_CONFIG, "has 100000000000 bytes; expected a job file of at most 262144");
 }
 
 Test(job_file, the_longest_file_is_read_and_one_byte_more_is_not)
@@ -82,7 +82,7 @@ Test(job_file, the_longest_file_is_read_and_one_byte_more_is_not)
     text[JOB_FILE_MOST_BYTES] = '#';
     text[JOB_FILE_MOST_BYTES + 1] = '\0';
     folder_write("job.toml", text);
-    refused(STATUS_CONFIG, "has 1048577 bytes");
+    refused(STATUS_CONFIG, "has 262145 bytes");
     free(text);
 }
 
@@ -90,4 +90,18 @@ Test(job_file, an_empty_file_lacks_a_graph)
 {
     folder_write("job.toml", "");
     refused(STATUS_CONFIG, "neither dataset.path nor dataset.generator");
+}
+
+Test(job_file, a_file_of_more_than_1024_keys_and_settings_is_refused_before_each_is_looked_at)
+{
+    char *text = malloc(JOB_FILE_MOST_BYTES), *at = text + sprintf(text, GRAPH);
+    static const char *const set[] = {"train.epochs=1", "train.lr=1"};
+    at += sprintf(at, "[model.args]\n");
+    for (int i = 0; i < 1024; i++) {
+        at += sprintf(at, "k%d = 1\n", i);
+    }
+    cr_assert_eq(job_load_text(text, strlen(text), "job.toml", set, 2, &job), STATUS_CONFIG);
+    cr_expect(strstr(status_reason(), "keys, sections and settings; expected at most 1024") != NULL, "%s",
+              status_reason());
+    free(text);
 }

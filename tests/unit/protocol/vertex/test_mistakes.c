@@ -201,3 +201,21 @@ Test(vertex_limits, statics_take_a_bounded_number_of_steps)
                  STATUS_CONFIG);
     cr_expect(strstr(status_reason(), "steps before training") != NULL, "%s", status_reason());
 }
+
+Test(vertex_limits, settings_before_the_functions_take_fewer_steps)
+{
+    static const char text[] =
+        "a = g(%d)\ndef g(n):\n    for i in range(n):\n        for j in range(100):\n            "
+        "s = j\n    return n\ndef layer(v, out):\n    return v.x\n";
+    for (int n = 10; n <= 1000; n *= 100) {
+        char one[512];
+        struct vertex_tree tree;
+        bool loops;
+        int n_byte = snprintf(one, sizeof one, text, n);
+        cr_assert_eq(vertex_tree_parse(one, (size_t)n_byte, "case.gnn", &tree), STATUS_OK);
+        cr_expect_eq(vertex_setting(&tree, "self_loops", false, &loops), n == 10 ? STATUS_OK : STATUS_CONFIG);
+        vertex_tree_release(&tree);
+    }
+    cr_expect(strstr(status_reason(), "more than 20000 steps before training, in all its settings") != NULL, "%s",
+              status_reason());
+}
