@@ -255,7 +255,7 @@ struct open_value walk_open(struct walk *w, int32_t op, int bias)
     if (w->by_tile[op] && of->kind < VERTEX_OP_SUM) {
         return (struct open_value){walk_rows(w, op), -1};
     }
-    if (w->relates[op] && of->kind != VERTEX_OP_ADD && of->kind != VERTEX_OP_SUBTRACT) {
+    if (walk_is_relation(w, op)) {
         return emit_relation(w, op);
     }
     switch (of->kind) {

@@ -91,9 +91,8 @@ static int add(struct walk *w, double a, int x, double b, int y)
 /* Relations' products first: they are one op. */
 static void relations_first(const struct walk *w, struct terms *terms)
 {
-    struct match_relation relation;
     for (int t = 0, n = 0; t < terms->n; t++) {
-        if (w->relates[terms->term[t].op] && match_relation(w->trace, terms->term[t].op, &relation) >= 0) {
+        if (walk_is_relation(w, terms->term[t].op)) {
             const struct term term = terms->term[t];
             memmove(terms->term + n + 1, terms->term + n, (size_t)(t - n) * sizeof term);
             terms->term[n++] = term;

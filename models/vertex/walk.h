@@ -47,6 +47,12 @@ static inline bool walk_is(const struct walk *w, int32_t op, enum vertex_op_kind
     return op >= 0 && walk_at(w, op)->kind == kind;
 }
 
+/* Is it a relation's product, and no sum? */
+static inline bool walk_is_relation(const struct walk *w, int32_t op)
+{
+    return w->relates[op] && !walk_is(w, op, VERTEX_OP_ADD) && !walk_is(w, op, VERTEX_OP_SUBTRACT);
+}
+
 /* Is there no mistake so far? */
 static inline bool walk_goes_on(const struct walk *w)
 {

@@ -44,7 +44,7 @@ enum status edge_features_rows_unique(const char *file, const struct dataset *da
  */
 enum status edge_features_loops(struct dataset *out);
 
-/* A part has room for one thing of each edge: its features, its weight, or its type.
+/* A part stores one thing of each edge: its features, its weight, or its type.
  *
  *   errors  STATUS_CONFIG a program reads two of them that the data set has, with both lines */
 enum status edge_features_check_alone(const struct job *job, const struct dataset *dataset);

@@ -104,7 +104,7 @@ static size_t escape(const char *text, char *out, size_t room)
 /* "worker 2: warning: …" */
 static void put_sentence(enum log_level level, const char *text)
 {
-    static const char *const words[] = {"error", "warning", "info", "debug"};
+    static const char *const words[] = {"error", "warning"}; /* it tells no more */
     char out[LINE_BYTES], rank[16] = "";
     if (log_rank >= 0) {
         snprintf(rank, sizeof rank, " %d", log_rank);

@@ -132,9 +132,9 @@ enum status job_load_own(const char *text, size_t n_bytes, const char *origin, c
 enum status job_load_untraced(const char *text, size_t n_bytes, const char *origin, const char *const *set,
                               size_t n_set, struct job *out);
 
-/* The file that model.program of these texts names; "": it is no program, or the text itself. Mistakes are left to
- * job_load_text. */
-void job_program_name(const char *text, size_t n_bytes, const char *const *set, size_t n_set,
+/* Is it a job with a program? Its file, that model.program of these texts names; "": it is the text itself. Mistakes
+ * are left to job_load_text. */
+bool job_program_name(const char *text, size_t n_bytes, const char *const *set, size_t n_set,
                       char out[JOB_TEXT_BYTES]);
 
 /* Read such a file.

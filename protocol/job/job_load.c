@@ -666,12 +666,13 @@ enum status job_load_untraced(const char *text, size_t n_bytes, const char *orig
     return load(text, n_bytes, origin, set, n_set, false, false, out);
 }
 
-void job_program_name(const char *text, size_t n_bytes, const char *const *set, size_t n_set,
+bool job_program_name(const char *text, size_t n_bytes, const char *const *set, size_t n_set,
                       char out[JOB_TEXT_BYTES])
 {
     struct reader *reader = memory_alloc(1, sizeof *reader);
     bool read = read_all(text, n_bytes, "", set, n_set, reader) == STATUS_OK;
-    bool names = read && reader->job.model.kind == JOB_KIND_PROGRAM;
-    snprintf(out, JOB_TEXT_BYTES, "%s", names ? reader->job.model.program : "");
+    bool is_program = read && reader->job.model.kind == JOB_KIND_PROGRAM;
+    snprintf(out, JOB_TEXT_BYTES, "%s", is_program ? reader->job.model.program : "");
     free(reader);
+    return is_program;
 }

@@ -68,14 +68,20 @@ enum status job_argument_read(struct vertex_args *args, const char *where, const
     return STATUS_OK;
 }
 
-/* The first line that reads e.NAME, 0: none does. Functions may call their edge as they like. */
+/* The first line that reads e.NAME, 0: none does. A function may call its edge as it likes; a name that a text
+ * assigns to nodes is theirs there. */
 static int line_reading(const struct vertex_tree *tree, const char *field)
 {
     int line = 0;
+    bool of_nodes = vertex_assigned(tree, VERTEX_NODE_FIELD, vertex_tree_name(tree, field)) > 0;
     for (int32_t i = 0; i < tree->n_node; i++) {
         const struct vertex_node *node = &tree->node[i];
-        if (node->kind == VERTEX_NODE_FIELD && vertex_name_is(tree, node->name, field) &&
-            tree->node[node->a].kind == VERTEX_NODE_NAME && !vertex_name_is(tree, tree->node[node->a].name, "v")) {
+        if (node->kind != VERTEX_NODE_FIELD || tree->node[node->a].kind != VERTEX_NODE_NAME ||
+            !vertex_name_is(tree, node->name, field)) {
+            continue;
+        }
+        int32_t owner = tree->node[node->a].name;
+        if (vertex_name_is(tree, owner, "e") || (!of_nodes && !vertex_name_is(tree, owner, "v"))) {
             int here = vertex_line(&tree->source, node->at.begin);
             line = line == 0 || here < line ? here : line;
         }

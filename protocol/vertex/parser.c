@@ -55,6 +55,19 @@ static bool span_is(const struct vertex_tree *tree, struct vertex_span at, const
     return (size_t)(at.end - at.begin) == n && memcmp(tree->source.text + at.begin, text, n) == 0;
 }
 
+int vertex_assigned(const struct vertex_tree *tree, enum vertex_node_kind kind, int32_t name)
+{
+    for (int32_t i = 0; i < tree->n_node; i++) {
+        for (int32_t t = tree->node[i].kind == VERTEX_NODE_ASSIGN ? tree->node[i].a : -1; t >= 0;
+             t = tree->node[t].next) {
+            if (tree->node[t].kind == kind && tree->node[t].name == name) {
+                return vertex_line(&tree->source, tree->node[t].at.begin);
+            }
+        }
+    }
+    return 0;
+}
+
 bool vertex_name_is(const struct vertex_tree *tree, int32_t name, const char *text)
 {
     return name >= 0 && span_is(tree, tree->name[name], text);

@@ -55,21 +55,6 @@ enum status trace_name_value(struct trace *trace, int32_t node, struct value *ou
     return trace_unknown(trace, node, "value", name, &nearest);
 }
 
-/* The line where v.NAME, or NAME alone, is assigned, 0: nowhere. */
-static int line_of(const struct trace *trace, enum vertex_node_kind kind, int32_t name)
-{
-    const struct vertex_tree *tree = trace->tree;
-    for (int32_t i = 0; i < tree->n_node; i++) {
-        for (int32_t t = tree->node[i].kind == VERTEX_NODE_ASSIGN ? tree->node[i].a : -1; t >= 0;
-             t = tree->node[t].next) {
-            if (tree->node[t].kind == kind && tree->node[t].name == name) {
-                return vertex_line(&tree->source, tree->node[t].at.begin);
-            }
-        }
-    }
-    return 0;
-}
-
 /* An operation without inputs. */
 static enum status leaf(struct trace *trace, int32_t node, enum vertex_op_kind kind, enum vertex_place place,
                         int64_t columns, int32_t *out)
@@ -93,11 +78,11 @@ static enum status field_of_node(struct trace *trace, int32_t node, const char *
         *out = trace->field[number];
         return STATUS_OK;
     }
-    int line = line_of(trace, VERTEX_NODE_FIELD, number);
+    int line = vertex_assigned(trace->tree, VERTEX_NODE_FIELD, number);
     if (line > 0) {
         return TRACE_FAIL(trace, node, "v.%s is not there yet, it is assigned on line %d", name, line);
     }
-    line = line_of(trace, VERTEX_NODE_NAME, number);
+    line = vertex_assigned(trace->tree, VERTEX_NODE_NAME, number);
     if (line > 0 && line < vertex_line(&trace->tree->source, node_of(trace, node)->at.begin)) {
         return TRACE_FAIL(trace, node,
                           "%s has no %s: line %d assigns a name of the function; v.%s = … makes a value of nodes",

@@ -89,7 +89,10 @@ enum status trace_columns(struct trace *trace, int32_t node, struct value *out);
 /* trace.c: call a function of the text with the nodes of a list as arguments */
 enum status trace_call(struct trace *trace, int32_t node, int32_t function, struct value *out);
 
-/* trace_words.c: functions, methods and reductions of words.def */
+/* trace_statement.c: statements, from `first` on */
+enum status trace_block(struct trace *trace, int32_t first);
+
+/* trace_words.c: functions of words.def, and reductions; trace_method.c: methods */
 enum status trace_word(struct trace *trace, int32_t node, struct value *out);
 bool trace_word_known(const char *name);
 const char *trace_word_at(int index);          /* the words in order; NULL behind the last */

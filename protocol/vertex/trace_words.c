@@ -1,5 +1,5 @@
-/* The functions and methods of vertex programs: arguments are bound to the parameters of a word's form, and become an
- * operation. */
+/* The functions and reductions of vertex programs: arguments are bound to the parameters of a word's form, and become
+ * an operation. */
 #include "protocol/base/memory.h"
 #include "protocol/vertex/trace_state.h"
 
@@ -383,72 +383,6 @@ enum status trace_word(struct trace *trace, int32_t node, struct value *out)
         return word_element(trace, node, word, argument, out);
     default:
         return word_row(trace, node, word, argument, &out->op);
-    }
-}
-
-/* --- methods --- */
-
-/* x.heads(h): columns become h heads of as many columns each */
-static enum status method_heads(struct trace *trace, int32_t node, int32_t row, int32_t argument, int32_t *out)
-{
-    const struct vertex_op *x = &trace->out.op[row];
-    int64_t heads = 0, columns = shape_columns(&x->shape);
-    enum status status = trace_whole(trace, argument, "the number of heads", 1, VERTEX_WIDTH_MOST, &heads);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    bool known = heads != VERTEX_UNKNOWN && columns != VERTEX_UNKNOWN;
-    if (x->shape.n_dim > 1 || (known && columns % heads != 0)) {
-        char shape[SHAPE_TEXT_BYTES];
-        shape_text(&x->shape, true, shape);
-        return TRACE_FAIL(trace, node, "%s do not become %lld heads", shape, (long long)heads);
-    }
-    return trace_unary(trace, node, VERTEX_OP_HEADS, row, shape_of(heads, known ? columns / heads : VERTEX_UNKNOWN),
-                       out);
-}
-
-enum status trace_method(struct trace *trace, int32_t node, struct value *out)
-{
-    static const char *const names[] = {"heads", "flat", "mean_heads", "sum_heads"};
-    const struct vertex_node *callee = node_of(trace, node_of(trace, node)->a);
-    char name[VERTEX_NAME_BYTES];
-    int method = 0;
-    int32_t row = -1, argument = node_of(trace, node)->b;
-    trace_name(trace, callee->name, name);
-    while (method < 4 && strcmp(names[method], name) != 0) {
-        method++;
-    }
-    if (method == 4) {
-        char instead[TRACE_FOREIGN_BYTES];
-        bool is_known = trace_foreign(name, instead);
-        return TRACE_FAIL(trace, node_of(trace, node)->a, ".%s(…) is not part of programs%s", name,
-                          is_known ? instead : "; expected .heads(n), .flat(), .mean_heads() or .sum_heads()");
-    }
-    enum status status = trace_row(trace, callee->a, &row);
-    bool wants = method == 0, has = argument >= 0;
-    if (status == STATUS_OK && (wants != has || (has && node_of(trace, argument)->next >= 0))) {
-        return TRACE_FAIL(trace, node, "%s takes %d argument%s", name, wants, wants ? "" : "s");
-    }
-    if (status != STATUS_OK) {
-        return status;
-    }
-    const struct vertex_op *x = &trace->out.op[row];
-    *out = (struct value){.kind = VALUE_OP};
-    if (x->place == VERTEX_PLACE_WEIGHT || (method > 0 && x->shape.n_dim != 2)) {
-        char quoted[VERTEX_QUOTE_BYTES];
-        trace_quote(trace, callee->a, quoted);
-        return TRACE_FAIL(trace, node, "%s has no heads; .heads(n) gives a row some", quoted);
-    }
-    int64_t size = shape_size(&x->shape), columns = shape_columns(&x->shape);
-    switch (method) {
-    case 0:
-        return method_heads(trace, node, row, argument, &out->op);
-    case 1:
-        return trace_unary(trace, node, VERTEX_OP_FLAT, row, shape_of(0, size), &out->op);
-    case 2:
-        return trace_unary(trace, node, VERTEX_OP_MEAN_HEADS, row, shape_of(0, columns), &out->op);
-    default:
-        return trace_unary(trace, node, VERTEX_OP_SUM_HEADS, row, shape_of(0, columns), &out->op);
     }
 }
 

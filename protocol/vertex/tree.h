@@ -68,6 +68,9 @@ void vertex_tree_release(struct vertex_tree *tree);
 /* The number of a name, -1: the text does not have it. */
 int32_t vertex_tree_name(const struct vertex_tree *tree, const char *name);
 
+/* The line where v.NAME (kind FIELD), or NAME alone (kind NAME), is assigned; 0: nowhere. */
+int vertex_assigned(const struct vertex_tree *tree, enum vertex_node_kind kind, int32_t name);
+
 /* Is a name this one? */
 bool vertex_name_is(const struct vertex_tree *tree, int32_t name, const char *text);
 

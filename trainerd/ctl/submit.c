@@ -122,13 +122,11 @@ static enum status set_program(const char *config, const char *file, json_t *set
     for (size_t i = 0; i < n_set; i++) {
         settings[i] = json_string_value(json_array_get(set, i));
     }
-    job_program_name(config, strlen(config), settings, n_set, name);
-    struct job *job = memory_alloc(1, sizeof *job);
-    bool is_whole = job_load_untraced(config, strlen(config), file, settings, n_set, job) == STATUS_OK;
-    if (name[0] != '\0' || (is_whole && job->model.kind == JOB_KIND_PROGRAM)) {
+    if (job_program_name(config, strlen(config), settings, n_set, name)) {
+        struct job *job = memory_alloc(1, sizeof *job);
         status = job_load_own(config, strlen(config), file, settings, n_set, job);
+        free(job);
     }
-    free(job);
     if (status == STATUS_OK && name[0] != '\0') {
         status = add_program(name, set);
     }

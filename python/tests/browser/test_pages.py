@@ -166,7 +166,7 @@ class Pages(PagesCase):
         group.find_element(By.CSS_SELECTOR, "button.fold").click()
         self.assertEqual(self.names()[:2], ["running", "waiting"])
         self.assertEqual(self.script("return document.querySelectorAll('#jobs tr').length"), 100)
-        self.until("their settings", lambda: "seed 1" in self.script("return document.querySelectorAll('#jobs tr.member')[3].textContent"))
+        self.until("their settings", lambda: "seed 3" in self.script("return document.querySelectorAll('#jobs tr.member')[3].textContent"))
         first = self.browser.find_element(By.CSS_SELECTOR, "#jobs tr")
         before = first.text
         self.until("progress", lambda: first.text != before)

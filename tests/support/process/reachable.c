@@ -9,7 +9,7 @@
 
 enum { MOST_ARGUMENTS = 60 };
 
-/* Copy, run, remove. Whoever ends a test program ends its group, so that the shell waits for the copy. */
+/* Copy, run, remove. A test program is ended with its group, so that the shell waits for the copy. */
 static const char script[] =
     "trap : INT TERM; from=${0%/*}; at=$(mktemp -d /tmp/trainerd-programs-XXXXXX) || exit 1\n"
     "mkdir $at/bin && ln -s \"$from/../lib\" $at && cp \"$from\"/train* \"$0\" $at/bin &&\n"

@@ -73,7 +73,7 @@ static void stretch(pid_t coordinator, const char *wanted, off_t n_byte)
     }
 }
 
-static void stretched_files_hold_up_nobody(const char *name)
+static void stretched_files_delay_no_other_user(const char *name)
 {
     begin();
     works_begin();
@@ -96,14 +96,14 @@ static void stretched_files_hold_up_nobody(const char *name)
     end();
 }
 
-Test(attack_limits, sixty_gigabytes_of_events_hold_up_nobody)
+Test(attack_limits, sixty_gigabytes_of_events_delay_no_other_user)
 {
-    stretched_files_hold_up_nobody("events.jsonl");
+    stretched_files_delay_no_other_user("events.jsonl");
 }
 
-Test(attack_limits, sixty_gigabytes_of_log_hold_up_nobody)
+Test(attack_limits, sixty_gigabytes_of_log_delay_no_other_user)
 {
-    stretched_files_hold_up_nobody("log");
+    stretched_files_delay_no_other_user("log");
 }
 
 Test(attack_limits, four_users_with_256_connections_leave_root_a_place)
@@ -175,7 +175,7 @@ static void write_keys(char *at)
 
 /* One user sends 32 of them on four connections; another's status is answered at once, by a daemon that stays small.
  */
-static void costly_jobs_hold_up_nobody(void (*write)(char *at))
+static void costly_jobs_delay_no_other_user(void (*write)(char *at))
 {
     char *config = calloc(COSTLY_BYTES, 1), line[4096];
     double longest_s = 0.0;
@@ -209,19 +209,19 @@ static void costly_jobs_hold_up_nobody(void (*write)(char *at))
     end();
 }
 
-Test(attack_limits, texts_that_grow_eightfold_hold_up_nobody)
+Test(attack_limits, texts_that_grow_eightfold_delay_no_other_user)
 {
-    costly_jobs_hold_up_nobody(write_names);
+    costly_jobs_delay_no_other_user(write_names);
 }
 
-Test(attack_limits, loops_before_training_hold_up_nobody)
+Test(attack_limits, loops_before_training_delay_no_other_user)
 {
-    costly_jobs_hold_up_nobody(write_loops);
+    costly_jobs_delay_no_other_user(write_loops);
 }
 
-Test(attack_limits, thousands_of_unknown_keys_hold_up_nobody)
+Test(attack_limits, thousands_of_unknown_keys_delay_no_other_user)
 {
-    costly_jobs_hold_up_nobody(write_keys);
+    costly_jobs_delay_no_other_user(write_keys);
 }
 
 Test(attack_limits, metrics_answer_after_a_thousand_connections)

@@ -1,4 +1,4 @@
-/* What a machine must have room for before a fleet starts on it: processes and threads, open files of its
+/* What a machine must allow before a fleet starts on it: processes and threads, open files of its
  * coordinator, and shared memory of its processes. UCX finds out late and without numbers ("Input/output error", "No
  * resources are available"). Knows no fleet.
  */

@@ -534,3 +534,18 @@ Test(job_rules, the_layers_of_a_program_share_one_budget_which_loading_without_t
     expect_done(job_load_untraced(many, strlen(many), "job.toml", NULL, 0, &job));
     cr_expect(job.program.kind.is_stack && job.model.layers == 200);
 }
+
+#define HEAD "[model]\nkind = \"program\"\nprogram = '''\n"
+Test(job_rules, a_function_may_name_its_edge_and_a_text_its_values_of_nodes_as_they_like)
+{
+    expect_done(job_case_load(GRAPH HEAD
+                              "def message(q):\n    return q.weight * q.src.x\ndef layer(v, out):\n    return "
+                              "linear(\"a\", sum(message(e) for e in v.in_edges), out)\n'''\n",
+                              &job_case_scratch));
+    cr_expect(job_case_scratch.program.reads_weights && job_case_scratch.program.line.weight == 2);
+    expect_done(job_case_load(GRAPH HEAD
+                              "def twice(u):\n    return u.relation * 2\ndef layer(v, out):\n    v.relation = "
+                              "linear(\"a\", v.x, out)\n    return twice(v)\n'''\n",
+                              &job_case_scratch));
+    cr_expect_not(job_case_scratch.program.kind.needs_types);
+}

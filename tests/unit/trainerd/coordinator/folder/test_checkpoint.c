@@ -289,7 +289,7 @@ Test(checkpoint, every_single_flipped_bit_is_noticed)
     free(bytes);
 }
 
-/* A file of version 5 has the same sections, but room for eight metrics alone: of[8] of best and of last is missing. */
+/* A file of version 5 has the same sections, and eight metrics at most: of[8] of best and of last is missing. */
 static char *bytes_of_version_5(size_t *n_io)
 {
     enum {
@@ -329,7 +329,7 @@ Test(checkpoint, of_a_version_with_fewer_metrics_is_read)
     expect_done(checkpoint_decode(bytes, n, "the/file", &read));
     expect_done(checkpoint_decode(now, n_now, "the/file", &want));
     cr_assert(isnan(read.state.best.of[8].valid) && isnan(read.state.last.of[8].test));
-    for (int s = 0; s < 2; s++) { /* what the file has no room for is not compared */
+    for (int s = 0; s < 2; s++) { /* the ninth metric is not compared */
         struct checkpoint_score *score = s == 0 ? &want.state.best : &want.state.last;
         score->of[8] = (s == 0 ? &read.state.best : &read.state.last)->of[8];
     }

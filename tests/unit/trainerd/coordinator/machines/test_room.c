@@ -1,4 +1,4 @@
-/* What a machine must have room for: processes and threads. */
+/* Limits of processes and threads, before a job starts. */
 #include "trainerd/coordinator/machines/room.h"
 
 #include <criterion/criterion.h>
