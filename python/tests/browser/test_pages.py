@@ -326,6 +326,8 @@ class Pages(PagesCase):
 
     def test_buttons_cancel_resume_and_scale(self) -> None:
         job = self.client.submit({**LONG, "name": "buttons"}, set={"workers.count": 1, "partition.parts": 4}, priority=1)
+        self.addCleanup(job.wait, PATIENCE_S, check=False)
+        self.addCleanup(job.cancel)
         self.open(f"job?job={job.id}")
         self.until_text("state", "RUNNING")
         self.until_text("log-text", "epoch ")
@@ -333,19 +335,18 @@ class Pages(PagesCase):
         self.one("workers").send_keys("2")
         self.one("scale").click()
         self.until_text("facts", "2, 4 parts")
+        self.until("the attempt with two workers", lambda: "attempt\n2, 0 of" in self.text("facts") and self.text("state") == "RUNNING")
         streams = "return performance.getEntriesByType('resource').filter(e => e.name.includes('api/events')).length"
         opened = self.script(streams)
-        self.until("a running job", lambda: self.one("checkpoint").is_enabled())
         self.one("checkpoint").click()
         self.until_text("message", "checkpoint: done")
         self.assertEqual(self.script(streams), opened)  # curves are not sent anew
         self.one("cancel").click()
         self.until_text("state", "CANCELLED")
+        self.until("what the page shows anew", lambda: "CANCELLED" in self.script("return document.getElementById('history').textContent"))
+        self.assertEqual(self.text("message"), "cancel: done")  # the message of a user's action stays
         self.one("resume").click()
         self.until("it goes on", lambda: "CANCELLED" not in self.text("state"))
-        self.one("cancel").click()
-        self.until_text("state", "CANCELLED")
-        job.wait(PATIENCE_S, check=False)
 
     def test_the_editor_checks_plans_and_submits(self) -> None:
         self.open("submit")

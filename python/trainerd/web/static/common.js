@@ -1,5 +1,6 @@
 // What all pages share: requests, events, elements whose text is only text, and formats. Epochs are numbered from 1 on all pages.
 
+const NO_ANSWER = "the server or the daemon does not answer; trying again";
 export const ENDED = ["SUCCEEDED", "FAILED", "CANCELLED"];
 /* A job that was told to stop is "CANCELLING" until it has. */
 export const stateOf = (job) => job.reason === "CANCELLING" && !ENDED.includes(job.state) ? "CANCELLING" : job.state;
@@ -24,14 +25,17 @@ export function listen(path, query, begin, take) {
   const open = () => {
     if (source || document.hidden) return;
     source = new EventSource(`api/${path}?${new URLSearchParams(query())}`);
-    source.onopen = begin;
+    source.onopen = () => {
+      if (one("message").textContent === NO_ANSWER) say("");
+      begin();
+    };
     source.onmessage = (message) => {
       const event = JSON.parse(message.data);
       if (event.error) say(event.error);
       else if (event.end) close();
       take(event);
     };
-    source.onerror = () => say("the server or the daemon does not answer; trying again");
+    source.onerror = () => say(NO_ANSWER);
   };
   const close = () => { source?.close(); source = null; };
   const turn = () => document.hidden ? close() : open();
@@ -55,9 +59,11 @@ export function say(text, good = false) {
   place.className = good ? "good" : "";
   write(place, text);
 }
-export const attempt = (work) => async (...given) => {
+/* What nobody asked for leaves the message of the last action where it is. */
+export const unasked = (work) => work().catch((error) => say(error.message));
+export const attempt = (work) => (...given) => {
   say("");
-  try { await work(...given); } catch (error) { say(error.message); }
+  return unasked(async () => work(...given));
 };
 
 export const missing = (x) => x === null || x === undefined;

@@ -1,5 +1,5 @@
 // One job: what it is, its curves as they come, memory and traffic, its log and files, and what may be done with it.
-import { ENDED, attempt, bytes, get, isShare, lessIsBetter, listen, make, metric, missing, number, one, post, put, say, seconds, stateOf, when, write } from "./common.js";
+import { ENDED, attempt, bytes, get, isShare, lessIsBetter, listen, make, metric, missing, number, one, post, put, say, seconds, stateOf, unasked, when, write } from "./common.js";
 import { Epochs, LineChart, available, colour } from "./curves.js";
 
 const DRAW_MS = 400;
@@ -9,7 +9,7 @@ const FAILURE_LINES = 12; // of the coordinator's log
 const id = Number(new URLSearchParams(location.search).get("job"));
 const epochs = new Epochs();
 const charts = new Map(); // of a title
-let job = {}, shown = {}, drawing = null, drawnAt = -Infinity, events = null, ofCoordinator = "";
+let job = {}, shown = {}, drawing = null, drawnAt = -Infinity, events = null, ofCoordinator = "", workersShown = "";
 
 // --- facts ---
 
@@ -24,6 +24,12 @@ function showFailure() {
   write(one("failure-text"), `Failed: ${job.reason_text ?? "for no known reason"}`);
   one("failure-more").hidden = !ofCoordinator;
   write(one("failure-log"), ofCoordinator.trimEnd().split("\n").slice(-FAILURE_LINES).join("\n"));
+}
+
+/* A number that the user typed stays until the job has as many. */
+function showWorkers() {
+  const place = one("workers"), now = String(job.workers ?? "");
+  if (place.value === workersShown || place.value === now) place.value = workersShown = now;
 }
 
 function showJob() {
@@ -50,7 +56,7 @@ function showJob() {
   one("checkpoint").disabled = job.state !== "RUNNING";
   one("scale").disabled = one("workers").disabled = job.state === "SUCCEEDED";
   one("again").hidden = one("known").hidden = false;
-  if (document.activeElement !== one("workers") && job.workers) one("workers").value = job.workers;
+  showWorkers();
   const ranks = job.workers ?? 0, select = one("rank");
   if (select.options.length !== ranks + 1) {
     put(select, make("option", { value: -1 }, "coordinator"), ...Array.from({ length: ranks }, (_, r) => make("option", { value: r }, `worker ${r}`)));
@@ -188,7 +194,7 @@ function take(event) {
     const changed = job.state !== event.job.state;
     job = event.job;
     showJob();
-    if (changed) attempt(showAll)();
+    if (changed) unasked(showAll);
   }
   if (event.epochs) {
     epochs.add(event.epochs, lessIsBetter(event.epochs[0].metric));
@@ -199,7 +205,7 @@ function take(event) {
     drawSoon();
   }
   if (event.log) log(event.log);
-  if (event.end) attempt(followOn)();
+  if (event.end) unasked(followOn);
 }
 /* A job that was resumed before its stream's end had come goes on. */
 async function followOn() {
