@@ -317,7 +317,7 @@ check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc
 	$(Q)scripts/install-deps --test && scripts/install-deps --system
 	+$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=-Werror built-asan built-release built-emulated built-emulated-asan built-emulated-tsan built-fuzz
 	$(call RUN,5 TEST_PREPARED=1) scripts/check-emulated-sanitizers TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property TEST_THOROUGH= \
-	    TEST_PROGRAMS=1000 scripts/check-python:at_random TEST_PROGRAMS= \
+	    TEST_PROGRAMS=300 scripts/check-python:at_random TEST_PROGRAMS= \
 	    scripts/check-slurm-runner scripts/check-bundle $(call of_variant,asan,$(filter-out %-interop,$(IN_ORDER))) scripts/check-slurm \
 	    scripts/check-emulated scripts/check-emulated-memory scripts/check-package scripts/check-docs scripts/check-notebooks scripts/check-wheel scripts/check-web scripts/check-ssh scripts/check-nvcc \
 	    scripts/check-emulator scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS)) TEST_BESIDE=1 scripts/check-service
