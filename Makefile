@@ -366,9 +366,10 @@ quickstart: ## install missing packages, build, train on a generated graph
 	$(call variant,release) BUILD=$(BUILD) CUDA_PTX=1 all
 	$(Q)$(BUILD)/bin/trainerd --config configs/quickstart.toml
 
-docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## generate configs/README.md, configs/daemon/trainerd.toml, docs/protocol.md and docs/api.md
+docs: $(BUILD)/bin/trainerd $(BUILD)/bin/trainctl ## generate configs/README.md, configs/daemon/trainerd.toml, docs/errors.md, docs/protocol.md and docs/api.md
 	$(Q)$< --describe-config --markdown > configs/README.md
 	$(Q)$< --describe-daemon > configs/daemon/trainerd.toml
+	$(Q)$< --describe-errors > docs/errors.md
 	$(Q)sed '/^## Requests$$/q' docs/protocol.md > $(BUILD)/protocol.md && echo >> $(BUILD)/protocol.md
 	$(Q)$(BUILD)/bin/trainctl protocol >> $(BUILD)/protocol.md && cp $(BUILD)/protocol.md docs/protocol.md
 	$(Q)scripts/api-reference

@@ -7,6 +7,7 @@
 #include "trainerd/base/restart.h"
 #include "trainerd/daemon/daemon.h"
 #include "trainerd/daemon/daemon_config.h"
+#include "trainerd/daemon/errors.h"
 #include "trainerd/launch.h"
 
 #include <getopt.h>
@@ -26,7 +27,7 @@ static const char help_text[] =
     "       trainerd --restore FILE | --repair [--state FOLDER] [--daemon-config FILE] [--json]\n"
     "       trainerd --fingerprint [--state FOLDER] [--daemon-config FILE] [--json]\n"
     "       trainerd --describe-config [--markdown]\n"
-    "       trainerd --describe-daemon\n"
+    "       trainerd --describe-daemon | --describe-errors\n"
     "\n"
     "  --config FILE      run the job to its end: partition, train, write metrics and the model\n"
     "  --predict MODEL    use a trained model instead of training one: MODEL is the folder of a training's results, "
@@ -50,6 +51,7 @@ static const char help_text[] =
     "  --fingerprint      the fingerprint of the daemon's certificate, by which TCP clients identify it\n"
     "  --describe-config  every key of a job file: meaning, range, default\n"
     "  --describe-daemon  the daemon's configuration with every key at its default\n"
+    "  --describe-errors  exit codes, and reasons of jobs, with what to do about each\n"
     "  --markdown         the same as markdown\n"
     "  --version, --help, -h\n"
     "\n"
@@ -65,6 +67,7 @@ enum command {
     COMMAND_DESCRIBE = 'd',
     COMMAND_LISTEN = 'l',
     COMMAND_DESCRIBE_DAEMON = 'D',
+    COMMAND_DESCRIBE_ERRORS = 'E',
     COMMAND_RESTORE = 'b',
     COMMAND_REPAIR = 'R',
     COMMAND_FINGERPRINT = 'F',
@@ -90,6 +93,7 @@ static const struct option options[] = {{"config", required_argument, NULL, COMM
                                         {"describe-config", no_argument, NULL, COMMAND_DESCRIBE},
                                         {"listen", required_argument, NULL, COMMAND_LISTEN},
                                         {"describe-daemon", no_argument, NULL, COMMAND_DESCRIBE_DAEMON},
+                                        {"describe-errors", no_argument, NULL, COMMAND_DESCRIBE_ERRORS},
                                         {"state", required_argument, NULL, OPTION_STATE},
                                         {"daemon-config", required_argument, NULL, OPTION_DAEMON_CONFIG},
                                         {"restore", required_argument, NULL, COMMAND_RESTORE},
@@ -332,6 +336,9 @@ static enum status run(const struct request *request, int *exit_code_out)
         return daemon_fingerprint(&daemon, request->json);
     case COMMAND_DESCRIBE_DAEMON:
         daemon_config_describe(stdout);
+        break;
+    case COMMAND_DESCRIBE_ERRORS:
+        errors_describe(stdout);
         break;
     case COMMAND_VERSION:
         puts("trainerd " TRAINERD_VERSION);

@@ -11,11 +11,11 @@ struct status_row {
     enum status code;
     int exit_code;
     const char *name;
-    const char *text;
+    const char *text, *cure;
 };
 
 static const struct status_row status_rows[] = {
-#define X(name, code, exit_code, text) {STATUS_##name, exit_code, #name, text},
+#define X(name, code, exit_code, text, cure) {STATUS_##name, exit_code, #name, text, cure},
     STATUS_LIST(X)
 #undef X
 };
@@ -92,6 +92,11 @@ const char *status_name(enum status code)
 const char *status_text(enum status code)
 {
     return row_find(code)->text;
+}
+
+const char *status_cure(enum status code)
+{
+    return row_find(code)->cure;
 }
 
 int status_exit_code(enum status code)

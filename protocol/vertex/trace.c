@@ -40,7 +40,7 @@ static enum status run(struct trace *trace, int32_t node, const struct vertex_fu
         }
         trace_name(trace, node_of(trace, p)->name, name);
         status = node_of(trace, p)->a >= 0 ? trace_value(trace, node_of(trace, p)->a, slot)
-                                           : TRACE_FAIL(trace, node, "%s has no argument %s", callee, name);
+                                           : TRACE_FAIL(trace, node, "%s lacks its argument %s", callee, name);
     }
     trace->frame = frame;
     if (status == STATUS_OK) {

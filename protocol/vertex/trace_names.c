@@ -44,6 +44,9 @@ enum status trace_name_value(struct trace *trace, int32_t node, struct value *ou
     if (trace->function_of[of->name] >= 0 || trace_word_known(name)) {
         return TRACE_FAIL(trace, node, "%s is a function; expected %s(…)", name, name);
     }
+    if (strcmp(name, "e") == 0) {
+        return TRACE_FAIL(trace, node, "there is no edge here; expected e inside of sum(… for e in v.in_edges)");
+    }
     struct nearest nearest;
     nearest_init(name, &nearest);
     nearest_offer(&nearest, "graph");

@@ -112,7 +112,7 @@ static enum status bind(struct trace *trace, int32_t node, const struct word *wo
     for (int i = 0; i < forms[word->form].n_required; i++) {
         if (argument[i] < 0) {
             bool name = lacks_name(trace, word, argument[0]);
-            return TRACE_FAIL(trace, node, "%s has no argument %s%s", word->name,
+            return TRACE_FAIL(trace, node, "%s lacks its argument %s%s", word->name,
                               forms[word->form].name[name ? 0 : i],
                               name ? ", the text before its others that names its weights" : "");
         }
@@ -193,7 +193,7 @@ static enum status word_element(struct trace *trace, int32_t node, const struct 
 static enum status word_concat(struct trace *trace, int32_t node, int32_t *out)
 {
     int32_t first = node_of(trace, node)->b;
-    enum status status = first >= 0 ? STATUS_OK : TRACE_FAIL(trace, node, "concat has no argument");
+    enum status status = first >= 0 ? STATUS_OK : TRACE_FAIL(trace, node, "concat lacks an argument");
     for (int32_t a = first; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
         int32_t row = -1;
         status = trace_row(trace, a, &row);

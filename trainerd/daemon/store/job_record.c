@@ -13,9 +13,9 @@ static const struct {
 };
 
 static const struct {
-    const char *name, *text;
+    const char *name, *text, *cure;
 } reasons[] = {
-#define X(name, text) {#name, text},
+#define X(name, text, cure) {#name, text, cure},
     JOB_REASON_LIST(X)
 #undef X
 };
@@ -38,6 +38,11 @@ bool job_state_ended(enum job_state state)
 const char *job_reason_name(enum job_reason reason)
 {
     return (unsigned)reason < JOB_REASON_N ? reasons[reason].name : "UNKNOWN";
+}
+
+const char *job_reason_cure(enum job_reason reason)
+{
+    return (unsigned)reason < JOB_REASON_N ? reasons[reason].cure : "";
 }
 
 const char *job_reason_text(enum job_reason reason)

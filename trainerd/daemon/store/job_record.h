@@ -31,39 +31,69 @@ enum job_state {
 };
 
 /* Why a job is in its state. reason_text tells more of this job: "2 of 4 slots are free, it needs 3". */
-/*         name                  when */
-#define JOB_REASON_LIST(X)                                                                                           \
-    X(NONE, "")                                                                                                      \
-    X(PLANNING, "its resources are being estimated")                                                                 \
-    X(WAITING_TURN, "other jobs are before it in the queue")                                                         \
-    X(WAITING_SLOTS, "too few worker slots are free")                                                                \
-    X(WAITING_MEMORY, "too little memory is free")                                                                   \
-    X(WAITING_GPUS, "too few GPUs are free")                                                                         \
-    X(WAITING_QUOTA, "its user has reached a quota")                                                                 \
-    X(DRAINING, "the daemon is draining and starts no jobs")                                                         \
-    X(BACKING_OFF, "its last attempt failed; the next one waits")                                                    \
-    X(WAITING_SLURM, "it waits in Slurm")                                                                            \
-    X(SLURM_SILENT, "Slurm does not answer")                                                                         \
-    X(CANCELLING, "it is being cancelled")                                                                           \
-    X(RESCALING, "it continues with another number of workers")                                                      \
-    X(BAD_CONFIG, "its job file is wrong")                                                                           \
-    X(BAD_DATA, "its data is wrong")                                                                                 \
-    X(MISSING_INPUT, "an input file is missing")                                                                     \
-    X(CANNOT_CREATE, "its output cannot be created")                                                                 \
-    X(DISK, "reading or writing failed")                                                                             \
-    X(OUT_OF_MEMORY, "memory ran out")                                                                               \
-    X(QUOTA, "it needs more than the quota of a user")                                                               \
-    X(WORKER_LOST, "a worker died or was silent for too long")                                                       \
-    X(COORDINATOR_LOST, "its coordinator died")                                                                      \
-    X(DIVERGED, "the loss is not finite")                                                                            \
-    X(TIME_LIMIT, "its time limit passed")                                                                           \
-    X(LOG_LIMIT, "a file in its folder became larger than the daemon allows")                                        \
-    X(SLURM_REFUSED, "Slurm refused it")                                                                             \
-    X(USER, "its owner asked for it")                                                                                \
-    X(INTERNAL, "a bug of trainerd")
+/* name, when, cure: docs/errors.md is made of them */
+/* clang-format off */
+#define JOB_REASON_LIST(X) \
+    X(NONE, "", \
+      "") \
+    X(PLANNING, "its resources are being estimated", \
+      "") \
+    X(WAITING_TURN, "other jobs are before it in the queue", \
+      "`trainctl users` shows whose turn it is") \
+    X(WAITING_SLOTS, "too few worker slots are free", \
+      "wait, or `trainctl scale` to fewer workers") \
+    X(WAITING_MEMORY, "too little memory is free", \
+      "wait; `memory.spill`, or more workers, each of which takes less") \
+    X(WAITING_GPUS, "too few GPUs are free", \
+      "wait, or ask for fewer workers") \
+    X(WAITING_QUOTA, "its user has reached a quota", \
+      "wait for your own jobs to end, or cancel some") \
+    X(DRAINING, "the daemon is draining and starts no jobs", \
+      "an administrator ends it by `trainctl undrain`") \
+    X(BACKING_OFF, "its last attempt failed; the next one waits", \
+      "wait; its log has the reason") \
+    X(WAITING_SLURM, "it waits in Slurm", \
+      "`squeue` says why") \
+    X(SLURM_SILENT, "Slurm does not answer", \
+      "an administrator looks at Slurm; the job is not lost") \
+    X(CANCELLING, "it is being cancelled", \
+      "") \
+    X(RESCALING, "it continues with another number of workers", \
+      "") \
+    X(BAD_CONFIG, "its job file is wrong", \
+      "mend the line that is named, and submit it again") \
+    X(BAD_DATA, "its data is wrong", \
+      "mend the file that is named, then `trainctl resume`") \
+    X(MISSING_INPUT, "an input file is missing", \
+      "mend the path, or put the file there, then `trainctl resume`") \
+    X(CANNOT_CREATE, "its output cannot be created", \
+      "mend the rights of the folder that is named, then `trainctl resume`") \
+    X(DISK, "reading or writing failed", \
+      "make room, then `trainctl resume`") \
+    X(OUT_OF_MEMORY, "memory ran out", \
+      "more workers, `memory.recompute`, `memory.spill`, or `train.precision = \"bf16\"`") \
+    X(QUOTA, "it needs more than the quota of a user", \
+      "ask for less, or ask an administrator for more") \
+    X(WORKER_LOST, "a worker died or was silent for too long", \
+      "its log has the reason; `trainctl resume`, or more `--max-restarts`") \
+    X(COORDINATOR_LOST, "its coordinator died", \
+      "its log has the reason; `trainctl resume`") \
+    X(DIVERGED, "the loss is not finite", \
+      "lower `train.lr`, or set `train.clip_norm` or `train.on_nan`") \
+    X(TIME_LIMIT, "its time limit passed", \
+      "submit it with a longer `--time-limit`") \
+    X(LOG_LIMIT, "a file in its folder became larger than the daemon allows", \
+      "print less, or ask for a greater `max_log`") \
+    X(SLURM_REFUSED, "Slurm refused it", \
+      "mend `slurm_options`, or ask Slurm's administrators") \
+    X(USER, "its owner asked for it", \
+      "`trainctl resume` goes on") \
+    X(INTERNAL, "a bug of trainerd", \
+      "report it, with the log")
+/* clang-format on */
 
 enum job_reason {
-#define X(name, text) JOB_REASON_##name,
+#define X(name, text, cure) JOB_REASON_##name,
     JOB_REASON_LIST(X)
 #undef X
         JOB_REASON_N
@@ -172,6 +202,7 @@ const char *job_state_name(enum job_state state); /* "RUNNING" */
 bool job_state_ended(enum job_state state);
 const char *job_reason_name(enum job_reason reason); /* "WAITING_SLOTS" */
 const char *job_reason_text(enum job_reason reason);
+const char *job_reason_cure(enum job_reason reason);
 /* The state / reason of that name; false when there is no such name. */
 bool job_state_find(const char *name, enum job_state *out);
 bool job_reason_find(const char *name, enum job_reason *out);

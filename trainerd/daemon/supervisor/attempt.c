@@ -278,8 +278,9 @@ static void settle(struct attempt *attempt)
         attempt_step_later(attempt, SUPERVISOR_RETRY_MS);
         return;
     }
-    log_info_of(next.id, next.attempt, "%s %s %s", job_state_name(next.state), job_reason_name(next.reason),
-                next.reason_text);
+    const char *why = next.reason == JOB_REASON_NONE ? "" : job_reason_name(next.reason);
+    log_info_of(next.id, next.attempt, "%s%s%s%s%s", job_state_name(next.state), why[0] != '\0' ? ", " : "", why,
+                next.reason_text[0] != '\0' ? ": " : "", next.reason_text);
     attempt_close(attempt);
     supervisor_settled(supervisor);
     FAULT(CLOCK);

@@ -5,7 +5,7 @@
 static const struct restart_backoff backoff = {.first_s = 1.0, .most_s = 60.0};
 
 static const enum status all[] = {
-#define X(name, code, exit_code, text) STATUS_##name,
+#define X(name, code, exit_code, text, cure) STATUS_##name,
     STATUS_LIST(X)
 #undef X
 };

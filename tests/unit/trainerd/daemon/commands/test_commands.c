@@ -2,6 +2,7 @@
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/unit/trainerd/daemon/commands/talk.h"
+#include "trainerd/daemon/errors.h"
 #include "trainerd/socket/requests.h"
 
 #include <criterion/criterion.h>
@@ -401,19 +402,29 @@ Test(commands, workers_are_on_their_jobs_gpus_in_turn)
 
 /* --- the reference --- */
 
-Test(commands, the_reference_in_docs_is_made_from_the_table)
+static void expect_page(const char *path, void (*describe)(FILE *file))
 {
     char *made = NULL, *kept = calloc(1, 1 << 20);
     size_t n;
-    FILE *file = fopen("docs/protocol.md", "r"), *memory = open_memstream(&made, &n);
+    FILE *file = fopen(path, "r"), *memory = open_memstream(&made, &n);
     if (file == NULL) {
         cr_skip_test("not started at the root of the source");
     }
-    requests_describe(memory);
+    describe(memory);
     fclose(memory);
     cr_assert_gt(fread(kept, 1, (1 << 20) - 1, file), 0);
     fclose(file);
-    cr_assert_not_null(strstr(kept, made), "docs/protocol.md is not what `make docs` writes");
+    cr_assert_not_null(strstr(kept, made), "%s is not what `make docs` writes", path);
     free(made);
     free(kept);
+}
+
+Test(commands, the_reference_in_docs_is_made_from_the_table)
+{
+    expect_page("docs/protocol.md", requests_describe);
+}
+
+Test(commands, the_page_of_errors_is_made_from_the_lists_of_statuses_and_reasons)
+{
+    expect_page("docs/errors.md", errors_describe);
 }
