@@ -14,7 +14,7 @@
  * files are written. So the current folder is / until every library has begun. */
 #define BEFORE_SANITIZERS __attribute__((no_sanitize("address", "undefined", "thread")))
 
-static int folder_left = -1;
+static volatile int folder_left = -1; /* clang would run folder_return while it compiles, before folder_leave */
 
 static BEFORE_SANITIZERS void folder_leave(void)
 {

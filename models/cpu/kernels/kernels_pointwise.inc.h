@@ -63,7 +63,11 @@ TARGET static void drop_values(const struct cpu_drop *drop, uint64_t row, int64_
 INLINE float exponential_parts(float x, float *power_out)
 {
     const float to_whole = 0x1.8p23f; /* adding it leaves the nearest whole number in the low bits */
-    float k = (x * 0x1.715476p0f + to_whole) - to_whole;
+    union {
+        float value;
+        uint32_t bits;
+    } whole = {.value = x * 0x1.715476p0f + to_whole}, power = {.bits = (whole.bits - 0x4b400000U + 127) << 23};
+    float k = whole.value - to_whole;
     float r = (x - k * 0x1.62ep-1f) - k * 0x1.0bfbe8p-15f;
     float tail = 0x1.a01a02p-13f;
     tail = tail * r + 0x1.6c16c2p-10f;
@@ -71,10 +75,6 @@ INLINE float exponential_parts(float x, float *power_out)
     tail = tail * r + 0x1.555556p-5f;
     tail = tail * r + 0x1.555556p-3f;
     tail = tail * r + 0.5f;
-    union {
-        int32_t bits;
-        float value;
-    } power = {.bits = ((int32_t)k + 127) * (1 << 23)};
     *power_out = power.value;
     return tail * r * r + r;
 }
