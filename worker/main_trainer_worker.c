@@ -25,8 +25,10 @@
 #define TOKEN_BYTES 256
 
 /* Larger blocks go back to the system when they are freed. glibc would raise this bound by the blocks that it sees
- * freed, and keep others of that size: memory that no plan knows. */
-#define MALLOC_BLOCK_BYTES (128 << 10)
+ * freed, and keep others of that size: memory that no plan knows. oneDNN packs what it multiplies in blocks of half a
+ * megabyte, for each product, which stay with their thread. */
+#define MALLOC_BLOCK_BYTES (1 << 20)
+#define MALLOC_KEPT_BYTES (2 * MALLOC_BLOCK_BYTES)
 
 static const char help_text[] =
     "usage: trainer-worker --join HOST:PORT (--token-file FILE | --token-fd N) [--join-timeout SECONDS] [--host "
@@ -320,6 +322,7 @@ int main(int argc, char **argv)
 {
     program_begin();
     mallopt(M_MMAP_THRESHOLD, MALLOC_BLOCK_BYTES);
+    mallopt(M_TRIM_THRESHOLD, MALLOC_KEPT_BYTES);
     signal(SIGPIPE, SIG_IGN); /* a worker does not end because its warnings have no reader */
     struct request request = {.token_fd = -1, .join_timeout_s = 60, .rank = SESSION_ANY_RANK};
     char token[TOKEN_BYTES];

@@ -15,6 +15,11 @@
 #define PIECE_ROWS_MAX 2048
 #define PIECE_N_WANTED 64
 
+/* oneDNN multiplies by w as fast as it can, and by wᵀ after it has packed it, for each piece. The bits are the same.
+ * Below as many rows, w would be the largest array of a layer. */
+#define TURN_ROWS_MIN PIECE_ROWS_MIN
+#define TURN_BLOCK 16
+
 /* Chunks of a weight gradient, each with its own partial result. */
 #define WEIGHT_CHUNK_MAX 16
 #define WEIGHT_CHUNK_ROWS 512
@@ -61,16 +66,39 @@ static void add_bias(int64_t n, int64_t f, const float *bias, float *y)
     }
 }
 
+bool cpu_linear_turns(int64_t n)
+{
+    return n >= TURN_ROWS_MIN;
+}
+
+/* out (n × m) = wᵀ, w m × n */
+static void turn(int64_t m, int64_t n, const float *w, float *out)
+{
+    for (int64_t first = 0; first < m; first += TURN_BLOCK) {
+        int64_t n_row = m - first < TURN_BLOCK ? m - first : TURN_BLOCK;
+        for (int64_t c = 0; c < n; c++) {
+            for (int64_t r = 0; r < n_row; r++) {
+                out[c * m + first + r] = w[(first + r) * n + c];
+            }
+        }
+    }
+}
+
 void cpu_linear(struct device *device, const struct device_linear *how, float *y)
 {
     struct cpu_device *cpu = cpu_device(device);
     int64_t n = how->n, f_in = how->f_in, f_out = how->f_out, rows = piece_rows(n);
+    bool turns = !how->turned && how->scratch != NULL && cpu_linear_turns(n);
+    const float *w = turns ? how->scratch : how->w;
+    if (turns) {
+        turn(f_out, f_in, how->w, how->scratch);
+    }
     bool parallel = n * f_in * f_out >= PRODUCT_PARALLEL_MIN;
 #pragma omp parallel for num_threads(parallel ? cpu->n_thread : 1) schedule(dynamic)
     for (int64_t first = 0; first < n; first += rows) {
         int64_t n_row = n - first < rows ? n - first : rows;
         float *out = y + first * f_out;
-        multiply(cpu, 'N', how->turned ? 'N' : 'T', n_row, f_out, f_in, how->x + first * f_in, how->w,
+        multiply(cpu, 'N', how->turned || turns ? 'N' : 'T', n_row, f_out, f_in, how->x + first * f_in, w,
                  how->add ? 1.0f : 0.0f, out);
         if (how->bias != NULL) {
             add_bias(n_row, f_out, how->bias, out);

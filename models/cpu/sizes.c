@@ -14,11 +14,12 @@ static int64_t column_sums(const int64_t *size)
     return row_n_chunk(size[0]) * (size[1] > 0 ? size[1] : 1);
 }
 
-/* Partial results of all chunks but the first, which uses the gradient itself. */
-static int64_t weight_sums(const int64_t *size)
+/* Partial results of all chunks but the first, which uses the gradient itself; a turned weight. */
+static int64_t weight_floats(const int64_t *size)
 {
     int64_t rows = cpu_weight_chunk_rows(size[0]), n_chunk = (size[0] + rows - 1) / rows;
-    return n_chunk > 1 ? (n_chunk - 1) * size[1] * size[2] : 0;
+    int64_t n_weight = n_chunk > 1 ? n_chunk - 1 : cpu_linear_turns(size[0]);
+    return n_weight * size[1] * size[2];
 }
 
 static size_t csr_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
@@ -37,7 +38,7 @@ size_t cpu_bytes(enum device_bytes what, const int64_t *size)
     case DEVICE_BYTES_CSR_HOST: /* arrays are made where they stay */
         return 0;
     case DEVICE_BYTES_LINEAR:
-        return (size_t)weight_sums(size) * sizeof(float);
+        return (size_t)weight_floats(size) * sizeof(float);
     case DEVICE_BYTES_COLUMN_SUM:
         return (size_t)column_sums(size) * sizeof(double);
     case DEVICE_BYTES_CSR_LINEAR:

@@ -47,7 +47,7 @@ enum device_bytes {
     DEVICE_BYTES_BLOCKS,       /* block_open: n_block, n_row, n_edge of all together (right within a few per cent) */
     DEVICE_BYTES_CSR,          /* csr_open: n_row, n_col, n_value */
     DEVICE_BYTES_CSR_HOST,     /* likewise: host memory of category OTHER, until csr_open returns */
-    DEVICE_BYTES_LINEAR,       /* scratch of linear_backward_weight: n, f_in, f_out */
+    DEVICE_BYTES_LINEAR,       /* scratch of linear and linear_backward_weight: n, f_in, f_out */
     DEVICE_BYTES_COLUMN_SUM,   /* of column_sum and dot: n, f */
     DEVICE_BYTES_CSR_LINEAR,   /* of csr_forward and csr_backward, for wᵀ and grad_wᵀ: n_col, f_out */
     DEVICE_BYTES_LAYER_NORM,   /* n, f */

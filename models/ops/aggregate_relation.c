@@ -160,7 +160,8 @@ static void input_backward(const struct op_call *call, const struct shape *s, co
         ops->swap_axes(call->device, s->n_base, s->in, s->out, weights + k * s->n_base * s->in * s->out, at->turned);
         ops->linear(call->device,
                     &(struct device_linear){call->n, s->n_base * s->out, s->in,
-                                            at->sums + k * call->n * s->n_base * s->out, .w = at->turned},
+                                            at->sums + k * call->n * s->n_base * s->out, .w = at->turned,
+                                            .scratch = at->rest},
                     rows + k * call->n * s->in);
     }
     if (s->n_block > 1) {
@@ -255,7 +256,8 @@ static void sampled_shares_backward(const struct op_call *call, const struct sha
     const struct device_ops *ops = call->device->ops;
     if (call->order.first) {
         ops->linear(call->device,
-                    &(struct device_linear){call->n, s->out, s->n_base * s->in, call->grad_out, .w = call->param[0]},
+                    &(struct device_linear){call->n, s->out, s->n_base * s->in, call->grad_out, .w = call->param[0],
+                                            .scratch = at->rest},
                     at->own);
     }
     const struct device_relation how = {.block = call->block,

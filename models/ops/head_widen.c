@@ -80,7 +80,7 @@ static void narrow(const struct op_call *call, const float *x, bool add, float *
         more_take(call, &s, h, x, at.more);
         ops->linear(call->device,
                     &(struct device_linear){call->n, s.n_more, s.n_column, at.more,
-                                            .w = call->param[0] + h * s.n_column * s.n_more},
+                                            .w = call->param[0] + h * s.n_column * s.n_more, .scratch = at.rest},
                     at.narrow);
         ops->columns_copy(call->device, call->n, s.n_column, x + h * wide, width_wide, to + h * s.n_column, width,
                           add);

@@ -46,10 +46,10 @@ static void forward(const struct op_call *call)
         const struct device_csr_linear how = sparse_map(call);
         ops->csr_forward(call->device, call->csr, &how, call->out);
     } else if (!call->op->by_column) {
-        ops->linear(
-            call->device,
-            &(struct device_linear){call->n, f_in, f_out, call->in[0], call->param[0], .bias = call->param[1]},
-            call->out);
+        ops->linear(call->device,
+                    &(struct device_linear){call->n, f_in, f_out, call->in[0], call->param[0], .bias = call->param[1],
+                                            .scratch = call->workspace},
+                    call->out);
     } else {
         ops->linear(call->device,
                     &(struct device_linear){call->n, f_in, f_out, call->in[0], call->param[0], .turned = true},
@@ -85,10 +85,10 @@ static void input_backward(const struct op_call *call)
                                             .add = call->add[0]},
                     call->grad_in[0]);
     } else {
-        ops->linear(
-            call->device,
-            &(struct device_linear){call->n, f_out, f_in, call->grad_out, call->param[0], .add = call->add[0]},
-            call->grad_in[0]);
+        ops->linear(call->device,
+                    &(struct device_linear){call->n, f_out, f_in, call->grad_out, call->param[0], .add = call->add[0],
+                                            .scratch = call->workspace},
+                    call->grad_in[0]);
     }
 }
 

@@ -46,7 +46,8 @@ static void batch_forward(const struct batch *b, float *out)
                                           .f_out = l->width[k + 1],
                                           .x = array_at(b, l->at[k]),
                                           .w = weights_of(b->t, weight_of(b, k)),
-                                          .bias = weights_of(b->t, weight_of(b, k) + 1)};
+                                          .bias = weights_of(b->t, weight_of(b, k) + 1),
+                                          .scratch = array_at(b, l->scratch_at)};
         device->ops->linear(device, &how, y);
         if (k + 1 < l->n) {
             device->ops->activate_forward(device, b->pairs.n, l->width[k + 1], &relu, y, y);

@@ -13,8 +13,11 @@ static void linear(struct operation_run *run, const int64_t *shape)
     for (int add = 0; add < 2; add++) {
         float *y = operation_floats(run, n * f_out), *grad_x = operation_floats(run, n * f_in);
         float *grad_w = operation_floats(run, f_in * f_out);
-        ops->linear(run->device, &(struct device_linear){n, f_in, f_out, x, w, .bias = add ? NULL : bias, .add = add},
-                    y);
+        ops->linear(
+            run->device,
+            &(struct device_linear){n, f_in, f_out, x, w, .bias = add ? NULL : bias, .add = add, .scratch = scratch},
+            y);
+        ops->linear(run->device, &(struct device_linear){n, f_in, f_out, x, w, .add = true}, y);
         ops->linear(run->device, &(struct device_linear){n, f_out, f_in, grad_y, w, .turned = true, .add = add},
                     grad_x);
         ops->linear_backward_weight(run->device, n, f_in, f_out, x, grad_y, scratch, add, grad_w);
