@@ -125,8 +125,8 @@ struct device_block cpu_block_transposed(const struct device_block *block, int64
 #define CPU_RELATION_CHUNKS 32
 int64_t cpu_weight_chunk_rows(int64_t n);
 
-/* Does a product of n rows with wᵀ turn w first? */
-bool cpu_linear_turns(int64_t n);
+/* Does a product of n rows of f_in columns with wᵀ turn w first? */
+bool cpu_linear_turns(int64_t n, int64_t f_in);
 
 /* Bytes of the scratch of block_sample and block_transpose for a result of this size. */
 size_t cpu_block_made_bytes(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes);

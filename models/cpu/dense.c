@@ -15,9 +15,10 @@
 #define PIECE_ROWS_MAX 2048
 #define PIECE_N_WANTED 64
 
-/* oneDNN multiplies by w as fast as it can, and by wᵀ after it has packed it, for each piece. The bits are the same.
- * Below as many rows, w would be the largest array of a layer. */
+/* oneDNN multiplies by w as fast as it can, and by wᵀ after it has packed it, for each piece. With AVX-512 the bits
+ * are the same from as many rows on, and to as many columns. */
 #define TURN_ROWS_MIN PIECE_ROWS_MIN
+#define TURN_COLUMNS_MAX 1000
 #define TURN_BLOCK 16
 
 /* Chunks of a weight gradient, each with its own partial result. */
@@ -66,9 +67,9 @@ static void add_bias(int64_t n, int64_t f, const float *bias, float *y)
     }
 }
 
-bool cpu_linear_turns(int64_t n)
+bool cpu_linear_turns(int64_t n, int64_t f_in)
 {
-    return n >= TURN_ROWS_MIN;
+    return n >= TURN_ROWS_MIN && f_in <= TURN_COLUMNS_MAX;
 }
 
 /* out (n × m) = wᵀ, w m × n */
@@ -88,8 +89,7 @@ void cpu_linear(struct device *device, const struct device_linear *how, float *y
 {
     struct cpu_device *cpu = cpu_device(device);
     int64_t n = how->n, f_in = how->f_in, f_out = how->f_out, rows = piece_rows(n);
-    bool turns = !how->turned && how->scratch != NULL && cpu_linear_turns(n);
-    const float *w = turns ? how->scratch : how->w;
+    bool turns = !how->turned && how->scratch != NULL && cpu_linear_turns(n, f_in);
     if (turns) {
         turn(f_out, f_in, how->w, how->scratch);
     }
@@ -97,9 +97,10 @@ void cpu_linear(struct device *device, const struct device_linear *how, float *y
 #pragma omp parallel for num_threads(parallel ? cpu->n_thread : 1) schedule(dynamic)
     for (int64_t first = 0; first < n; first += rows) {
         int64_t n_row = n - first < rows ? n - first : rows;
+        bool is_turned = turns && cpu_linear_turns(n_row, f_in);
         float *out = y + first * f_out;
-        multiply(cpu, 'N', how->turned || turns ? 'N' : 'T', n_row, f_out, f_in, how->x + first * f_in, w,
-                 how->add ? 1.0f : 0.0f, out);
+        multiply(cpu, 'N', how->turned || is_turned ? 'N' : 'T', n_row, f_out, f_in, how->x + first * f_in,
+                 is_turned ? how->scratch : how->w, how->add ? 1.0f : 0.0f, out);
         if (how->bias != NULL) {
             add_bias(n_row, f_out, how->bias, out);
         }

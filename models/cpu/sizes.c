@@ -18,7 +18,8 @@ static int64_t column_sums(const int64_t *size)
 static int64_t weight_floats(const int64_t *size)
 {
     int64_t rows = cpu_weight_chunk_rows(size[0]), n_chunk = (size[0] + rows - 1) / rows;
-    int64_t n_weight = n_chunk > 1 ? n_chunk - 1 : cpu_linear_turns(size[0]);
+    int64_t narrower = size[1] < size[2] ? size[1] : size[2]; /* a product goes either way */
+    int64_t n_weight = n_chunk > 1 ? n_chunk - 1 : cpu_linear_turns(size[0], narrower);
     return n_weight * size[1] * size[2];
 }
 
