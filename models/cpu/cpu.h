@@ -125,6 +125,9 @@ struct device_block cpu_block_transposed(const struct device_block *block, int64
 #define CPU_RELATION_CHUNKS 32
 int64_t cpu_weight_chunk_rows(int64_t n);
 
+/* to (columns × rows) = from (rows × columns) transposed */
+void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, const float *from, float *to);
+
 /* Does a product of n rows of f_in columns with wᵀ turn w first? */
 bool cpu_linear_turns(int64_t n, int64_t f_in);
 

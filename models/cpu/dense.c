@@ -19,7 +19,6 @@
  * are the same from as many rows on, and to as many columns. */
 #define TURN_ROWS_MIN PIECE_ROWS_MIN
 #define TURN_COLUMNS_MAX 1000
-#define TURN_BLOCK 16
 
 /* Chunks of a weight gradient, each with its own partial result. */
 #define WEIGHT_CHUNK_MAX 16
@@ -72,26 +71,13 @@ bool cpu_linear_turns(int64_t n, int64_t f_in)
     return n >= TURN_ROWS_MIN && f_in <= TURN_COLUMNS_MAX;
 }
 
-/* out (n × m) = wᵀ, w m × n */
-static void turn(int64_t m, int64_t n, const float *w, float *out)
-{
-    for (int64_t first = 0; first < m; first += TURN_BLOCK) {
-        int64_t n_row = m - first < TURN_BLOCK ? m - first : TURN_BLOCK;
-        for (int64_t c = 0; c < n; c++) {
-            for (int64_t r = 0; r < n_row; r++) {
-                out[c * m + first + r] = w[(first + r) * n + c];
-            }
-        }
-    }
-}
-
 void cpu_linear(struct device *device, const struct device_linear *how, float *y)
 {
     struct cpu_device *cpu = cpu_device(device);
     int64_t n = how->n, f_in = how->f_in, f_out = how->f_out, rows = piece_rows(n);
     bool turns = !how->turned && how->scratch != NULL && cpu_linear_turns(n, f_in);
     if (turns) {
-        turn(f_out, f_in, how->w, how->scratch);
+        cpu_transpose(cpu, f_out, f_in, how->w, how->scratch);
     }
     bool parallel = n * f_in * f_out >= PRODUCT_PARALLEL_MIN;
 #pragma omp parallel for num_threads(parallel ? cpu->n_thread : 1) schedule(dynamic)

@@ -92,8 +92,7 @@ void cpu_csr_close(struct device *device, struct device_csr *csr)
 /* Rows and columns that one thread transposes at a time: whole vectors of both. */
 #define TILE 64
 
-/* to (columns × rows) = from (rows × columns) transposed */
-static void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, const float *from, float *to)
+void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, const float *from, float *to)
 {
 #pragma omp parallel for collapse(2) num_threads(device->n_thread) if (rows * columns >= CPU_PARALLEL_MIN)
     for (int64_t r = 0; r < rows; r += TILE) {

@@ -37,7 +37,8 @@ static float *ones(struct device *device, int64_t n)
 static void ours(struct device *device, int which, const struct shape *s, const struct arrays *a)
 {
     if (which == 0) {
-        device->ops->linear(device, &(struct device_linear){s->n, s->f_in, s->f_out, a->x, .w = a->w}, a->y);
+        device->ops->linear(
+            device, &(struct device_linear){s->n, s->f_in, s->f_out, a->x, .w = a->w, .scratch = a->scratch}, a->y);
     } else if (which == 1) {
         device->ops->linear(device, &(struct device_linear){s->n, s->f_out, s->f_in, a->y, a->w, .turned = true},
                             a->x);

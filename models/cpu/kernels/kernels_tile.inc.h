@@ -285,10 +285,144 @@ INLINE void tile_rows_product(int64_t n, int64_t n_inner, const float *a, int64_
     }
 }
 
+/* Rows of a run, and vectors of columns, whose sums stay in registers; rows whose sums of 4 × 16 lanes do. */
+#define TILE_BLOCK_ROWS 4
+#define TILE_BLOCK_VECTORS (LANES == 16 ? 4 : 2)
+#define TILE_DOT_ROWS (LANES == 16 ? 4 : 1)
+#define TILE_DOT_COLUMNS 4
+
+/* z[c] = Σ_k a[k] w[k, c] of some rows, at vectors of columns: k ascending, as tile_rows_product. */
+INLINE void tile_block_products(const struct tile_instruction *i, const float *const *x, const float *w,
+                                const bool whole, const lane_mask *mask, float *const *z, int64_t c)
+{
+    vector sum[TILE_BLOCK_ROWS][TILE_BLOCK_VECTORS];
+    for (int64_t r = 0; r < TILE_BLOCK_ROWS; r++) {
+        for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
+            sum[r][v] = vector_set(0.0f);
+        }
+    }
+    for (int64_t k = 0; k < i->n_inner; k++) {
+        vector y[TILE_BLOCK_VECTORS];
+        for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
+            y[v] = columns_load(w + k * i->b.inner + c + v * LANES, whole, mask[v]);
+        }
+        for (int64_t r = 0; r < TILE_BLOCK_ROWS; r++) {
+            const vector factor = vector_set(x[r][k * i->a.inner]);
+            for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
+                sum[r][v] = vector_add(sum[r][v], vector_multiply(factor, y[v]));
+            }
+        }
+    }
+    for (int64_t r = 0; r < TILE_BLOCK_ROWS; r++) {
+        for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
+            columns_store(z[r] + c + v * LANES, whole, mask[v], sum[r][v]);
+        }
+    }
+}
+
+INLINE void tile_block_masks(int64_t n, lane_mask mask[TILE_BLOCK_VECTORS])
+{
+    for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
+        const int64_t some = n - v * LANES;
+        mask[v] = mask_first(some < 0 ? 0 : some < LANES ? some : LANES);
+    }
+}
+
+/* z[c] = Σ_k a[k] w[c, k] of some rows, at four columns: in 16 lanes, as tile_dot_of. */
+INLINE void tile_block_dots(const struct tile_instruction *i, const float *const *x, const float *w, float *const *z,
+                            int64_t c)
+{
+    const int64_t n = i->n_inner, n_whole = n - n % TILE_LANES, some = i->n_column - c;
+    const int64_t n_column = some < TILE_DOT_COLUMNS ? some : TILE_DOT_COLUMNS;
+    vector sum[TILE_DOT_ROWS][TILE_DOT_COLUMNS][PARTS];
+    const float *column[TILE_DOT_COLUMNS];
+    float out[TILE_DOT_COLUMNS];
+    for (int64_t j = 0; j < TILE_DOT_COLUMNS; j++) {
+        column[j] = w + (c + (j < n_column ? j : 0)) * i->b.column;
+    }
+    for (int64_t r = 0; r < TILE_DOT_ROWS; r++) {
+        for (int64_t j = 0; j < TILE_DOT_COLUMNS; j++) {
+            for (int64_t p = 0; p < PARTS; p++) {
+                sum[r][j][p] = vector_set(0.0f);
+            }
+        }
+    }
+    for (int64_t k = 0; k < n; k += TILE_LANES) {
+        for (int64_t p = 0; p < PARTS; p++) {
+            const int64_t at = k + p * LANES, left = n - at;
+            const lane_mask mask = mask_first(left < 0 ? 0 : left < LANES ? left : LANES);
+            vector y[TILE_DOT_COLUMNS];
+            for (int64_t j = 0; j < TILE_DOT_COLUMNS; j++) {
+                y[j] = columns_load(column[j] + at, k < n_whole, mask);
+            }
+            for (int64_t r = 0; r < TILE_DOT_ROWS; r++) {
+                const vector row = columns_load(x[r] + at, k < n_whole, mask);
+                for (int64_t j = 0; j < TILE_DOT_COLUMNS; j++) {
+                    sum[r][j][p] = vector_add(sum[r][j][p], vector_multiply(row, y[j]));
+                }
+            }
+        }
+    }
+    for (int64_t r = 0; r < TILE_DOT_ROWS; r++) {
+        parts_sums(out, sum[r]);
+        for (int64_t j = 0; j < n_column; j++) {
+            z[r][c + j] = out[j];
+        }
+    }
+}
+
+/* Where some rows of a run lie; behind its end the last one again. */
+INLINE void tile_block_rows(const struct tile_instruction *i, const struct cpu_tile *tile, int64_t first, int64_t n,
+                            int64_t head, const float **x, float **z)
+{
+    for (int64_t r = 0; r < n; r++) {
+        const int64_t t = first + r < tile->n ? first + r : tile->n - 1;
+        x[r] = tile_operand_at(tile, &i->a, t) + head * i->a.head;
+        z[r] = tile_out_at(tile, i, t) + head * i->out_head;
+    }
+}
+
+/* A run's rows times one weight, which they all have. */
+INLINE void tile_contract_weight(const struct cpu_tile *tile, const struct tile_instruction *i, const bool dots)
+{
+    const float *x[TILE_BLOCK_ROWS];
+    float *z[TILE_BLOCK_ROWS];
+    const int64_t n_row = dots ? TILE_DOT_ROWS : TILE_BLOCK_ROWS;
+    const int64_t n_column = dots ? TILE_DOT_COLUMNS : TILE_BLOCK_VECTORS * LANES;
+    for (int64_t h = 0; h < i->n_head; h++) {
+        const float *w = tile_operand_at(tile, &i->b, 0) + h * i->b.head;
+        for (int64_t t = 0; t < tile->n; t += n_row) {
+            tile_block_rows(i, tile, t, n_row, h, x, z);
+            for (int64_t c = 0; c < i->n_column; c += n_column) {
+                lane_mask mask[TILE_BLOCK_VECTORS];
+                if (dots) {
+                    tile_block_dots(i, x, w, z, c);
+                } else if (c + n_column <= i->n_column) {
+                    tile_block_masks(n_column, mask);
+                    tile_block_products(i, x, w, true, mask, z, c);
+                } else {
+                    tile_block_masks(i->n_column - c, mask);
+                    tile_block_products(i, x, w, false, mask, z, c);
+                }
+            }
+        }
+    }
+}
+
 TARGET static void tile_contract(const struct cpu_tile *tile, const struct tile_instruction *i)
 {
     const struct tile_operand *a = &i->a, *b = &i->b;
     bool dots = i->n_column == 1 || (b->inner == 1 && b->column > 1);
+    if (b->kind == TILE_PARAM && a->column == 0 && i->n_column > 1) {
+        if (dots && a->inner == 1 && b->inner == 1 && i->n_inner > 4) {
+            tile_contract_weight(tile, i, true);
+            return;
+        }
+        if (!dots && b->column == 1) {
+            tile_contract_weight(tile, i, false);
+            return;
+        }
+    }
     for (int64_t t = 0; t < tile->n; t++) {
         const float *x = tile_operand_at(tile, a, t), *y = tile_operand_at(tile, b, t);
         float *z = tile_out_at(tile, i, t);

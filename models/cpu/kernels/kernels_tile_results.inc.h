@@ -205,6 +205,44 @@ TARGET static void tile_reduce(const struct cpu_tile *tile, const struct cpu_til
     }
 }
 
+/* Some numbers of the rows times vectors of others, which stay in registers: over the rows one after another. */
+INLINE void tile_weigh_at(const struct cpu_tile *tile, const struct tile_result *r, const float *const *from,
+                          const float *const *with, int64_t i, int64_t c, const bool whole, const lane_mask *mask,
+                          double *grad)
+{
+    const int64_t left = r->n_with - c, n = whole ? TILE_BLOCK_VECTORS * LANES : left;
+    vector sum[TILE_BLOCK_ROWS][TILE_BLOCK_VECTORS];
+    float sums[TILE_BLOCK_VECTORS * LANES];
+    int64_t place[TILE_BLOCK_ROWS];
+    for (int64_t j = 0; j < TILE_BLOCK_ROWS; j++) {
+        place[j] = i + j < r->n ? i + j : r->n - 1;
+        for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
+            sum[j][v] = vector_set(0.0f);
+        }
+    }
+    for (int64_t t = 0; t < tile->n; t++) {
+        vector y[TILE_BLOCK_VECTORS];
+        for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
+            y[v] = columns_load(with[t] + c + v * LANES, whole, mask[v]);
+        }
+        for (int64_t j = 0; j < TILE_BLOCK_ROWS; j++) {
+            const vector factor = vector_set(from[t][place[j]]);
+            for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
+                sum[j][v] = vector_add(sum[j][v], vector_multiply(factor, y[v]));
+            }
+        }
+    }
+    for (int64_t j = 0; j < TILE_BLOCK_ROWS && i + j < r->n; j++) {
+        double *to = grad + (i + j) * r->step + c * r->step_with;
+        for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
+            vector_store(sums + v * LANES, sum[j][v]);
+        }
+        for (int64_t k = 0; k < n; k++) {
+            to[k * r->step_with] += (double)(tile->factor * sums[k]);
+        }
+    }
+}
+
 /* A run's sums in float, added in double. */
 TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_result *r, double *grad)
 {
@@ -229,20 +267,15 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
         return;
     }
     tile_operands_find(tile, &r->with, with);
-    for (int64_t begin = 0; begin < r->n_with; begin += 256) {
-        const int64_t n = r->n_with - begin < 256 ? r->n_with - begin : 256;
-        for (int64_t i = 0; i < r->n; i++) {
-            memset(sum, 0, (size_t)n * sizeof *sum);
-            for (int64_t t = 0; t < tile->n; t++) {
-                const float x = from[t][i], *y = with[t] + begin;
-                TILE_COLUMNS
-                {
-                    sum[c] += x * y[c];
-                }
-            }
-            double *to = grad + i * r->step + begin * r->step_with;
-            for (int64_t c = 0; c < n; c++) {
-                to[c * r->step_with] += (double)(tile->factor * sum[c]);
+    for (int64_t c = 0; c < r->n_with; c += TILE_BLOCK_VECTORS * LANES) {
+        const bool whole = c + TILE_BLOCK_VECTORS * LANES <= r->n_with;
+        lane_mask mask[TILE_BLOCK_VECTORS];
+        tile_block_masks(r->n_with - c, mask);
+        for (int64_t i = 0; i < r->n; i += TILE_BLOCK_ROWS) {
+            if (whole) {
+                tile_weigh_at(tile, r, from, with, i, c, true, mask, grad);
+            } else {
+                tile_weigh_at(tile, r, from, with, i, c, false, mask, grad);
             }
         }
     }
