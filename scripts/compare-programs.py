@@ -74,6 +74,8 @@ def of_pyg(name, compiles):
     edges, x, y = (torch.from_numpy(np.load(folder / f"{what}.npy")) for what in ("edges", "features", "labels"))
     train = torch.from_numpy(np.load(folder / "train_idx.npy"))
     more = (torch.from_numpy(np.load(folder / "edge_attr.npy")),) if name == "gmm" else ()
+    by_destination = torch.argsort(edges[1], stable=True)  # PyG is 1.2 to 2.5 times as fast then
+    edges, more = edges[:, by_destination], tuple(rows[by_destination] for rows in more)
     line = torch.nn.Linear
     make = {"resgated": nn.ResGatedGraphConv, "edgeconv": lambda a, b: nn.EdgeConv(line(2 * a, b)),
             "edgeconv-mlp": lambda a, b: nn.EdgeConv(torch.nn.Sequential(line(2 * a, 64), torch.nn.ReLU(), line(64, b))),
