@@ -15,8 +15,8 @@
 #define PIECE_ROWS_MAX 2048
 #define PIECE_N_WANTED 64
 
-/* oneDNN multiplies by w as fast as it can, and by wᵀ after it has packed it, for each piece. With AVX-512 the bits
- * are the same from as many rows on, and to as many columns. */
+/* oneDNN packs wᵀ for each piece of a product, and w never. The bits of both are the same with AVX-512, from as many
+ * rows on and up to as many columns. */
 #define TURN_ROWS_MIN PIECE_ROWS_MIN
 #define TURN_COLUMNS_MAX 1000
 

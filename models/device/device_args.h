@@ -139,7 +139,7 @@ struct device_linear {
     bool turned; /* not with bias */
     bool add;
     const float *bias; /* f_out; NULL: 0 */
-    void *scratch;     /* DEVICE_BYTES_LINEAR; NULL: of less use to the device */
+    void *scratch;     /* DEVICE_BYTES_LINEAR; NULL: none, which is slower */
 };
 
 /* Sums of n × f elements over rows. With factors a row has n_head heads of f / n_head columns, and a number for

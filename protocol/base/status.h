@@ -28,7 +28,7 @@
     X(CREATE,        -8,  73, "cannot create output", \
       "mend the rights or the name of the folder that is named") \
     X(IO,            -9,  74, "input/output error", \
-      "make room on the disk, and look at its state") \
+      "free space on the disk, and look at its state") \
     X(INTERRUPTED,  -10,  75, "interrupted, checkpoint saved", \
       "`--resume`, or `trainctl resume`, goes on") \
     X(CONFIG,       -11,  78, "bad job file", \

@@ -285,7 +285,7 @@ INLINE void tile_rows_product(int64_t n, int64_t n_inner, const float *a, int64_
     }
 }
 
-/* Rows of a run, and vectors of columns, whose sums stay in registers; rows whose sums of 4 × 16 lanes do. */
+/* Sums that stay in registers: of rows × vectors of columns; in 16 lanes, of rows × columns. */
 #define TILE_BLOCK_ROWS 4
 #define TILE_BLOCK_VECTORS (LANES == 16 ? 4 : 2)
 #define TILE_DOT_ROWS (LANES == 16 ? 4 : 1)
@@ -395,13 +395,12 @@ INLINE void tile_contract_weight(const struct cpu_tile *tile, const struct tile_
             tile_block_rows(i, tile, t, n_row, h, x, z);
             for (int64_t c = 0; c < i->n_column; c += n_column) {
                 lane_mask mask[TILE_BLOCK_VECTORS];
+                tile_block_masks(i->n_column - c, mask);
                 if (dots) {
                     tile_block_dots(i, x, w, z, c);
                 } else if (c + n_column <= i->n_column) {
-                    tile_block_masks(n_column, mask);
                     tile_block_products(i, x, w, true, mask, z, c);
                 } else {
-                    tile_block_masks(i->n_column - c, mask);
                     tile_block_products(i, x, w, false, mask, z, c);
                 }
             }

@@ -8,8 +8,7 @@
 
 #ifndef __SANITIZE_ADDRESS__
 
-/* Starts of the same job differ by some 1 200, as memory lies; a product that gives its packed weights back takes
- * thousands an epoch. */
+/* Starts of the same job differ by some 1 200. Products that gave their packed weights back took 470 to 2 000 an epoch. */
 #define FEW 4
 #define MORE 44
 #define FAULTS_MOST 64 /* of an epoch, of all processes */

@@ -69,7 +69,7 @@ enum job_state {
     X(CANNOT_CREATE, "its output cannot be created", \
       "mend the rights of the folder that is named, then `trainctl resume`") \
     X(DISK, "reading or writing failed", \
-      "make room, then `trainctl resume`") \
+      "free space on the disk, then `trainctl resume`") \
     X(OUT_OF_MEMORY, "memory ran out", \
       "more workers, `memory.recompute`, `memory.spill`, or `train.precision = \"bf16\"`") \
     X(QUOTA, "it needs more than the quota of a user", \

@@ -59,11 +59,11 @@ export function say(text, good = false) {
   place.className = good ? "good" : "";
   write(place, text);
 }
-/* What nobody asked for leaves the message of the last action where it is. */
-export const unasked = (work) => work().catch((error) => say(error.message));
+/* A page's own requests keep the message of the user's last action. */
+export const background = (work) => work().catch((error) => say(error.message));
 export const attempt = (work) => (...given) => {
   say("");
-  return unasked(async () => work(...given));
+  return background(async () => work(...given));
 };
 
 export const missing = (x) => x === null || x === undefined;

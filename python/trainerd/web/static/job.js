@@ -1,5 +1,5 @@
 // One job: what it is, its curves as they come, memory and traffic, its log and files, and what may be done with it.
-import { ENDED, attempt, bytes, get, isShare, lessIsBetter, listen, make, metric, missing, number, one, post, put, say, seconds, stateOf, unasked, when, write } from "./common.js";
+import { ENDED, attempt, background, bytes, get, isShare, lessIsBetter, listen, make, metric, missing, number, one, post, put, say, seconds, stateOf, when, write } from "./common.js";
 import { Epochs, LineChart, available, colour } from "./curves.js";
 
 const DRAW_MS = 400;
@@ -194,7 +194,7 @@ function take(event) {
     const changed = job.state !== event.job.state;
     job = event.job;
     showJob();
-    if (changed) unasked(showAll);
+    if (changed) background(showAll);
   }
   if (event.epochs) {
     epochs.add(event.epochs, lessIsBetter(event.epochs[0].metric));
@@ -205,7 +205,7 @@ function take(event) {
     drawSoon();
   }
   if (event.log) log(event.log);
-  if (event.end) unasked(followOn);
+  if (event.end) background(followOn);
 }
 /* A job that was resumed before its stream's end had come goes on. */
 async function followOn() {
