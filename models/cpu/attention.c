@@ -114,7 +114,7 @@ static void scale_columns(int64_t n, float scale, float *x)
     }
 }
 
-/* out = out / s, L = m + ln s; a row without edges (s = 0): out = 0, L = +inf, so that exp(score - L) is 0. */
+/* out = out / s, L = m + ln s; a row without edges (m = -inf): out = 0, L = +inf, so that exp(score - L) is 0. */
 void cpu_attention_finish(struct device *device, int64_t n, const struct device_attention *how,
                           const struct device_attention_state *state, float *out)
 {
@@ -122,13 +122,14 @@ void cpu_attention_finish(struct device *device, int64_t n, const struct device_
 #pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_head * n_column >= CPU_PARALLEL_MIN)
     for (int64_t i = 0; i < n_head; i++) {
         float *softmax = state->softmax + 2 * i;
-        float scale = softmax[1] == 0.0f ? 0.0f : 1.0f / softmax[1];
+        const bool any = softmax[0] != -INFINITY;
+        float scale = any ? 1.0f / softmax[1] : 0.0f;
         scale_columns(n_column, scale, out + i * n_column);
         if (state->positive != NULL) {
             scale_columns(n_column, scale, state->positive + i * n_column);
             state->positive_weight[i] *= scale;
         }
-        softmax[0] = softmax[1] == 0.0f ? INFINITY : softmax[0] + logf(softmax[1]);
+        softmax[0] = any ? softmax[0] + logf(softmax[1]) : INFINITY;
         softmax[1] = 0.0f;
     }
 }

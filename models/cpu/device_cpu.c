@@ -7,6 +7,7 @@ const struct device_ops device_cpu = {.name = "cpu",
                                       .n_chunk = 16,
                                       .codecs = DEVICE_CODECS_ALL,
                                       .merged_edges = DEVICE_HUB_EDGES,
+                                      .merges_attention = true,
 #define X(op) .op = cpu_##op,
                                       DEVICE_OP_LIST(X)
 #undef X

@@ -72,6 +72,7 @@ struct device_ops {
     int64_t n_context_sums; /* likewise for sums_open */
     /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none. */
     int64_t merged_edges;
+    bool merges_attention; /* likewise an attention's passes that add edge after edge (halo_pass.joins) */
 
     /* --- life and memory: failures are returned at once --- */
     enum status (*open)(int n_thread, struct device **out); /* n_thread 0: all cores */
@@ -241,8 +242,8 @@ struct device_ops {
                                    int64_t f, const uint32_t *arg, const float *grad_out, float *grad_x);
     /* --- attention over in-neighbours, block after block; no array of edges × heads, ever --- */
     /* Add a block's edges to the rows' running softmax; out (n_own × n_head·n_column) holds Σ μ exp(score - m) ·
-     * value until attention_finish. A row's edges in ascending column order, the maximum raised once per run of 32 of
-     * them. Of the target its query is read. */
+     * value until attention_finish, m: some score that is not far below the greatest. A row's edges in ascending
+     * column order. Of the target its query is read. */
     void (*attention_forward)(struct device *device, const struct device_attention_rows *rows,
                               const struct device_attention_state *state, float *out);
     /* Divide out, positive and positive_weight by Σ; rows without edges become 0. */

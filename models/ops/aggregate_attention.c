@@ -265,14 +265,17 @@ static void backward_pack(const struct op_call *call)
     .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
                 .n_piece = 2,                                                                                        \
                 .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1},                                                               \
+                .joins = true,                                                                                       \
                 .access = {.reads = OP_ROLES(IN_2) | OP_ROLES_PARAM, .writes = OP_ROLES(OUT) | OP_ROLES_SAVED},      \
                 .run = forward},                                                                                     \
     .backward_begin = backward_begin, .attends = true, .sampled = AGGREGATE_SAMPLED_SHIFTED
 
-/* Backward, to the sources: the destinations' rows travel. The sources recompute the coefficients. */
-#define SOURCE_PASS                                                                                                  \
+/* Backward, to the sources: the destinations' rows travel. The sources recompute the coefficients. Two sums that
+ * go to one array alternate run by run, and are not joined. */
+#define SOURCE_PASS(one_each)                                                                                        \
     {                                                                                                                \
         .direction = HALO_DIRECTION_OUT, .n_piece = 3, .piece = {OP_ROLE_GRAD_OUT, OP_ROLE_IN_2, OP_ROLE_SAVED_0},   \
+        .joins = (one_each),                                                                                         \
         .access = {.reads = OP_ROLES(IN_0) | OP_ROLES(IN_1) | OP_ROLES_PARAM,                                        \
                    .writes = OP_ROLES(GRAD_IN_0) | OP_ROLES(GRAD_IN_1)},                                             \
         .run = backward_source                                                                                       \
@@ -292,10 +295,11 @@ static void backward_pack(const struct op_call *call)
         }                                                                                                            \
     }
 
-/* Backward, to the queries: the sources' rows travel a second time, which takes fewer bytes than keeping a halo. */
-#define QUERY_PASS                                                                                                   \
+/* Backward, to the queries: the sources' rows travel a second time, which takes fewer bytes than keeping a halo.
+ * Gradients of parameters are summed over chunks of a block's rows. */
+#define QUERY_PASS(no_params)                                                                                        \
     {                                                                                                                \
-        .direction = HALO_DIRECTION_IN, .n_piece = 2, .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1},                         \
+        .direction = HALO_DIRECTION_IN, .n_piece = 2, .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1}, .joins = (no_params),   \
         .access = {.reads = OP_ROLES(IN_2) | OP_ROLES(SAVED_0) | OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM,                \
                    .writes = OP_ROLES(GRAD_IN_2) | OP_ROLES_GRAD_PARAM},                                             \
         .run = backward_query                                                                                        \
@@ -313,7 +317,7 @@ const struct aggregate_def aggregate_gat = {
     FORWARD,
     .begin_access = {.reads = OP_ROLES(OUT) | OP_ROLES(GRAD_OUT) | OP_ROLES_SAVED,
                      .writes = OP_ROLES(SAVED_0) | OP_ROLES(GRAD_IN_2)},
-    .backward = {SOURCE_PASS},
+    .backward = {SOURCE_PASS(true)},
     .sampled_backward = {RETURN_PASS},
 };
 
@@ -321,26 +325,26 @@ const struct aggregate_def aggregate_gat_edges = {.name = "gat_edges",
                                                   .title = "GATConv attention over edges with features",
                                                   FORWARD,
                                                   .begin_access = BEGIN_ACCESS,
-                                                  .backward = {QUERY_PASS, SOURCE_PASS},
-                                                  .sampled_backward = {QUERY_PASS, RETURN_PASS}};
+                                                  .backward = {QUERY_PASS(false), SOURCE_PASS(true)},
+                                                  .sampled_backward = {QUERY_PASS(false), RETURN_PASS}};
 
 const struct aggregate_def aggregate_gatv2 = {.name = "gatv2",
                                               .title = "GATv2Conv attention",
                                               FORWARD,
                                               .begin_access = BEGIN_ACCESS,
-                                              .backward = {QUERY_PASS, SOURCE_PASS},
-                                              .sampled_backward = {QUERY_PASS, RETURN_PASS}};
+                                              .backward = {QUERY_PASS(false), SOURCE_PASS(false)},
+                                              .sampled_backward = {QUERY_PASS(false), RETURN_PASS}};
 
 const struct aggregate_def aggregate_dot = {.name = "dot",
                                             .title = "TransformerConv attention",
                                             FORWARD,
                                             .begin_access = BEGIN_ACCESS,
-                                            .backward = {QUERY_PASS, SOURCE_PASS},
-                                            .sampled_backward = {QUERY_PASS, RETURN_PASS}};
+                                            .backward = {QUERY_PASS(true), SOURCE_PASS(true)},
+                                            .sampled_backward = {QUERY_PASS(true), RETURN_PASS}};
 
 const struct aggregate_def aggregate_cosine = {.name = "cosine",
                                                .title = "AGNNConv attention",
                                                FORWARD,
                                                .begin_access = BEGIN_ACCESS,
-                                               .backward = {QUERY_PASS, SOURCE_PASS},
-                                               .sampled_backward = {QUERY_PASS, RETURN_PASS}};
+                                               .backward = {QUERY_PASS(true), SOURCE_PASS(false)},
+                                               .sampled_backward = {QUERY_PASS(true), RETURN_PASS}};

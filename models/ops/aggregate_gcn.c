@@ -35,4 +35,4 @@ const struct aggregate_def aggregate_gcn = {
     .is_linear = true,
     .scales_sources = true,
     .scale = aggregate_gcn_scale,
-    AGGREGATE_LINEAR_PASSES(propagate, propagate, propagate_return, propagate_pack)};
+    AGGREGATE_LINEAR_PASSES(true, propagate, propagate, propagate_return, propagate_pack)};

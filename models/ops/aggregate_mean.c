@@ -38,4 +38,4 @@ const struct aggregate_def aggregate_mean = {
     .is_linear = true,
     .scale = aggregate_mean_scale,
     .scale_counts = true,
-    AGGREGATE_LINEAR_PASSES(forward, backward, backward_return, backward_pack)};
+    AGGREGATE_LINEAR_PASSES(true, forward, backward, backward_return, backward_pack)};

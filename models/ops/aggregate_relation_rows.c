@@ -128,7 +128,7 @@ const struct aggregate_def aggregate_relation_rows = {
     .name = "relation_rows",
     .title = "RGCN propagation of rows of each relation",
     .takes_no_loops = true,
-    AGGREGATE_LINEAR_PASSES(forward, backward, backward_return, backward_pack),
+    AGGREGATE_LINEAR_PASSES(false, forward, backward, backward_return, backward_pack),
 };
 
 const struct aggregate_def aggregate_relation_rows_mixed = {

@@ -29,4 +29,4 @@ const struct aggregate_def aggregate_sum = {
     .name = "sum",
     .title = "sum of neighbours",
     .is_linear = true,
-    AGGREGATE_LINEAR_PASSES(forward, backward, backward_return, backward_pack)};
+    AGGREGATE_LINEAR_PASSES(true, forward, backward, backward_return, backward_pack)};

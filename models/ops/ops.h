@@ -54,18 +54,20 @@ void aggregate_linear_pack(const struct op_call *call, const float *col, const f
 size_t aggregate_linear_workspace(const struct program *program, const struct op *op, const struct device_ops *ops,
                                   int64_t n);
 
-/* Rows one way, gradients of the output the other way, over the transposed blocks; of sampled rows, their
- * gradients. */
-#define AGGREGATE_LINEAR_PASSES(on_way_in, on_way_out, on_return, made_to_return)                                    \
+/* Rows one way, gradients of the output the other way, over the transposed blocks; of sampled rows, their gradients.
+ * joined: of halo_pass */
+#define AGGREGATE_LINEAR_PASSES(joined, on_way_in, on_way_out, on_return, made_to_return)                            \
     .workspace = aggregate_linear_workspace,                                                                         \
     .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
                 .n_piece = 1,                                                                                        \
                 .piece = {OP_ROLE_IN_0},                                                                             \
+                .joins = (joined),                                                                                   \
                 .access = {.writes = OP_ROLES(OUT)},                                                                 \
                 .run = (on_way_in)},                                                                                 \
     .backward = {{.direction = HALO_DIRECTION_OUT,                                                                   \
                   .n_piece = 1,                                                                                      \
                   .piece = {OP_ROLE_GRAD_OUT},                                                                       \
+                  .joins = (joined),                                                                                 \
                   .access = {.writes = OP_ROLES(GRAD_IN_0)},                                                         \
                   .run = (on_way_out)}},                                                                             \
     .sampled = AGGREGATE_SAMPLED_WEIGHED,                                                                            \

@@ -220,6 +220,7 @@ struct halo_pass {
     int n_piece;
     /* own rows that travel; RETURN: the gradients that come back, GRAD_IN_0 and _1 */
     enum op_role piece[HALO_N_PIECE];
+    bool joins; /* it adds edge after edge, without features of theirs: borders of blocks leave no trace */
     struct op_access access;                  /* of own rows on the blocks, besides the pieces */
     void (*run)(const struct op_call *call);  /* NULL: there is no such pass */
     void (*pack)(const struct op_call *call); /* RETURN: make `packed` … */

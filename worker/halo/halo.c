@@ -196,17 +196,18 @@ static void pass_begin(struct trainer *t, const struct step *step)
 /* Hops of the arrays that a sum reads and writes. */
 static struct merged_hops merged_hops(const struct halo *h)
 {
-    enum op_role to = h->step->backward ? OP_ROLE_GRAD_IN_0 : OP_ROLE_OUT;
+    bool to_sources = h->pass->direction == HALO_DIRECTION_OUT;
+    enum op_role to = !h->step->backward ? OP_ROLE_OUT : to_sources ? OP_ROLE_GRAD_IN_0 : OP_ROLE_GRAD_IN_2;
     return (struct merged_hops){.of = h->hop.blocks,
                                 .from = step_operand(h->step, h->pass->piece[0])->hop,
                                 .to = step_operand(h->step, to)->hop};
 }
 
-/* All blocks as one, where a sum reads rows that lie in the arena; else false. */
+/* All blocks as one, where sums go edge after edge over rows that lie in the arena; else false. */
 static bool merged_find(const struct halo *h, struct device_block *out)
 {
     const struct trainer *t = h->trainer;
-    if (!memory_plan_merges(&t->plan, &t->program, h->op)) {
+    if (!h->pass->joins || !memory_plan_merges(&t->plan, &t->program, h->op)) {
         return false;
     }
     const struct merged_hops hops = merged_hops(h);
@@ -223,7 +224,8 @@ static void merged_run(struct halo *h, const struct device_block *block)
     call.block = block;
     call.scale = merged_scale(t->routes.merged, hops.to);
     call.col_scale = merged_scale(t->routes.merged, hops.from);
-    call.payload[0] = call.own[0];
+    call.node = call.col_node = merged_node(t->routes.merged);
+    memcpy(call.payload, call.own, sizeof call.payload);
     call.payload_bf16 = call.own_bf16;
     call.order.first = call.order.last = call.order.only = true;
     h->pass->run(&call);

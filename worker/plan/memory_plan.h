@@ -175,6 +175,8 @@ struct memory_merged {
     int64_t n_edge[PART_DIRECTION_N][PART_N_HOP_MOST + 1];
     /* Rows of all own parts up to a hop, side by side; where nothing is left out, as they lie in the arena. */
     int64_t n_row[PART_N_HOP_MOST + 1];
+    bool attention; /* attentions run over them, too … */
+    bool draws;     /* … and drop coefficients: all rows' nodes are listed */
 };
 
 /* What halo passes send, and what they keep. */
@@ -316,10 +318,11 @@ void memory_plan_traffic_add(const struct memory_plan_input *input, uint32_t pee
 /* Blocks are merged where all parts are of this rank, and blocks are many. rows and n_hop are laid out. */
 void memory_plan_merge(const struct memory_plan_input *input, struct memory_plan *plan);
 
-/* Does this aggregate read rows that lie in the arena, over merged blocks where these are there? */
+/* Does this aggregate read rows that lie in the arena, over merged blocks where these are there? Those of its passes
+ * do that join. */
 bool memory_plan_merges(const struct memory_plan *plan, const struct program *program, const struct op *op);
 
-/* Bytes of merged blocks, with the order of their rows, and the scales of these. */
+/* Bytes of merged blocks, with the order of their rows, and the scales and nodes of these. */
 int64_t memory_plan_merged(const struct memory_plan_input *input, bool scaled, struct memory_plan *plan);
 
 /* Rows of merged blocks up to a hop; n_hop and above: all. */

@@ -2,37 +2,65 @@
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/part_hop.h"
 
-/* Is the op a sum over neighbours in training that walks this direction, over rows that lie in the arena? */
-static bool is_arena_sum(const struct program *program, const struct op *op, enum part_direction d)
+/* Has the aggregate a pass in this direction whose sums go edge after edge? */
+static bool joins(const struct aggregate_def *def, enum part_direction d)
 {
-    bool is_sum = op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->is_linear;
-    bool stored = is_sum && program->value[op->in[0]].hop == PROGRAM_HOP_HALO; /* whose rows lie apart */
-    return is_sum && !stored && !op->is_static && op->in[0] != 0 &&
+    bool any = d == PART_DIRECTION_IN && def->forward.joins;
+    for (int k = 0; k < OP_N_BACKWARD; k++) {
+        any = any || (def->backward[k].joins &&
+                      (def->backward[k].direction == HALO_DIRECTION_OUT) == (d == PART_DIRECTION_OUT));
+    }
+    return any;
+}
+
+/* Does the op add up neighbours edge after edge, in a pass that walks this direction, over rows that lie in the
+ * arena? An attention's lie in arrays of several hops where rows are left out, and then come block by block. */
+static bool is_arena_sum(const struct memory_plan *plan, const struct program *program, const struct op *op,
+                         enum part_direction d)
+{
+    if (op->kind != OP_KIND_AGGREGATE || !joins(aggregate_defs[op->aggregate], d)) {
+        return false;
+    }
+    bool can = plan->merged.attention || !aggregate_defs[op->aggregate]->attends;
+    bool stored = program->value[op->in[0]].hop == PROGRAM_HOP_HALO; /* whose rows lie apart */
+    return can && !stored && !op->is_static && op->in[0] != 0 &&
            (d == PART_DIRECTION_IN || program->value[op->out].needs_grad);
 }
 
 /* Does such a sum have an output of this hop? n_hop: of any that all rows have. */
-static bool has_sum(const struct program *program, enum part_direction d, int32_t hop, int32_t n_hop)
+static bool has_sum(const struct memory_plan *plan, const struct program *program, enum part_direction d, int32_t hop)
 {
     bool any = false;
     for (int i = 0; i < program->n_op && !any; i++) {
         int32_t of = program->value[program->op[i].out].hop;
-        any = is_arena_sum(program, &program->op[i], d) && (of < n_hop ? of : n_hop) == hop;
+        any = is_arena_sum(plan, program, &program->op[i], d) && (of < plan->n_hop ? of : plan->n_hop) == hop;
+    }
+    return any;
+}
+
+/* Does an attention over merged blocks drop coefficients, by the ids of nodes? */
+static bool draws(const struct memory_plan *plan, const struct program *program)
+{
+    bool any = false;
+    for (int i = 0; i < program->n_op; i++) {
+        const struct op *op = &program->op[i];
+        any = any || (op->dropout > 0.0 && is_arena_sum(plan, program, op, PART_DIRECTION_IN));
     }
     return any;
 }
 
 /* Evaluations sum all rows, whatever training does. */
-static bool is_walked(const struct program *program, enum part_direction d, int32_t hop, int32_t n_hop)
+static bool is_walked(const struct memory_plan *plan, const struct program *program, enum part_direction d,
+                      int32_t hop)
 {
     bool any = false;
-    if (program->forward_only && hop < n_hop) {
+    if (program->forward_only && hop < plan->n_hop) {
         return false;
     }
-    for (int32_t h = 0; h <= n_hop && d == PART_DIRECTION_IN && hop == n_hop; h++) {
-        any = any || has_sum(program, d, h, n_hop);
+    for (int32_t h = 0; h <= plan->n_hop && d == PART_DIRECTION_IN && hop == plan->n_hop; h++) {
+        any = any || has_sum(plan, program, d, h);
     }
-    return any || has_sum(program, d, hop, n_hop);
+    return any || has_sum(plan, program, d, hop);
 }
 
 /* Are there blocks between own parts, and none with others'? Under a spill, all count as others'. */
@@ -83,12 +111,13 @@ void memory_plan_merge(const struct memory_plan_input *in, struct memory_plan *p
     /* A library's sums are those of a block. */
     bool own = in->job->model.kernel == JOB_KERNEL_OWN;
     bool can = own && in->ops->merged_edges > 0 && plan->rows.n_row < DEVICE_BORDER;
+    plan->merged.attention = can && in->ops->merges_attention && plan->n_hop == 0 && in->program->n_edge_feature == 0;
     for (int d = 0; d < PART_DIRECTION_N && can; d++) {
         enum part_direction of = (enum part_direction)d;
         bool merges = is_local(in, of) && is_sparse(in, of);
         for (int32_t hop = 0; hop <= plan->n_hop && merges; hop++) {
             bool shared = d == PART_DIRECTION_OUT && in->own[0].halo->symmetric && hop == plan->n_hop;
-            bool walked = !shared && is_walked(in->program, of, hop, plan->n_hop);
+            bool walked = !shared && is_walked(plan, in->program, of, hop);
             plan->merged.n_edge[d][hop] = walked ? edges_of(in, of, hop) : 0;
         }
     }
@@ -106,7 +135,7 @@ static bool merges_any(const struct memory_plan *plan)
 
 bool memory_plan_merges(const struct memory_plan *plan, const struct program *program, const struct op *op)
 {
-    return merges_any(plan) && is_arena_sum(program, op, PART_DIRECTION_IN);
+    return merges_any(plan) && is_arena_sum(plan, program, op, PART_DIRECTION_IN);
 }
 
 /* One block, and the device's schedule of it. Those of in-edges at a hop are the first rows of all. */
@@ -130,6 +159,8 @@ int64_t memory_plan_merged(const struct memory_plan_input *in, bool scaled, stru
     if (!merges_any(plan)) {
         return 0;
     }
+    plan->merged.draws = draws(plan, in->program);
+    lists += plan->merged.draws ? plan->rows.n_row * (int64_t)sizeof(uint32_t) : 0;
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         n_bytes += block_bytes(in, PART_DIRECTION_IN, hop, plan) + block_bytes(in, PART_DIRECTION_OUT, hop, plan);
         lists += plan->n_hop > 0 ? plan->merged.n_row[hop] * (int64_t)sizeof(uint32_t) : 0;

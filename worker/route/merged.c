@@ -18,6 +18,7 @@ struct merged {
     struct part_lent made[PART_DIRECTION_N][N_HOP];     /* its arrays; empty: another's */
     struct part_lent order[N_HOP]; /* where in an array of this hop's rows each lies; empty: in this order */
     struct part_lent scale[N_HOP]; /* memory_plan_rows floats; empty: none */
+    struct part_lent node;         /* of all rows, as they lie in the arena; empty: none */
 };
 
 /* --- rows --- */
@@ -288,6 +289,22 @@ static enum status scale_open(const struct merged *merged, int32_t hop, struct p
     return status == STATUS_OK ? part_lend(&merged->own->setup, scale, n * (int64_t)sizeof *scale, out) : status;
 }
 
+/* All parts' nodes, one behind the other. */
+static enum status node_open(const struct merged *merged, struct part_lent *out)
+{
+    int64_t n = merged->plan->rows.n_row;
+    uint32_t *node;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n, sizeof *node, &node);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int32_t i = 0; i < merged->own->n; i++) {
+        const struct part *part = merged->own->part[i].part;
+        memcpy(node + merged->plan->rows.row_begin[i], part->node, (size_t)part->n_own * sizeof *node);
+    }
+    return part_lend(&merged->own->setup, node, n * (int64_t)sizeof *node, out);
+}
+
 static enum status lists_open(struct merged *merged, int32_t hop)
 {
     enum status status = STATUS_OK;
@@ -321,7 +338,7 @@ enum status merged_open(const struct own_parts *own, const struct memory_plan *p
     for (int32_t hop = 0; hop <= plan->n_hop && any && status == STATUS_OK; hop++) {
         status = lists_open(merged, hop);
     }
-    return status;
+    return status == STATUS_OK && plan->merged.draws ? node_open(merged, &merged->node) : status;
 }
 
 void merged_close(struct merged *merged)
@@ -344,6 +361,7 @@ void merged_close(struct merged *merged)
         part_made_release(setup, &merged->order[hop]);
         part_made_release(setup, &merged->scale[hop]);
     }
+    part_made_release(setup, &merged->node);
     free(merged->begin);
     free(merged);
 }
@@ -367,4 +385,9 @@ bool merged_block(const struct merged *merged, enum part_direction d, const stru
 const float *merged_scale(const struct merged *merged, int32_t hop)
 {
     return (const float *)(const void *)merged->scale[hop_at(merged, hop)].device;
+}
+
+const uint32_t *merged_node(const struct merged *merged)
+{
+    return (const uint32_t *)(const void *)merged->node.device;
 }

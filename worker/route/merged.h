@@ -1,4 +1,4 @@
-/* All blocks of all parts merged into one, for sums over neighbours where all parts are this rank's.
+/* All blocks of all parts merged into one, for sums over neighbours, and attentions, where all parts are this rank's.
  *
  *     Y = Σ_j A_·j X_j = A X      X, Y: all parts' rows, as they lie in the arena
  *
@@ -40,5 +40,8 @@ bool merged_block(const struct merged *merged, enum part_direction d, const stru
 
 /* Scales of all rows, in an array of the rows of a hop; NULL where no aggregate scales. */
 const float *merged_scale(const struct merged *merged, int32_t hop);
+
+/* Dataset ids of all rows; NULL where nothing is drawn by them. */
+const uint32_t *merged_node(const struct merged *merged);
 
 #endif

@@ -9,8 +9,8 @@
  *   D_i = ⟨grad_out_i, out_i⟩  de_ij = α_ij (μ_ij ⟨grad_out_i, value_j⟩ - D_i), the gradient of e_ij
  *
  * Shapes  value, grad_out, out n × n_head·n_column · L, D n × n_head · key, query: by score, see device.h
- * Order   a row's edges as the block has them, its edge to itself first, in runs of 32; the row max is raised once
- *         per run; sums over a run's edges in 16 lanes, runs one after another; rows add edge after edge
+ * Order   a row's edges as the block has them, its edge to itself first; sums of numbers and of rows add edge after
+ *         edge, so that neither the runs nor the borders between blocks leave a trace
  * source  Milakov & Gimelshein, arXiv 1805.02867 (online softmax) · Dao et al., NeurIPS 2022 (D)
  */
 
@@ -52,73 +52,110 @@ INLINE void drop(const struct heads *w, run_numbers x)
 
 /* --- forward ---
  *
- * State of a row and head while its edges come, m = -inf, s = 0, out = 0 before the first:
- *   m' = max(m, max_i e_i)    c = exp(m - m')    w_i = exp(e_i - m')
- *   s' = c s + Σ_i w_i        out' = c out + Σ_i μ_i w_i value_i
- * attention_finish then divides out by s, and L = m + ln s. GAT in training has two sums more, only over the edges
- * with x = key + query > 0 (positive, positive_weight); with them the query's gradient needs no edge, see
- * attention_begin.
+ * State of a row and head while its edges come, s = 0 and out = 0 before the first:
+ *   m' = m, or e_i at the first edge and where e_i - m > RAISE     c = exp(m - m')     w_i = exp(e_i - m')
+ *   s' = c s + w_i     out' = c out + μ_i w_i value_i
+ * m is the score of some edge: at most RAISE less than the greatest so far, which is all that exp needs. It is nearly
+ * always the first edge's, and whether it moves depends on the edges alone. attention_finish then divides out by s,
+ * and L = m + ln s. GAT in training has two sums more, only over the edges with x = key + query > 0 (positive,
+ * positive_weight); with them the query's gradient needs no edge, see attention_begin.
  */
 
-/* c of n heads: raise the row's maxima by a run's scores. softmax: (m, s) per head */
-INLINE void raise_maxima(const struct heads *w, float *softmax, float *scale)
+#define RAISE 16.0f
+
+/* m before a row's edges is -inf. Scores of -inf alone get a weight of 0 each, whose sum is not a number. */
+INLINE float base_raise(float base, float score, float *raised)
 {
+    const float first = score == -INFINITY ? -FLT_MAX : score;
+    *raised = base == -INFINITY ? first : score - base > RAISE ? score : base;
+    return base == *raised ? 0.0f : base - *raised; /* ln c */
+}
+
+/* Raise m of n heads at a span's first edge, and s by c, of each. softmax: (m, s) */
+INLINE void bases_raise(const struct heads *w, int64_t edge, float *softmax, float *scale)
+{
+    const bool is_first = w->run->is_first && edge == 0;
     for (int64_t h = 0; h < w->n; h++) {
-        float greatest = run_max(w->run, w->score[h]), row_max = w->run->is_first ? -INFINITY : softmax[2 * h];
+        float ln = base_raise(is_first ? -INFINITY : softmax[2 * h], w->score[h][edge], &softmax[2 * h]);
         scale[h] = 1.0f;
-        if (greatest > row_max) {
+        if (ln != 0.0f && !is_first) {
             float lanes[LANES];
-            vector_store(lanes, vector_exp(vector_set(row_max - greatest)));
+            vector_store(lanes, vector_exp(vector_set(ln)));
             scale[h] = lanes[0];
-            row_max = greatest;
         }
-        softmax[2 * h] = row_max;
+        softmax[2 * h + 1] = is_first ? 0.0f : scale[h] * softmax[2 * h + 1];
     }
 }
 
-/* m, s and c of n heads, and their weights w_i; with `fetch` the first lines of the rows of the next run are
- * prefetched beside the exponentials. */
-INLINE void forward_weights(struct heads *w, const bool fetch, float *scale)
+/* The first edge from `edge` on at which some head's m has to be raised: nearly always the run's end. */
+INLINE int64_t bases_hold(const struct heads *w, int64_t edge, const float *softmax)
 {
-    const int64_t n_column = w->a->how->n_column;
-    float sum[HEADS], *softmax = w->a->state->softmax + 2 * w->to_head;
-    raise_maxima(w, softmax, scale);
+    vector above[PARTS];
+    for (int64_t p = 0; p < PARTS; p++) {
+        above[p] = vector_set(0.0f);
+    }
     for (int64_t h = 0; h < w->n; h++) {
-        vector minus_max = vector_set(-softmax[2 * h]);
+        const vector minus_base = vector_set(-softmax[2 * h]);
         EACH_VECTOR(i, w->run)
         {
-            vector_store(w->weight[h] + i, vector_exp(vector_add(vector_load(w->score[h] + i), minus_max)));
+            int64_t p = i / LANES % PARTS;
+            above[p] = vector_greater(vector_add(vector_load(w->score[h] + i), minus_base), above[p]);
+        }
+    }
+    bool holds = parts_max(above) <= RAISE;
+    for (int64_t i = edge; i < w->run->n && !holds; i++) {
+        for (int64_t h = 0; h < w->n; h++) {
+            if (w->score[h][i] - softmax[2 * h] > RAISE) {
+                return i;
+            }
+        }
+    }
+    return w->run->n;
+}
+
+/* The edges from span.end on at which m holds: m, c · s and c of n heads, weights w_i of the run's edges (right in
+ * the span); with `fetch` the first lines of the rows of the next run are prefetched beside the exponentials. */
+INLINE void forward_weights(struct heads *w, const bool fetch, struct span *span, float *scale)
+{
+    const int64_t n_column = w->a->how->n_column;
+    float *softmax = w->a->state->softmax + 2 * w->to_head;
+    span->begin = span->end;
+    bases_raise(w, span->begin, softmax, scale);
+    span->end = bases_hold(w, span->begin + 1, softmax);
+    for (int64_t h = 0; h < w->n; h++) {
+        vector minus_base = vector_set(-softmax[2 * h]);
+        EACH_VECTOR(i, w->run)
+        {
+            vector_store(w->weight[h] + i, vector_exp(vector_add(vector_load(w->score[h] + i), minus_base)));
             if (fetch) {
                 fetch_first(&w->rows, i, h * n_column, n_column);
             }
         }
     }
-    run_sums(w->run, w->weight, w->n, sum);
-    for (int64_t h = 0; h < w->n; h++) {
-        softmax[2 * h + 1] = (w->run->is_first ? 0.0f : scale[h] * softmax[2 * h + 1]) + sum[h];
-    }
 }
 
-/* out' = c out + Σ_i μ_i w_i value_i */
-INLINE void forward_values(struct heads *w, const float *scale, enum run_fetch fetch)
+/* s', and out' = c out + Σ_i μ_i w_i value_i */
+INLINE void forward_values(struct heads *w, const struct span *span, const float *scale, enum run_fetch fetch)
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column;
-    const struct rows_sum how = {&w->rows, 0, w->rows.n, w->run->is_first ? NULL : scale, w->n, n_column, 0};
-    run_dropout(a, w->run, w->first, w->n, w->mu);
+    const float *start = w->run->is_first && span->begin == 0 ? NULL : scale;
+    const struct rows_sum how = {&w->rows, span->begin, span->end, start, w->n, n_column, 0};
+    span_sums(span, w->weight, w->n, 2, a->state->softmax + 2 * w->to_head + 1);
     drop(w, w->weight);
     if (device_attention_columns(a->how) > n_column) {
-        heads_add_wide(w, &w->rows, scale, w->weight, fetch, a->out);
+        heads_add_wide(w, &how, w->weight, fetch, a->out);
     } else {
         add_rows(&how, fetch, w->weight, a->out + w->to_head * n_column);
     }
 }
 
-/* The weights of edges with x > 0, 0 for the others, and positive_weight' = c positive_weight + Σ of them. */
-INLINE void positive_weights(struct heads *w, const float *scale)
+/* The weights of edges with x > 0, 0 for the others, and s' and positive_weight' = c positive_weight + Σ of them. */
+INLINE void positive_weights(struct heads *w, const struct span *span, const float *scale)
 {
-    float sum[HEADS], *norm = w->a->state->positive_weight + w->to_head;
+    float *sum = w->a->state->positive_weight + w->to_head;
     for (int64_t h = 0; h < w->n; h++) {
+        sum[h] = w->run->is_first && span->begin == 0 ? 0.0f : scale[h] * sum[h];
         EACH_VECTOR(i, w->run)
         {
             vector weight = vector_load(w->weight[h] + i);
@@ -126,20 +163,19 @@ INLINE void positive_weights(struct heads *w, const float *scale)
                          vector_select_positive(vector_load(w->x[h] + i), weight, vector_set(0.0f)));
         }
     }
-    run_sums(w->run, w->positive, w->n, sum);
-    for (int64_t h = 0; h < w->n; h++) {
-        norm[h] = (w->run->is_first ? 0.0f : scale[h] * norm[h]) + sum[h];
-    }
+    const struct numbers_sum sums[2] = {{w->weight, 2, w->a->state->softmax + 2 * w->to_head + 1},
+                                        {w->positive, 1, sum}};
+    span_sums_twice(span, w->n, sums);
 }
 
 /* out and positive in one pass over the values. */
-INLINE void forward_values_twice(struct heads *w, const float *scale)
+INLINE void forward_values_twice(struct heads *w, const struct span *span, const float *scale)
 {
     const struct cpu_attention *a = w->a;
     const int64_t n_column = a->how->n_column, at = w->to_head * n_column;
-    const struct rows_sum how = {&w->rows, 0, w->rows.n, w->run->is_first ? NULL : scale, w->n, n_column, 0};
-    positive_weights(w, scale);
-    run_dropout(a, w->run, w->first, w->n, w->mu);
+    const float *start = w->run->is_first && span->begin == 0 ? NULL : scale;
+    const struct rows_sum how = {&w->rows, span->begin, span->end, start, w->n, n_column, 0};
+    positive_weights(w, span, scale);
     drop(w, w->weight);
     drop(w, w->positive);
     add_rows_twice(&how, w->weight, a->out + at, w->positive, a->state->positive + at);
@@ -254,14 +290,18 @@ typedef void heads_function(HEADS_ARGUMENTS);
     TARGET static void forward_##kind(HEADS_ARGUMENTS)                                                               \
     {                                                                                                                \
         struct heads w;                                                                                              \
+        struct span span = {0};                                                                                      \
         float scale[HEADS];                                                                                          \
         (void)sums;                                                                                                  \
         heads_open(a, run, first, n, &w);                                                                            \
         open_values(&w);                                                                                             \
         kind##_target(&w);                                                                                           \
+        run_dropout(a, run, first, n, w.mu);                                                                         \
         kind##_scores(&w);                                                                                           \
-        forward_weights(&w, fetch, scale);                                                                           \
-        forward_values(&w, scale, fetch ? FETCH_REST : FETCH_NONE);                                                  \
+        while (span.end < run->n) {                                                                                  \
+            forward_weights(&w, fetch, &span, scale);                                                                \
+            forward_values(&w, &span, scale, fetch ? FETCH_REST : FETCH_NONE);                                       \
+        }                                                                                                            \
     }
 FORWARD(mlp, false)
 FORWARD(dot, true)
@@ -270,17 +310,21 @@ FORWARD(cosine, false)
 TARGET static void forward_add(HEADS_ARGUMENTS)
 {
     struct heads w;
+    struct span span = {0};
     float scale[HEADS];
     (void)sums;
     heads_open(a, run, first, n, &w);
     open_values(&w);
+    run_dropout(a, run, first, n, w.mu);
     add_target(&w);
     add_scores(&w);
-    forward_weights(&w, true, scale);
-    if (a->state->positive != NULL) {
-        forward_values_twice(&w, scale);
-    } else {
-        forward_values(&w, scale, FETCH_REST);
+    while (span.end < run->n) {
+        forward_weights(&w, true, &span, scale);
+        if (a->state->positive != NULL) {
+            forward_values_twice(&w, &span, scale);
+        } else {
+            forward_values(&w, &span, scale, FETCH_REST);
+        }
     }
 }
 

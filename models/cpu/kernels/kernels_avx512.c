@@ -5,6 +5,7 @@
 #if defined(__x86_64__)
 #include "models/cpu/kernels/vector_avx512.h"
 
+#include <float.h>
 #include <math.h>
 #include <string.h>
 
@@ -17,8 +18,8 @@
 #include "models/cpu/kernels/kernels_edges.inc.h"
 #include "models/cpu/kernels/kernels_features.inc.h"
 #include "models/cpu/kernels/kernels_scores.inc.h"
-#include "models/cpu/kernels/kernels_narrow.inc.h"
 #include "models/cpu/kernels/kernels_attention.inc.h"
+#include "models/cpu/kernels/kernels_narrow.inc.h"
 #include "models/cpu/kernels/kernels_short.inc.h"
 #include "models/cpu/kernels/kernels_rows.inc.h"
 #include "models/cpu/kernels/kernels_tile.inc.h"

@@ -4,9 +4,8 @@
  * single such head would not fill a vector: here a run's numbers lie edge by edge, [8 i + h] that of edge i at head
  * h, and the 64 columns of eight heads are one row.
  *
- * Order of summation, which defines the bits: rows add edge after edge; a product's eight columns are added 4 apart,
- * then 2, 1; a sum over a run's edges goes in two lanes per head, even edges and odd ones, which are added at its
- * end.
+ * Order of summation, which defines the bits: numbers and rows add edge after edge; a product's eight columns are
+ * added 4 apart, then 2, 1.
  */
 
 #define NARROW 8 /* heads, and columns of each */
@@ -65,54 +64,58 @@ INLINE void narrow_scores(const struct run *run, const struct device_attention *
     }
 }
 
-/* sum[h] = scale[h] · sum[h] + Σ_i x[8 i + h], from 0 where the row begins; sum[h] lies at h · step. */
-INLINE void narrow_sums(const struct run *run, const float *x, const float *scale, int64_t step, float *sum)
+/* sum[h · step] += x[8 i + h], edge i of a span after edge i. */
+INLINE void narrow_sums(const struct span *span, const float *x, int64_t step, float *sum)
 {
-    float lanes[2 * NARROW];
-    vector part[PARTS];
-    for (int64_t p = 0; p < PARTS; p++) {
-        part[p] = vector_set(0.0f);
+    float total[NARROW];
+    for (int64_t h = 0; h < NARROW; h++) {
+        total[h] = sum[h * step];
     }
-    for (int64_t i = 0; i < run->n * NARROW; i += PARTS_LANES) {
-        for (int64_t p = 0; p < PARTS; p++) {
-            part[p] = vector_add(part[p], vector_load(x + i + p * LANES));
+    for (int64_t i = span->begin; i < span->end; i++) {
+        for (int64_t h = 0; h < NARROW; h++) {
+            total[h] += x[i * NARROW + h];
         }
     }
-    for (int64_t p = 0; p < PARTS; p++) {
-        vector_store(lanes + p * LANES, part[p]);
-    }
     for (int64_t h = 0; h < NARROW; h++) {
-        float start = run->is_first ? 0.0f : scale != NULL ? scale[h] * sum[h * step] : sum[h * step];
-        sum[h * step] = start + (lanes[h] + lanes[h + NARROW]);
+        sum[h * step] = total[h];
     }
 }
 
-/* Raise the row maxima m of eight heads by a run's scores: m' = max(m, max_i e_i); scale = exp(m - m'), of what was
- * added before. softmax: (m, s) per head */
-INLINE void narrow_maxima(const struct run *run, const float *score, float *softmax, float scale[2 * NARROW])
+/* Raise m of eight heads at a span's first edge, as bases_raise; scale: c of each. softmax: (m, s) per head */
+INLINE void narrow_raise(const float *score, bool is_first, float *softmax, float scale[2 * NARROW])
 {
-    float lanes[2 * NARROW];
-    vector part[PARTS];
-    for (int64_t p = 0; p < PARTS; p++) {
-        part[p] = vector_set(-INFINITY);
-    }
-    for (int64_t i = 0; i < run->n * NARROW; i += PARTS_LANES) {
-        for (int64_t p = 0; p < PARTS; p++) {
-            part[p] = vector_greater(vector_load(score + i + p * LANES), part[p]);
-        }
-    }
-    for (int64_t p = 0; p < PARTS; p++) {
-        vector_store(lanes + p * LANES, part[p]);
-    }
     for (int64_t h = 0; h < NARROW; h++) {
-        float greatest = lanes[h + NARROW] > lanes[h] ? lanes[h + NARROW] : lanes[h];
-        float before = run->is_first ? -INFINITY : softmax[2 * h], row_max = greatest > before ? greatest : before;
-        softmax[2 * h] = row_max;
-        scale[h] = scale[h + NARROW] = before == row_max ? 0.0f : before - row_max;
+        scale[h] = scale[h + NARROW] = base_raise(is_first ? -INFINITY : softmax[2 * h], score[h], &softmax[2 * h]);
     }
     for (int64_t i = 0; i < 2 * NARROW; i += LANES) {
         vector_store(scale + i, vector_exp(vector_load(scale + i)));
     }
+    for (int64_t h = 0; h < NARROW; h++) {
+        softmax[2 * h + 1] = is_first ? 0.0f : scale[h] * softmax[2 * h + 1];
+    }
+}
+
+/* The first edge from `edge` on at which some head's m has to be raised, as bases_hold. base: twice eight m */
+INLINE int64_t narrow_hold(const struct run *run, int64_t edge, const float *score, const float base[2 * NARROW])
+{
+    vector above[PARTS];
+    for (int64_t p = 0; p < PARTS; p++) {
+        above[p] = vector_set(0.0f);
+    }
+    for (int64_t i = 0; i < run->n * NARROW; i += PARTS_LANES) {
+        for (int64_t p = 0; p < PARTS; p++) {
+            int64_t k = i + p * LANES;
+            above[p] = vector_greater(vector_fma(PER_HEAD(base, k), vector_set(-1.0f), vector_load(score + k)),
+                                      above[p]);
+        }
+    }
+    bool holds = parts_max(above) <= RAISE;
+    for (int64_t k = edge * NARROW; k < run->n * NARROW && !holds; k++) {
+        if (score[k] - base[k % NARROW] > RAISE) {
+            return k / NARROW;
+        }
+    }
+    return run->n;
 }
 
 /* mu[8 i + h] = μ of edge i at head first + h, as run_dropout draws it. */
@@ -154,8 +157,8 @@ struct narrow_sum {
 };
 
 /* scale NULL: from 0. Four vectors of columns of each sum stay in registers while the edges stream by. */
-INLINE void narrow_add(const struct run_rows *rows, const float *scale, const struct narrow_sum *sums,
-                       const int n_sum)
+INLINE void narrow_add(const struct run_rows *rows, const struct span *span, const float *scale,
+                       const struct narrow_sum *sums, const int n_sum)
 {
     for (int base = 0; base < NARROW_VECTORS; base += 4) {
         const int64_t column = base * LANES;
@@ -167,7 +170,7 @@ INLINE void narrow_add(const struct run_rows *rows, const float *scale, const st
                 total[s][v] = scale != NULL ? vector_multiply(vector_load(out), by) : zero;
             }
         }
-        for (int64_t i = 0; i < rows->n; i++) {
+        for (int64_t i = span->begin; i < span->end; i++) {
             const float *row = rows->row[i] + column;
             for (int64_t c = 0; c < 4 * LANES; c += LINE_FLOATS) {
                 fetch_row(rows->prefetch[i] + column + c);
@@ -217,43 +220,67 @@ INLINE void narrow_dots_and_add(const struct run_rows *rows, const float *own, c
     }
 }
 
-/* Forward of heads first … first+7 from one run: w = exp(e - row max), sums of w, of μ w · value, and of both over
- * the edges with x > 0. */
+/* What forward has of a run at eight heads. */
+struct narrow_edges {
+    narrow_numbers x, score, weight, positive, mu;
+};
+
+/* w = exp(e - m), for edges with x > 0 also in `positive`, and the sums of both over a span. positive_weight NULL:
+ * not wanted; scale NULL: from 0 */
+INLINE void narrow_weights(const struct run *run, const struct span *span, const float base[2 * NARROW],
+                           const float *scale, struct narrow_edges *w, float *softmax, float *positive_weight)
+{
+    EACH_NARROW(i, run)
+    {
+        vector e = vector_fma(PER_HEAD(base, i), vector_set(-1.0f), vector_load(w->score + i));
+        vector weight = vector_exp(e);
+        vector_store(w->weight + i, weight);
+        vector_store(w->positive + i, vector_select_positive(vector_load(w->x + i), weight, vector_set(0.0f)));
+    }
+    narrow_sums(span, w->weight, 2, softmax + 1);
+    if (positive_weight == NULL) {
+        return;
+    }
+    for (int64_t h = 0; h < NARROW; h++) {
+        positive_weight[h] = scale == NULL ? 0.0f : scale[h] * positive_weight[h];
+    }
+    narrow_sums(span, w->positive, 1, positive_weight);
+}
+
+/* Forward of heads first … first+7 from one run: sums of w, of μ w · value, and of both over the edges with x > 0. */
 INLINE void narrow_forward(const struct cpu_attention *a, const struct run *run, int64_t first)
 {
     const int64_t n_head = a->how->n_head, head = run->head + first;
-    const bool with_positive = a->state->positive != NULL;
-    float *softmax = a->state->softmax + 2 * head, scale[2 * NARROW], row_max[2 * NARROW];
-    narrow_numbers x, weight, positive, mu;
+    const int n_sum = a->state->positive != NULL ? 2 : 1;
+    float *softmax = a->state->softmax + 2 * head, c[2 * NARROW], base[2 * NARROW];
+    struct narrow_edges w;
     struct run_rows value, key;
+    const struct narrow_sum sums[2] = {{w.weight, a->out + head * NARROW},
+                                       {w.positive, n_sum == 2 ? a->state->positive + head * NARROW : NULL}};
     rows_open(run, a->source.value, a->self_source.value, n_head * NARROW, first * NARROW, &value);
     rows_open(run, a->source.key, a->self_source.key, n_head, first, &key);
-    narrow_open(run, &key, NARROW, -INFINITY, x);
-    narrow_scores(run, a->how, a->target.query + run->row * n_head + first, x, weight);
-    narrow_maxima(run, weight, softmax, scale);
-    narrow_twice(softmax, 2, row_max);
-    EACH_NARROW(i, run)
-    {
-        vector w = vector_exp(vector_fma(PER_HEAD(row_max, i), vector_set(-1.0f), vector_load(weight + i)));
-        vector_store(weight + i, w);
-        vector_store(positive + i, vector_select_positive(vector_load(x + i), w, vector_set(0.0f)));
-    }
-    narrow_sums(run, weight, scale, 2, softmax + 1);
-    if (with_positive) {
-        narrow_sums(run, positive, scale, 1, a->state->positive_weight + head);
-    }
+    narrow_open(run, &key, NARROW, -INFINITY, w.x);
+    narrow_scores(run, a->how, a->target.query + run->row * n_head + first, w.x, w.score);
     if (a->threshold > 0) {
-        narrow_dropout(a, run, first, mu);
-        narrow_multiply(run, weight, mu);
-        narrow_multiply(run, positive, mu);
+        narrow_dropout(a, run, first, w.mu);
     }
-    const float *start = run->is_first ? NULL : scale;
-    const struct narrow_sum sums[2] = {{weight, a->out + head * NARROW},
-                                       {positive, with_positive ? a->state->positive + head * NARROW : NULL}};
-    if (with_positive) {
-        narrow_add(&value, start, sums, 2);
-    } else {
-        narrow_add(&value, start, sums, 1);
+    for (struct span span = {0}; span.end < run->n;) {
+        const bool is_first = run->is_first && span.end == 0;
+        const float *scale = is_first ? NULL : c;
+        span.begin = span.end;
+        narrow_raise(w.score + span.begin * NARROW, is_first, softmax, c);
+        narrow_twice(softmax, 2, base);
+        span.end = narrow_hold(run, span.begin + 1, w.score, base);
+        narrow_weights(run, &span, base, scale, &w, softmax, n_sum == 2 ? a->state->positive_weight + head : NULL);
+        if (a->threshold > 0) {
+            narrow_multiply(run, w.weight, w.mu);
+            narrow_multiply(run, w.positive, w.mu);
+        }
+        if (n_sum == 2) {
+            narrow_add(&value, &span, scale, sums, 2);
+        } else {
+            narrow_add(&value, &span, scale, sums, 1);
+        }
     }
 }
 
@@ -298,7 +325,8 @@ INLINE void narrow_source(const struct cpu_attention *a, const struct run *run, 
         vector slope = vector_select_positive(vector_load(x + i), vector_set(1.0f), vector_set(a->how->slope));
         vector_store(g + i, vector_multiply(vector_multiply(vector_load(alpha + i), rest), slope));
     }
-    narrow_sums(run, g, NULL, 1, a->grad_key + to_head);
+    memset(a->grad_key + to_head, 0, run->is_first ? NARROW * sizeof(float) : 0);
+    narrow_sums(&(struct span){0, run->n}, g, 1, a->grad_key + to_head);
 }
 
 /* Can this path compute an attention with all of its heads? */

@@ -3,9 +3,9 @@
  * A row is the destination of its edges (forward, gradients of queries) or their source (gradients of keys and
  * values); the "other ends" are then the sources or the destinations. A run's numbers per edge lie side by side, an
  * edge in each lane, so that the softmax's arithmetic is done on all of its edges at once. Runs begin at a block's
- * first edge of the row (or at the row's edge to itself) and are cut every 32 edges: the cut is part of the
- * definition of the bits. A run of several rows (kernels_short.inc.h) holds them whole, each with the bits of a run
- * of its own.
+ * first edge of the row (or at the row's edge to itself) and are cut every 32 edges. The cut leaves no trace, but
+ * where two sums go to one array run after run: the sources' gradients of mlp and cosine. A run of several rows
+ * (kernels_short.inc.h) holds them whole.
  */
 
 #define RUN CPU_ATTENTION_RUN /* edges; rows at the other ends are prefetched as many edges before their turn */

@@ -92,69 +92,92 @@ INLINE void scale_edges(const struct run *run, float *x, float by)
     }
 }
 
-/* The greatest number of one head, over 16 lanes first. */
-INLINE float run_max(const struct run *run, const float *x)
-{
-    vector part[PARTS];
-    for (int64_t p = 0; p < PARTS; p++) {
-        part[p] = vector_load(x + p * LANES);
-        if (run->padded > PARTS_LANES) {
-            part[p] = vector_greater(vector_load(x + PARTS_LANES + p * LANES), part[p]);
-        }
-    }
-    return parts_max(part);
-}
+/* Some edges of a run, begin … end-1. */
+struct span {
+    int64_t begin, end;
+};
 
-/* sum[h] = Σ_i x[h][i] of n heads, whose number is rounded up to fours there: edge i + 16 joins edge i, then 16 lanes
- * are added in the tree of the columns. */
-INLINE void run_sums(const struct run *run, run_numbers x, int64_t n, float *sum)
+/* sum[h · step] += x[h][i], edge i of a span after edge i. */
+struct numbers_sum {
+    float (*x)[RUN];
+    int64_t step;
+    float *sum;
+};
+
+/* n_sum such sums of n heads: four heads at a time, as each addition waits for its last one. */
+INLINE void add_numbers(const struct span *span, int64_t n, const struct numbers_sum *sums, const int n_sum)
 {
     for (int64_t h = 0; h < n; h += 4) {
-        vector part[4][PARTS];
-        for (int64_t k = 0; k < 4; k++) {
-            const float *numbers = x[smaller(h + k, n - 1)];
-            for (int64_t p = 0; p < PARTS; p++) {
-                part[k][p] = vector_load(numbers + p * LANES);
-                if (run->padded > PARTS_LANES) {
-                    part[k][p] = vector_add(vector_load(numbers + PARTS_LANES + p * LANES), part[k][p]);
-                }
+        const float *numbers[8];
+        float total[8];
+        for (int k = 0; k < 4 * n_sum; k++) {
+            const struct numbers_sum *one = &sums[k / 4];
+            const int64_t at = smaller(h + k % 4, n - 1);
+            numbers[k] = one->x[at];
+            total[k] = one->sum[at * one->step];
+        }
+        for (int64_t i = span->begin; i < span->end; i++) {
+            for (int k = 0; k < 4 * n_sum; k++) {
+                total[k] += numbers[k][i];
             }
         }
-        parts_sums(sum + h, part);
+        for (int k = 0; k < 4 * n_sum; k++) {
+            if (h + k % 4 < n) {
+                sums[k / 4].sum[(h + k % 4) * sums[k / 4].step] = total[k];
+            }
+        }
     }
+}
+
+SHARED void span_sums(const struct span *span, run_numbers x, int64_t n, int64_t step, float *sum)
+{
+    const struct numbers_sum one = {x, step, sum};
+    add_numbers(span, n, &one, 1);
+}
+
+SHARED void span_sums_twice(const struct span *span, int64_t n, const struct numbers_sum sums[2])
+{
+    add_numbers(span, n, sums, 2);
 }
 
 /* --- steps of several scores --- */
 
 static const float run_ones[HEADS] = {EIGHT(1.0f)};
 
+/* A sum over all of a run's edges, from 0 where the row begins. */
+INLINE struct rows_sum sum_of(const struct heads *w, const struct run_rows *rows)
+{
+    return (struct rows_sum){rows, 0, rows->n, w->run->is_first ? NULL : run_ones, w->n, w->a->how->n_column, 0};
+}
+
 /* out (+)= Σ_i weight[h][i] · row_i, over the heads' columns of the row written. */
 INLINE void heads_add(const struct heads *w, const struct run_rows *rows, run_numbers weight, enum run_fetch fetch,
                       float *out)
 {
-    const int64_t n_column = w->a->how->n_column;
-    const struct rows_sum how = {rows, 0, rows->n, w->run->is_first ? NULL : run_ones, w->n, n_column, 0};
-    add_rows(&how, fetch, weight, out + w->to_head * n_column);
+    const struct rows_sum how = sum_of(w, rows);
+    add_rows(&how, fetch, weight, out + w->to_head * how.n_column);
 }
 
-/* The same for one head where heads of the rows, or of what is written, have features behind them: n columns of its
- * own. scale: as of rows_sum, this head's. */
-INLINE void head_add(const struct heads *w, int64_t h, const struct run_rows *rows, int64_t skip, int64_t n,
-                     const float *scale, run_numbers weight, enum run_fetch fetch, float *out)
+/* Of a sum, that of head h alone, where heads of the rows, or of what is written, have features behind them. */
+INLINE struct rows_sum sum_of_head(const struct rows_sum *all, int64_t h, int64_t skip)
 {
-    const struct rows_sum how = {rows, 0, rows->n, w->run->is_first ? NULL : scale, 1, n, skip};
-    add_rows(&how, fetch, weight + h, out);
+    return (struct rows_sum){all->rows, all->begin,    all->end, all->scale != NULL ? all->scale + h : NULL,
+                             1,         all->n_column, skip};
 }
 
-/* out (+)= Σ_i weight[h][i] · (row_i | f_i) of each head, where edges have features. scale: of each head */
-INLINE void heads_add_wide(const struct heads *w, const struct run_rows *rows, const float *scale, run_numbers weight,
+/* out = scale · out + Σ_i weight[h][i] · (row_i | f_i) of each head, where edges have features. */
+INLINE void heads_add_wide(const struct heads *w, const struct rows_sum *all, run_numbers weight,
                            enum run_fetch fetch, float *out)
 {
     const int64_t n_column = w->a->how->n_column, n_more = w->a->how->n_edge_column, wide = n_column + n_more;
     for (int64_t h = 0; h < w->n; h++) {
         float *to = out + (w->to_head + h) * wide;
-        head_add(w, h, rows, h * n_column, n_column, scale + h, weight, fetch, to);
-        head_add(w, h, &w->features, 0, n_more, scale + h, weight, FETCH_NONE, to + n_column);
+        struct rows_sum one = sum_of_head(all, h, h * n_column);
+        add_rows(&one, fetch, weight + h, to);
+        one.rows = &w->features;
+        one.n_column = n_more;
+        one.skip = 0;
+        add_rows(&one, FETCH_NONE, weight + h, to + n_column);
     }
 }
 
@@ -163,8 +186,10 @@ INLINE void heads_add_narrow(const struct heads *w, const struct run_rows *rows,
                              enum run_fetch fetch, float *out)
 {
     const int64_t n_column = w->a->how->n_column, wide = n_column + w->a->how->n_edge_column;
+    const struct rows_sum all = sum_of(w, rows);
     for (int64_t h = 0; h < w->n; h++) {
-        head_add(w, h, rows, h * wide, n_column, run_ones, weight, fetch, out + (w->to_head + h) * n_column);
+        const struct rows_sum one = sum_of_head(&all, h, h * wide);
+        add_rows(&one, fetch, weight + h, out + (w->to_head + h) * n_column);
     }
 }
 
@@ -192,11 +217,11 @@ INLINE void features_dot(const struct heads *w, int64_t h, const float *own, con
 /* grad[h] (+)= Σ_i de[h][i], for keys and queries of one number per head. */
 INLINE void heads_add_numbers(struct heads *w, float *grad)
 {
-    float sum[HEADS], *to = grad + w->to_head;
-    run_sums(w->run, w->de, w->n, sum);
-    for (int64_t h = 0; h < w->n; h++) {
-        to[h] = (w->run->is_first ? 0.0f : to[h]) + sum[h];
+    float *to = grad + w->to_head;
+    for (int64_t h = 0; h < w->n && w->run->is_first; h++) {
+        to[h] = 0.0f;
     }
+    span_sums(&(struct span){0, w->run->n}, w->de, w->n, 1, to);
 }
 
 /* ⟨own, far_i⟩ of head first + h; 0 past the last edge. */
@@ -460,7 +485,8 @@ INLINE void dot_query_gradients(struct heads *w, double *sums)
     (void)sums;
     dot_scale_gradients(w);
     if (w->a->how->n_edge_column > 0) {
-        heads_add_wide(w, w->far, run_ones, w->de, FETCH_NONE, w->a->grad_query);
+        const struct rows_sum how = sum_of(w, w->far);
+        heads_add_wide(w, &how, w->de, FETCH_NONE, w->a->grad_query);
     } else {
         heads_add(w, w->far, w->de, FETCH_NONE, w->a->grad_query);
     }

@@ -2,22 +2,23 @@
  *
  * Between two of many parts a row has one or two edges, which would leave most lanes of its runs empty. Here a run
  * holds the edges of several rows, as they follow each other in the block, each row with all of its edges. What is
- * computed for each edge i of row r(i) is computed for the whole run; row maxima and sums are of a row's own edges:
+ * computed for each edge i of row r(i) is computed for the whole run; sums are of a row's own edges:
  *   forward   x_i = key_j + query_r(i)    e_i = leaky(x_i) + shift
- *             m'_r = max(m_r, max_i e_i)  c_r = exp(m_r - m'_r)    w_i = exp(e_i - m'_r(i))
+ *             c_r = exp(m_r - m'_r)       w_i = exp(e_i - m'_r(i))
  *             s'_r = c_r s_r + Σ_i w_i    out'_r = c_r out_r + Σ_i μ_i w_i value_i, likewise over x_i > 0
  *   source    α_i = exp(e_i - L_i)        g_i = ⟨value_r(i), grad_out_i⟩    de_i = α_i (μ_i g_i - D_i)
  *             grad_value_r (+)= Σ_i μ_i α_i grad_out_i    grad_key_r (+)= Σ_i de_i leaky'(x_i)
  *
- * The bits are those of a run of its own for each row: lane l of its sums has edge l, and empty lanes add 0.
+ * The bits are those of a run of its own for each row. Rows whose m moves behind their first edge have one.
  */
 
-#define SHORT 8 /* edges of a row, at most: alone, a row of 9 to 16 takes less time; no more than PARTS_LANES */
+#define SHORT 8 /* edges of a row, at most: alone, a row of 9 to 16 takes less time */
 
 struct short_rows {
     struct run run; /* the edges; its own row is 0 */
     int64_t n_row;
-    int64_t row[RUN + 1];   /* as run.row of each row, and behind the last one run.next */
+    int64_t block_row[RUN]; /* each row's number in the block … */
+    int64_t row[RUN + 1];   /* … and as run.row; behind the last one run.next */
     int64_t begin[RUN + 1]; /* their first edges, which are those to themselves where they have any */
     int64_t own[RUN];       /* the row of each edge; past the last edge that of the last */
 };
@@ -44,6 +45,7 @@ INLINE void short_append(const struct cpu_attention *a, int64_t r, struct short_
     struct run *run = &rows->run;
     int64_t n = run->n;
     rows->begin[rows->n_row] = n;
+    rows->block_row[rows->n_row] = r;
     rows->row[rows->n_row++] = row;
     if (a->with_self) { /* the columns of this edge are not read */
         rows->own[n] = row;
@@ -148,64 +150,62 @@ INLINE void short_sums(const struct heads *w, const struct short_rows *rows, run
                        int64_t step, float *to)
 {
     for (int64_t k = 0; k < rows->n_row; k++) {
-        float sum[HEADS], *at = to + (rows->row[k] * w->a->how->n_head + w->first) * step;
-        lane_mask mask[PARTS];
-        parts_masks(rows->begin[k + 1] - rows->begin[k], mask);
-        for (int64_t h = 0; h < w->n; h += 4) {
-            vector part[4][PARTS];
-            for (int64_t j = 0; j < 4; j++) {
-                const float *numbers = x[smaller(h + j, w->n - 1)] + rows->begin[k];
-                for (int64_t p = 0; p < PARTS; p++) {
-                    part[j][p] = vector_load_mask(numbers + p * LANES, mask[p]);
-                }
-            }
-            parts_sums(sum + h, part);
-        }
+        float *at = to + (rows->row[k] * w->a->how->n_head + w->first) * step;
         for (int64_t h = 0; h < w->n; h++) {
             float before = scale != NULL ? scale[k * w->n + h] * at[h * step] : at[h * step];
-            at[h * step] = (w->run->is_first ? 0.0f : before) + sum[h];
+            at[h * step] = w->run->is_first ? 0.0f : before;
         }
+        span_sums(&(struct span){rows->begin[k], rows->begin[k + 1]}, x, w->n, step, at);
     }
 }
 
-/* m' of each row and head, also to each edge, and c. c: n numbers of each row */
-INLINE void short_maxima(const struct heads *w, const struct short_rows *rows, run_numbers row_max, float *scale)
+/* m' of each row and head at its first edge, also to each edge, and c: n numbers of each row. false: some m moves
+ * behind its row's first edge, and nothing was written */
+INLINE bool short_bases(const struct heads *w, const struct short_rows *rows, run_numbers base, float *scale)
 {
-    const int64_t n = w->n;
-    for (int64_t k = 0; k < rows->n_row; k++) {
-        float *softmax = w->a->state->softmax + 2 * (rows->row[k] * w->a->how->n_head + w->first);
-        for (int64_t h = 0; h < n; h++) {
-            const float before = w->run->is_first ? -INFINITY : softmax[2 * h];
-            float greatest = before;
-            for (int64_t i = rows->begin[k]; i < rows->begin[k + 1]; i++) {
-                greatest = w->score[h][i] > greatest ? w->score[h][i] : greatest;
+    const int64_t n = w->n, n_head = w->a->how->n_head;
+    const float *softmax = w->a->state->softmax + 2 * w->first;
+    vector above = vector_set(0.0f);
+    float most[LANES];
+    for (int64_t h = 0; h < n; h++) {
+        for (int64_t k = 0; k < rows->n_row; k++) {
+            const int64_t begin = rows->begin[k];
+            const float before = w->run->is_first ? -INFINITY : softmax[2 * (rows->row[k] * n_head + h)];
+            float raised;
+            scale[k * n + h] = base_raise(before, w->score[h][begin], &raised);
+            for (int64_t i = begin; i < rows->begin[k + 1]; i++) {
+                base[h][i] = raised;
             }
-            for (int64_t i = rows->begin[k]; i < rows->begin[k + 1]; i++) {
-                row_max[h][i] = greatest;
-            }
-            softmax[2 * h] = greatest;
-            scale[k * n + h] = greatest > before ? before - greatest : 0.0f;
+        }
+        for (int64_t i = w->run->n; i < w->run->padded; i++) {
+            base[h][i] = 0.0f;
+        }
+        EACH_VECTOR(i, w->run)
+        {
+            vector minus_base = vector_multiply(vector_load(base[h] + i), vector_set(-1.0f));
+            above = vector_greater(vector_add(vector_load(w->score[h] + i), minus_base), above);
         }
     }
-    for (int64_t h = 0; h < n; h++) {
-        for (int64_t i = w->run->n; i < w->run->padded; i++) {
-            row_max[h][i] = 0.0f;
-        }
+    vector_store(most, above);
+    bool holds = true;
+    for (int64_t i = 0; i < LANES; i++) {
+        holds = holds && most[i] <= RAISE;
     }
     for (int64_t i = 0; i < rows->n_row * n && !w->run->is_first; i += LANES) {
         vector_store(scale + i, vector_exp(vector_load(scale + i)));
     }
+    return holds;
 }
 
 /* w_i = exp(e_i - m'), and with `with_positive` those of edges with x_i > 0, 0 for the others. */
-INLINE void short_weights(struct heads *w, run_numbers row_max, const bool with_positive)
+INLINE void short_weights(struct heads *w, run_numbers base, const bool with_positive)
 {
     const int64_t n_column = w->a->how->n_column;
     for (int64_t h = 0; h < w->n; h++) {
         EACH_VECTOR(i, w->run)
         {
-            vector minus_max = vector_multiply(vector_load(row_max[h] + i), vector_set(-1.0f));
-            vector weight = vector_exp(vector_add(vector_load(w->score[h] + i), minus_max));
+            vector minus_base = vector_multiply(vector_load(base[h] + i), vector_set(-1.0f));
+            vector weight = vector_exp(vector_add(vector_load(w->score[h] + i), minus_base));
             vector_store(w->weight[h] + i, weight);
             if (with_positive) {
                 vector x = vector_load(w->x[h] + i);
@@ -234,21 +234,48 @@ INLINE void short_values(struct heads *w, const struct short_rows *rows, const f
     }
 }
 
+/* m' of each row and head */
+INLINE void short_keep(const struct heads *w, const struct short_rows *rows, run_numbers base)
+{
+    for (int64_t k = 0; k < rows->n_row; k++) {
+        float *softmax = w->a->state->softmax + 2 * (rows->row[k] * w->a->how->n_head + w->first);
+        for (int64_t h = 0; h < w->n; h++) {
+            softmax[2 * h] = base[h][rows->begin[k]];
+        }
+    }
+}
+
+/* Rows whose m moves: a run of its own for each. */
+INLINE void forward_alone(const struct cpu_attention *a, const struct short_rows *rows, int64_t first, int64_t n)
+{
+    const int64_t *indptr = a->block->indptr;
+    for (int64_t k = 0; k < rows->n_row; k++) {
+        const int64_t r = rows->block_row[k];
+        struct run run;
+        run_open(a, &(struct edges_left){r, indptr[r], indptr[r + 1], a->with_self, a->begin}, &run);
+        forward_add(a, &run, first, n, NULL);
+    }
+}
+
 TARGET static void forward_short(const struct cpu_attention *a, const struct short_rows *rows, int64_t first,
                                  int64_t n)
 {
     const int64_t n_head = a->how->n_head, n_column = a->how->n_column;
     const bool with_positive = a->state->positive != NULL;
     struct heads w;
-    run_numbers row_max;
+    run_numbers base;
     float scale[RUN * HEADS + LANES];
     heads_open(a, &rows->run, first, n, &w);
     short_open_far(rows, a->with_self, a->source.value, a->self_source.value, n_head * n_column, first * n_column,
                    &w.rows);
     short_open_far(rows, a->with_self, a->source.key, a->self_source.key, n_head, first, &w.other);
     short_scores(&w, rows, a->target.query);
-    short_maxima(&w, rows, row_max, scale);
-    short_weights(&w, row_max, with_positive);
+    if (!short_bases(&w, rows, base, scale)) {
+        forward_alone(a, rows, first, n);
+        return;
+    }
+    short_keep(&w, rows, base);
+    short_weights(&w, base, with_positive);
     short_sums(&w, rows, w.weight, scale, 2, a->state->softmax + 1);
     if (with_positive) {
         short_sums(&w, rows, w.positive, scale, 1, a->state->positive_weight);

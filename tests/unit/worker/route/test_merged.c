@@ -269,11 +269,40 @@ Test(merged, a_row_of_more_edges_than_the_device_sums_alike_leaves_blocks_as_the
     world_close();
 }
 
-Test(merged, models_without_sums_over_neighbours_take_no_memory_for_it)
+/* A model of attention drops coefficients by the ids of nodes, which are listed for it. */
+Test(merged, attentions_have_merged_blocks_and_the_nodes_of_all_rows)
 {
-    world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, "kind = \"gat\"", 0,
-               1000);
-    cr_expect_not(has_block(PART_DIRECTION_IN, PROGRAM_HOP_ALL));
-    cr_expect_eq(world.trainer->plan.merged.n_edge[PART_DIRECTION_IN][0], 0);
-    world_close();
+    static const char *const models[] = {"kind = \"gat\"\nattention_dropout = 0.5", "kind = \"transformer\""};
+    for (int g = 0; g < N_GRAPH; g++) {
+        world_open(&graphs[g], models[g % 2], 0, 1000);
+        const struct memory_plan *plan = &world.trainer->plan;
+        const uint32_t *node = merged_node(world.trainer->routes.merged);
+        int64_t *of = calloc((size_t)plan->rows.n_row, sizeof *of);
+        nodes_of(PROGRAM_HOP_ALL, of);
+        for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
+            block_agrees(d, PROGRAM_HOP_ALL, PROGRAM_HOP_ALL, PROGRAM_HOP_ALL);
+        }
+        cr_expect_eq(node != NULL, g % 2 == 0);
+        for (int64_t r = 0; r < plan->rows.n_row && node != NULL; r++) {
+            cr_expect(of[r] < 0 || node[r] == of[r], "row %lld", (long long)r);
+        }
+        free(of);
+        world_close();
+    }
+}
+
+/* What lies in arrays of several hops, and sums that depend on where a block begins. */
+Test(merged, models_without_sums_that_join_take_no_memory_for_it)
+{
+    static const struct {
+        const char *model;
+        int n_hop;
+    } of[] = {{"kind = \"gat\"\nlayers = 3", 3}, {"kind = \"sage\"\naggregator = \"max\"", 0}};
+    for (size_t i = 0; i < sizeof of / sizeof *of; i++) {
+        world_open(&(struct tiny_graph){.n_node = 60, .n_draw = 300, .symmetric = true, .seed = 5}, of[i].model,
+                   of[i].n_hop, 1000);
+        cr_expect_not(has_block(PART_DIRECTION_IN, PROGRAM_HOP_ALL));
+        cr_expect_eq(world.trainer->plan.merged.n_edge[PART_DIRECTION_IN][0], 0);
+        world_close();
+    }
 }
