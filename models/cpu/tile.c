@@ -1,12 +1,14 @@
-/* Tile programs over rows and edges, a run of them at a time (kernels_tile.inc.h). One thread works on a row. */
+/* Tile programs over rows and edges, a run of them at a time (kernels_tile.inc.h). One thread works on a row. Edges
+ * of rows that follow each other share a run: what is decoded once, or added up in float first, is for 32 edges
+ * however few a row has. */
 #include "models/cpu/cpu.h"
 #include "models/device/tile_edges.h"
 
 #include <math.h>
 #include <string.h>
 
-/* Rows of a run: as many as have their registers in a cache. It depends on the program alone, since sums of
- * exponentials are made run by run. */
+/* Rows of a run: as many as have their registers in a cache. It depends on the program alone, since weights'
+ * gradients are made run by run. */
 static int64_t run_rows_of(const struct tile *tile)
 {
     int64_t n = tile->n_float > 0 ? CPU_TILE_FLOATS / tile->n_float : CPU_TILE_RUN;
@@ -169,26 +171,62 @@ static void edge_set(const struct edges *e, struct cpu_tile *tile, int64_t t, in
     }
 }
 
-static void run_end(const struct edges *e, struct cpu_tile *tile, int64_t row, double *grad)
+/* A run, and the rows whose edges it has: row k's are begin[k] … begin[k + 1]-1. */
+struct run {
+    struct cpu_tile tile;
+    int64_t n_row;
+    int64_t row[CPU_TILE_RUN], begin[CPU_TILE_RUN + 1];
+    double *grad; /* NULL: no weights' gradients are wanted */
+};
+
+/* What edges of one row add to a result. */
+static void row_reduce(const struct edges *e, const struct run *run, int64_t k, const struct tile_result *r)
 {
     const struct device_tile_edges *how = e->how;
     const struct tile *program = how->of.tile;
-    e->device->kernels->tile_run(tile);
+    const int64_t row = run->row[k];
+    const struct cpu_tile_result result = {.of = r,
+                                           .begin = run->begin[k],
+                                           .end = run->begin[k + 1],
+                                           .shift = how->shift,
+                                           .out = how->of.to[r->target] + row * program->target[r->target] + r->at,
+                                           .saved = how->saved != NULL ? how->saved + row * program->saved + r->saved
+                                                                       : NULL};
+    e->device->kernels->tile_reduce(&run->tile, &result);
+}
+
+static void run_end(const struct edges *e, struct run *run)
+{
+    const struct tile *program = e->how->of.tile;
+    if (run->tile.n == 0) {
+        return;
+    }
+    run->begin[run->n_row] = run->tile.n;
+    e->device->kernels->tile_run(&run->tile);
     for (int k = 0; k < program->n_result; k++) {
         const struct tile_result *r = &program->result[k];
-        if (r->target != TILE_TARGET_PARAM && how->of.to[r->target] != NULL) {
-            const struct cpu_tile_result result = {
-                .of = r,
-                .shift = how->shift,
-                .out = how->of.to[r->target] + row * program->target[r->target] + r->at,
-                .saved = how->saved != NULL ? how->saved + row * program->saved + r->saved : NULL};
-            e->device->kernels->tile_reduce(tile, &result);
+        for (int64_t i = 0; i < run->n_row && r->target != TILE_TARGET_PARAM && e->how->of.to[r->target] != NULL;
+             i++) {
+            row_reduce(e, run, i, r);
         }
     }
-    if (grad != NULL) {
-        params_weigh(e->device, tile, grad);
+    if (run->grad != NULL) {
+        params_weigh(e->device, &run->tile, run->grad);
     }
-    tile->n = 0;
+    run->tile.n = run->n_row = 0;
+}
+
+/* One more edge of a row, or the row's to itself. */
+static void run_add(const struct edges *e, struct run *run, int64_t row, int64_t edge, bool self)
+{
+    if (run->tile.n == e->n_run) {
+        run_end(e, run);
+    }
+    if (run->n_row == 0 || run->row[run->n_row - 1] != row) {
+        run->begin[run->n_row] = run->tile.n;
+        run->row[run->n_row++] = row;
+    }
+    edge_set(e, &run->tile, run->tile.n++, row, edge, self);
 }
 
 static void row_begin(const struct device_tile_edges *how, int64_t row)
@@ -208,31 +246,25 @@ static void row_begin(const struct device_tile_edges *how, int64_t row)
     }
 }
 
-/* Rows first … end-1 of the block; weights' gradients are added to `grad` (NULL: none are wanted). A row's runs
- * begin at its first edge. */
+/* Rows first … end-1 of the block; weights' gradients are added to `grad`. The runs begin at the first row. */
 static void rows_run(const struct edges *e, int64_t first, int64_t end, double *grad)
 {
     const struct device_block *block = e->how->block;
     float registers[TILE_FLOAT_MOST] __attribute__((aligned(64)));
-    struct cpu_tile tile = tile_over(&e->how->of, e->how->factor, registers);
+    struct run run = {.tile = tile_over(&e->how->of, e->how->factor, registers), .grad = grad};
     for (int64_t r = first; r < end; r++) {
         int64_t row = block->rows != NULL ? block->rows[r] : r;
         if (e->how->begin) {
             row_begin(e->how, row);
         }
         if (e->how->begin && e->how->with_self) {
-            edge_set(e, &tile, tile.n++, row, -1, true);
+            run_add(e, &run, row, -1, true);
         }
         for (int64_t edge = block->indptr[r]; edge < block->indptr[r + 1]; edge++) {
-            if (tile.n == e->n_run) {
-                run_end(e, &tile, row, grad);
-            }
-            edge_set(e, &tile, tile.n++, row, edge, false);
-        }
-        if (tile.n > 0) {
-            run_end(e, &tile, row, grad);
+            run_add(e, &run, row, edge, false);
         }
     }
+    run_end(e, &run);
 }
 
 /* A unit of work: some ranges of rows, and some hub rows. */

@@ -72,7 +72,7 @@ struct device_ops {
     int64_t n_context_sums; /* likewise for sums_open */
     /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none. */
     int64_t merged_edges;
-    bool merges_attention; /* likewise an attention's passes that add edge after edge (halo_pass.joins) */
+    bool merges_attention; /* likewise passes of attention and of tile programs (halo_pass_joins) */
 
     /* --- life and memory: failures are returned at once --- */
     enum status (*open)(int n_thread, struct device **out); /* n_thread 0: all cores */

@@ -66,6 +66,15 @@ bool aggregate_returns(const struct program *program, enum aggregate_kind kind)
     return any;
 }
 
+bool halo_pass_joins(const struct op *op, const struct halo_pass *pass)
+{
+    bool any = false;
+    for (int p = 0; p < OP_N_PARAM && (pass->access.writes & OP_ROLES_GRAD_PARAM) != 0; p++) {
+        any = any || op->param[p] >= 0;
+    }
+    return pass->joins && !any;
+}
+
 bool aggregate_walks_out(const struct program *program, enum aggregate_kind kind)
 {
     const struct halo_pass *backward = aggregate_backward(program, kind);

@@ -295,11 +295,10 @@ static void backward_pack(const struct op_call *call)
         }                                                                                                            \
     }
 
-/* Backward, to the queries: the sources' rows travel a second time, which takes fewer bytes than keeping a halo.
- * Gradients of parameters are summed over chunks of a block's rows. */
-#define QUERY_PASS(no_params)                                                                                        \
+/* Backward, to the queries: the sources' rows travel a second time, which takes fewer bytes than keeping a halo. */
+#define QUERY_PASS                                                                                                   \
     {                                                                                                                \
-        .direction = HALO_DIRECTION_IN, .n_piece = 2, .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1}, .joins = (no_params),   \
+        .direction = HALO_DIRECTION_IN, .n_piece = 2, .piece = {OP_ROLE_IN_0, OP_ROLE_IN_1}, .joins = true,          \
         .access = {.reads = OP_ROLES(IN_2) | OP_ROLES(SAVED_0) | OP_ROLES(GRAD_OUT) | OP_ROLES_PARAM,                \
                    .writes = OP_ROLES(GRAD_IN_2) | OP_ROLES_GRAD_PARAM},                                             \
         .run = backward_query                                                                                        \
@@ -325,26 +324,26 @@ const struct aggregate_def aggregate_gat_edges = {.name = "gat_edges",
                                                   .title = "GATConv attention over edges with features",
                                                   FORWARD,
                                                   .begin_access = BEGIN_ACCESS,
-                                                  .backward = {QUERY_PASS(false), SOURCE_PASS(true)},
-                                                  .sampled_backward = {QUERY_PASS(false), RETURN_PASS}};
+                                                  .backward = {QUERY_PASS, SOURCE_PASS(true)},
+                                                  .sampled_backward = {QUERY_PASS, RETURN_PASS}};
 
 const struct aggregate_def aggregate_gatv2 = {.name = "gatv2",
                                               .title = "GATv2Conv attention",
                                               FORWARD,
                                               .begin_access = BEGIN_ACCESS,
-                                              .backward = {QUERY_PASS(false), SOURCE_PASS(false)},
-                                              .sampled_backward = {QUERY_PASS(false), RETURN_PASS}};
+                                              .backward = {QUERY_PASS, SOURCE_PASS(false)},
+                                              .sampled_backward = {QUERY_PASS, RETURN_PASS}};
 
 const struct aggregate_def aggregate_dot = {.name = "dot",
                                             .title = "TransformerConv attention",
                                             FORWARD,
                                             .begin_access = BEGIN_ACCESS,
-                                            .backward = {QUERY_PASS(true), SOURCE_PASS(true)},
-                                            .sampled_backward = {QUERY_PASS(true), RETURN_PASS}};
+                                            .backward = {QUERY_PASS, SOURCE_PASS(true)},
+                                            .sampled_backward = {QUERY_PASS, RETURN_PASS}};
 
 const struct aggregate_def aggregate_cosine = {.name = "cosine",
                                                .title = "AGNNConv attention",
                                                FORWARD,
                                                .begin_access = BEGIN_ACCESS,
-                                               .backward = {QUERY_PASS(true), SOURCE_PASS(false)},
-                                               .sampled_backward = {QUERY_PASS(true), RETURN_PASS}};
+                                               .backward = {QUERY_PASS, SOURCE_PASS(false)},
+                                               .sampled_backward = {QUERY_PASS, RETURN_PASS}};

@@ -155,7 +155,7 @@ static void backward_pack(const struct op_call *call)
 
 #define TARGET_PASS                                                                                                  \
     {                                                                                                                \
-        .direction = HALO_DIRECTION_IN, .n_piece = 1, .piece = {OP_ROLE_IN_0},                                       \
+        .direction = HALO_DIRECTION_IN, .n_piece = 1, .piece = {OP_ROLE_IN_0}, .joins = true,                        \
         .access = {.reads = TARGET_ROWS | OP_ROLES_PARAM, .writes = OP_ROLES(GRAD_IN_2) | OP_ROLES_GRAD_PARAM},      \
         .run = backward_targets                                                                                      \
     }
@@ -163,7 +163,8 @@ static void backward_pack(const struct op_call *call)
 #define SOURCE_PASS                                                                                                  \
     {                                                                                                                \
         .direction = HALO_DIRECTION_OUT, .n_piece = 3, .piece = {OP_ROLE_GRAD_OUT, OP_ROLE_IN_2, OP_ROLE_SAVED_0},   \
-        .access = {.reads = OP_ROLES(IN_0) | OP_ROLES_PARAM, .writes = OP_ROLES(GRAD_IN_0)}, .run = backward_sources \
+        .joins = true, .access = {.reads = OP_ROLES(IN_0) | OP_ROLES_PARAM, .writes = OP_ROLES(GRAD_IN_0)},          \
+        .run = backward_sources                                                                                      \
     }
 
 #define RETURN_PASS                                                                                                  \
@@ -181,6 +182,7 @@ static void backward_pack(const struct op_call *call)
     .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
                 .n_piece = 1,                                                                                        \
                 .piece = {OP_ROLE_IN_0},                                                                             \
+                .joins = true,                                                                                       \
                 .access = {.reads = OP_ROLES(IN_2) | OP_ROLES_PARAM, .writes = OP_ROLES(OUT) | OP_ROLES(SAVED_0)},   \
                 .run = forward},                                                                                     \
     .backward = {TARGET_PASS, SOURCE_PASS}, .sampled_backward = {TARGET_PASS, RETURN_PASS}

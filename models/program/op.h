@@ -220,7 +220,7 @@ struct halo_pass {
     int n_piece;
     /* own rows that travel; RETURN: the gradients that come back, GRAD_IN_0 and _1 */
     enum op_role piece[HALO_N_PIECE];
-    bool joins; /* it adds edge after edge, without features of theirs: borders of blocks leave no trace */
+    bool joins; /* it adds edge after edge: borders of blocks leave no trace, but in parameters' gradients */
     struct op_access access;                  /* of own rows on the blocks, besides the pieces */
     void (*run)(const struct op_call *call);  /* NULL: there is no such pass */
     void (*pack)(const struct op_call *call); /* RETURN: make `packed` … */
@@ -287,6 +287,10 @@ const struct halo_pass *aggregate_backward(const struct program *program, enum a
 /* Does backward send finished gradients back? Then forward's places count rows of payloads, between parts of one rank
  * too. */
 bool aggregate_returns(const struct program *program, enum aggregate_kind kind);
+
+/* Is a pass the same over one block that has the edges of several? Gradients of parameters are sums over chunks of a
+ * block's rows. */
+bool halo_pass_joins(const struct op *op, const struct halo_pass *pass);
 
 /* Does some pass walk blocks of the transposed graph? */
 bool aggregate_walks_out(const struct program *program, enum aggregate_kind kind);

@@ -34,6 +34,17 @@ static const char *const attention[] = {
     NULL,
 };
 
+/* Softmaxes of wide scores, edges' own weights, maxima; and sums alone. */
+#define PROGRAM(name) "kind = 'program'\nhidden = 12\nprogram = 'configs/programs/" name ".gnn'\n"
+static const char *const programs[] = {
+    PROGRAM("gen") "layers = 3\nargs.t = 400.0",
+    PROGRAM("gen") "args.learn_t = true\ndropout = 0.3",
+    PROGRAM("edgeconv") "args.hidden = 9",
+    PROGRAM("pna") "norm = 'batch'",
+    PROGRAM("resgated") "layers = 3",
+    NULL,
+};
+
 static const char *const relations[] = {
     "kind = 'rgcn'\nhidden = 16\ndropout = 0.3\nnorm = 'batch'",
     "kind = 'rgcn'\nbases = 3\nhidden = 9\nlayers = 3\nresidual = true",
@@ -241,6 +252,7 @@ static void expect_same_bits(const char *const models[], enum data data, const c
 SAME(models_that_sum, sums, GRAPHS, NULL, NULL)
 SAME(models_that_take_maxima, maximum, GRAPHS, NULL, NULL)
 SAME(models_with_attention, attention, GRAPHS, NULL, NULL)
+SAME(programs_of_edges, programs, GRAPHS, NULL, NULL)
 SAME(models_of_relations, relations, GRAPHS, NULL, NULL)
 SAME(batch_norm, batch_norm, GRAPHS, NULL, NULL)
 SAME(bf16_that_is_summed, sums, GRAPHS, NULL, BF16)

@@ -207,7 +207,7 @@ static struct merged_hops merged_hops(const struct halo *h)
 static bool merged_find(const struct halo *h, struct device_block *out)
 {
     const struct trainer *t = h->trainer;
-    if (!h->pass->joins || !memory_plan_merges(&t->plan, &t->program, h->op)) {
+    if (!halo_pass_joins(h->op, h->pass) || !memory_plan_merges(&t->plan, &t->program, h->op)) {
         return false;
     }
     const struct merged_hops hops = merged_hops(h);

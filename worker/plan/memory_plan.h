@@ -176,7 +176,7 @@ struct memory_merged {
     /* Rows of all own parts up to a hop, side by side; where nothing is left out, as they lie in the arena. */
     int64_t n_row[PART_N_HOP_MOST + 1];
     bool attention; /* attentions run over them, too … */
-    bool draws;     /* … and drop coefficients: all rows' nodes are listed */
+    bool draws;     /* … and drop coefficients, or programs: all rows' nodes are listed */
 };
 
 /* What halo passes send, and what they keep. */

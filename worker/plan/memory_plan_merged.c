@@ -38,13 +38,14 @@ static bool has_sum(const struct memory_plan *plan, const struct program *progra
     return any;
 }
 
-/* Does an attention over merged blocks drop coefficients, by the ids of nodes? */
+/* Does an attention over merged blocks drop coefficients by the ids of nodes, or a program read these? */
 static bool draws(const struct memory_plan *plan, const struct program *program)
 {
     bool any = false;
     for (int i = 0; i < program->n_op; i++) {
         const struct op *op = &program->op[i];
-        any = any || (op->dropout > 0.0 && is_arena_sum(plan, program, op, PART_DIRECTION_IN));
+        bool reads = op->kind == OP_KIND_AGGREGATE && (op->dropout > 0.0 || op->aggregate >= AGGREGATE_KIND_EDGES);
+        any = any || (reads && is_arena_sum(plan, program, op, PART_DIRECTION_IN));
     }
     return any;
 }

@@ -138,9 +138,10 @@ struct cpu_tile {
     float *registers;                                    /* tile.n_float of each */
 };
 
-/* How so many results of a row's edges are added. */
+/* How results of a row's edges, begin … end-1 of a run, are added. */
 struct cpu_tile_result {
     const struct tile_result *of;
+    int64_t begin, end;
     float shift;
     float *out, *saved; /* of the row: the result's first */
 };
@@ -177,7 +178,7 @@ struct cpu_kernels {
                               const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
     /* sum[c] += Σ_r x[r, c], row after row */
     void (*column_sum)(int64_t n, int64_t f, const float *x, double *sum);
-    /* All instructions, and what a result adds to a row, to a weight's gradient, or sets of each row's own. */
+    /* All instructions; and what a result adds to a row, to a weight's gradient, or to each row's own. */
     void (*tile_run)(const struct cpu_tile *tile);
     void (*tile_reduce)(const struct cpu_tile *tile, const struct cpu_tile_result *result);
     void (*tile_weigh)(const struct cpu_tile *tile, const struct tile_result *result, double *grad);

@@ -15,40 +15,6 @@ INLINE void tile_best(int64_t n, bool greatest, const float *from, uint32_t sour
     }
 }
 
-/* Σ exp(value - the greatest so far) of up to TILE_LANES numbers side by side at `from`, raised once for the run.
- * before: what sums so far are multiplied by; weights: exp(value - the greatest) of each of the run's rows. */
-INLINE void tile_exponentials(const struct cpu_tile *tile, const struct tile_operand *from, int64_t first, int64_t n,
-                              float shift, float *most, float *sum, float *before, float (*weights)[TILE_LANES])
-{
-    float taken[TILE_LANES];
-    TILE_COLUMNS
-    {
-        before[c] = most[c];
-    }
-    for (int64_t t = 0; t < tile->n; t++) {
-        const float *values = tile_operand_at(tile, from, t) + first;
-        TILE_COLUMNS
-        {
-            float value = values[c] + shift;
-            most[c] = value > most[c] ? value : most[c];
-        }
-    }
-    TILE_COLUMNS
-    {
-        taken[c] = most[c] > -INFINITY ? most[c] : 0.0f; /* scores of -inf weigh 0 */
-        before[c] = tile_exp_of(before[c] - taken[c]);
-        sum[c] *= before[c];
-    }
-    for (int64_t t = 0; t < tile->n; t++) {
-        const float *values = tile_operand_at(tile, from, t) + first;
-        TILE_COLUMNS
-        {
-            weights[t][c] = tile_exp_of(values[c] + shift - taken[c]);
-            sum[c] += weights[t][c];
-        }
-    }
-}
-
 /* out += factor y, of n_factor factors for `width` columns each */
 INLINE void tile_add_products(int64_t n_factor, int64_t width, const float *factors, const float *y, float *out)
 {
@@ -85,37 +51,100 @@ INLINE void tile_add(const struct cpu_tile *tile, const struct tile_result *r, i
     }
 }
 
+/* Where an operand of each of some rows of a run lies: found once, where it is read often. */
+INLINE void tile_operands_find(const struct cpu_tile *tile, const struct tile_operand *o, int64_t begin, int64_t end,
+                               const float **rows)
+{
+    for (int64_t t = begin; t < end; t++) {
+        rows[t - begin] = tile_operand_at(tile, o, t);
+    }
+}
+
+/* Softmaxes of up to TILE_LANES numbers side by side at `from`, and of each of them `width` columns of y (NULL:
+ * none). `most` is their base, of RAISE above (kernels_attention.inc.h), -inf before the first edge. */
+struct tile_softmaxes {
+    const float *const *from, *const *y;
+    int64_t width;
+    float *most, *sum, *out;
+};
+
+/* Has some base to be raised at this edge? */
+INLINE bool tile_raises(int64_t n, const float *values, float shift, const float *most)
+{
+    int any = 0;
+    TILE_COLUMNS
+    {
+        any |= values[c] + shift - most[c] > RAISE;
+    }
+    return any != 0;
+}
+
+/* Raise what has to be, and bring the sums so far to it. */
+INLINE void tile_raise(int64_t n, const float *values, float shift, const struct tile_softmaxes *s)
+{
+    float before[TILE_LANES];
+    TILE_COLUMNS
+    {
+        const float value = values[c] + shift, most = s->most[c];
+        const bool up = value - most > RAISE;
+        before[c] = up ? tile_exp_of(most - value) : 1.0f;
+        s->most[c] = up ? value : most;
+        s->sum[c] *= before[c];
+    }
+    for (int64_t j = 0; j < n && s->y != NULL; j++) {
+        for (int64_t k = 0; k < s->width; k++) {
+            s->out[j * s->width + k] *= before[j];
+        }
+    }
+}
+
+/* n_edge edges, one after another. Scores of -inf weigh 0. */
+INLINE void tile_softmaxes_add(int64_t n_edge, int64_t n, float shift, const struct tile_softmaxes *s)
+{
+    for (int64_t t = 0; t < n_edge; t++) {
+        const float *values = s->from[t];
+        float weights[TILE_LANES];
+        if (tile_raises(n, values, shift, s->most)) {
+            tile_raise(n, values, shift, s);
+        }
+        TILE_COLUMNS
+        {
+            weights[c] = tile_exp_of(values[c] + shift - (s->most[c] > -INFINITY ? s->most[c] : 0.0f));
+            s->sum[c] += weights[c];
+        }
+        if (s->y != NULL) {
+            tile_add_products(n, s->width, weights, s->y[t], s->out);
+        }
+    }
+}
+
 TARGET static void tile_softmax(const struct cpu_tile *tile, const struct cpu_tile_result *r)
 {
     const bool sums_rows = r->of->reduction == TILE_REDUCTION_SOFTMAX;
-    const int64_t n = sums_rows ? r->of->n_with : r->of->n, width = r->of->n / n;
-    float *sum = r->saved, *most = sums_rows ? r->saved + n : r->out;
-    float before[TILE_LANES], weights[CPU_TILE_RUN][TILE_LANES];
+    const int64_t n = sums_rows ? r->of->n_with : r->of->n, width = sums_rows ? r->of->n / n : 0;
+    const int64_t n_edge = r->end - r->begin;
+    const float *from[CPU_TILE_RUN], *y[CPU_TILE_RUN];
+    tile_operands_find(tile, sums_rows ? &r->of->with : &r->of->from, r->begin, r->end, from);
+    tile_operands_find(tile, &r->of->from, r->begin, r->end, y);
+    struct tile_softmaxes s = {from,  sums_rows ? y : NULL, width, sums_rows ? r->saved + n : r->out, r->saved,
+                               r->out};
     for (int64_t begin = 0; begin < n; begin += TILE_LANES) {
-        const int64_t some = n - begin < TILE_LANES ? n - begin : TILE_LANES;
-        tile_exponentials(tile, sums_rows ? &r->of->with : &r->of->from, begin, some, r->shift, most + begin,
-                          sum + begin, before, weights);
-        for (int64_t j = 0; j < some && sums_rows; j++) {
-            for (int64_t c = 0; c < width; c++) {
-                r->out[(begin + j) * width + c] *= before[j];
-            }
+        if (n - begin >= TILE_LANES) {
+            tile_softmaxes_add(n_edge, TILE_LANES, r->shift, &s);
+        } else {
+            tile_softmaxes_add(n_edge, n - begin, r->shift, &s);
         }
-        for (int64_t t = 0; t < tile->n && sums_rows; t++) {
-            tile_add_products(some, width, weights[t], tile_operand_at(tile, &r->of->from, t) + begin * width,
-                              r->out + begin * width);
+        for (int64_t t = 0; t < n_edge; t++) {
+            from[t] += TILE_LANES;
+            y[t] += TILE_LANES * width;
         }
+        s.most += TILE_LANES;
+        s.sum += TILE_LANES;
+        s.out += TILE_LANES * width;
     }
 }
 
-/* Where an operand of each of a run's rows lies: found once, where it is read often. */
-INLINE void tile_operands_find(const struct cpu_tile *tile, const struct tile_operand *o, const float **rows)
-{
-    for (int64_t t = 0; t < tile->n; t++) {
-        rows[t] = tile_operand_at(tile, o, t);
-    }
-}
-
-/* What a run's rows add to some columns: y, or y by one factor, or y by as many. */
+/* What rows of a run add to some columns: y, or y by one factor, or y by as many. */
 struct tile_sum {
     int64_t n;
     float scale;
@@ -164,16 +193,18 @@ INLINE void tile_sum_columns(const struct tile_sum *s, int64_t n_column, float *
     }
 }
 
-TARGET static void tile_sum(const struct cpu_tile *tile, const struct tile_result *r, float *out)
+TARGET static void tile_sum(const struct cpu_tile *tile, const struct cpu_tile_result *to)
 {
+    const struct tile_result *r = to->of;
     const float *from[CPU_TILE_RUN], *with[CPU_TILE_RUN];
-    struct tile_sum s = {.n = tile->n, .scale = tile->factor, .from = from};
-    tile_operands_find(tile, &r->from, from);
+    float *out = to->out;
+    struct tile_sum s = {.n = to->end - to->begin, .scale = tile->factor, .from = from};
+    tile_operands_find(tile, &r->from, to->begin, to->end, from);
     if (r->n_with == 0) {
         tile_sum_columns(&s, r->n, out);
         return;
     }
-    tile_operands_find(tile, &r->with, with);
+    tile_operands_find(tile, &r->with, to->begin, to->end, with);
     s.with = with;
     if (r->n_with == r->n) {
         s.by_column = true;
@@ -182,7 +213,7 @@ TARGET static void tile_sum(const struct cpu_tile *tile, const struct tile_resul
     }
     for (int64_t j = 0; j < r->n_with; j++) {
         tile_sum_columns(&s, r->n / r->n_with, out + j * (r->n / r->n_with));
-        for (int64_t t = 0; t < tile->n; t++) {
+        for (int64_t t = 0; t < s.n; t++) {
             from[t] += r->n / r->n_with;
             with[t]++;
         }
@@ -196,10 +227,10 @@ TARGET static void tile_reduce(const struct cpu_tile *tile, const struct cpu_til
         return;
     }
     if (r->of->reduction == TILE_REDUCTION_SUM) {
-        tile_sum(tile, r->of, r->out);
+        tile_sum(tile, r);
         return;
     }
-    for (int64_t t = 0; t < tile->n; t++) {
+    for (int64_t t = r->begin; t < r->end; t++) {
         tile_best(r->of->n, r->of->reduction == TILE_REDUCTION_MAX, tile_operand_at(tile, &r->of->from, t),
                   tile->source[t], r->out, r->saved);
     }
@@ -248,7 +279,7 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
 {
     float sum[256];
     const float *from[CPU_TILE_RUN], *with[CPU_TILE_RUN];
-    tile_operands_find(tile, &r->from, from);
+    tile_operands_find(tile, &r->from, 0, tile->n, from);
     if (r->n_with == 0) {
         for (int64_t begin = 0; begin < r->n; begin += 256) {
             const int64_t n = r->n - begin < 256 ? r->n - begin : 256;
@@ -266,7 +297,7 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
         }
         return;
     }
-    tile_operands_find(tile, &r->with, with);
+    tile_operands_find(tile, &r->with, 0, tile->n, with);
     for (int64_t c = 0; c < r->n_with; c += TILE_BLOCK_VECTORS * LANES) {
         const bool whole = c + TILE_BLOCK_VECTORS * LANES <= r->n_with;
         lane_mask mask[TILE_BLOCK_VECTORS];
