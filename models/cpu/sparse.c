@@ -196,22 +196,28 @@ static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
     return csr->embedded != NULL ? (uint32_t)embedded_column(csr->embedded, shared) : shared;
 }
 
-/* Stored values whose columns are looked up in one go. */
+/* Stored values whose columns are looked up in one go; rows that one thread takes. */
 #define DROP_COLUMNS 64
+#define DROP_ROWS 64
 
 /* Draws take more time than other numbers. */
 #define DROP_PARALLEL_MIN (CPU_PARALLEL_MIN / 4)
 
-static void row_drop(const struct cpu_device *cpu, const struct device_csr *csr, const struct cpu_drop *drop,
-                     uint64_t node, int64_t r, float *out)
+/* Rows first … end-1. Values of several rows share the lanes of a draw. */
+static void rows_drop(const struct cpu_device *cpu, const struct device_csr *csr, const struct cpu_drop *drop,
+                      const uint32_t *node, int64_t first, int64_t end, float *out)
 {
-    uint32_t column[DROP_COLUMNS];
-    for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e += DROP_COLUMNS) {
-        const int64_t rest = csr->indptr[r + 1] - e, n = rest < DROP_COLUMNS ? rest : DROP_COLUMNS;
+    uint32_t row[DROP_COLUMNS], column[DROP_COLUMNS];
+    for (int64_t e = csr->indptr[first], r = first; e < csr->indptr[end]; e += DROP_COLUMNS) {
+        const int64_t rest = csr->indptr[end] - e, n = rest < DROP_COLUMNS ? rest : DROP_COLUMNS;
         for (int64_t k = 0; k < n; k++) {
+            while (e + k >= csr->indptr[r + 1]) {
+                r++;
+            }
+            row[k] = node[r];
             column[k] = column_of(csr, csr->cols[e + k]);
         }
-        cpu->kernels->drop_values(drop, node, n, column, csr->values + e, out + e);
+        cpu->kernels->drop_values(drop, n, row, column, csr->values + e, out + e);
     }
 }
 
@@ -229,9 +235,9 @@ void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const 
         }
         return;
     }
-#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic, 64) if (csr->n_value >= DROP_PARALLEL_MIN)
-    for (int64_t r = 0; r < csr->n_row; r++) {
-        row_drop(cpu, csr, &drop, activate->node[r], r, out);
+#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (csr->n_value >= DROP_PARALLEL_MIN)
+    for (int64_t r = 0; r < csr->n_row; r += DROP_ROWS) {
+        rows_drop(cpu, csr, &drop, activate->node, r, r + DROP_ROWS < csr->n_row ? r + DROP_ROWS : csr->n_row, out);
     }
 #pragma omp parallel for num_threads(cpu->n_thread) if (csr->n_embedded >= DROP_PARALLEL_MIN)
     for (int64_t k = 0; k < csr->n_embedded; k++) {

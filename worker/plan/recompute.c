@@ -21,7 +21,7 @@ struct rewrite {
     const struct program *program;
     int *maker;  /* n_value: the op that makes it; -1: the features */
     bool *saved; /* n_value: lies there from forward until its last reader */
-    bool *heavy; /* n_value: a linear map has to run again for it */
+    bool *heavy; /* n_value: a linear map has to run again for it, or sparse values to be drawn, each on its own */
     int *depth;  /* n_value: ops to run for it, one after another; 0 where it is saved */
     bool *there; /* n_value: at this point of the list */
     struct step_list out;
@@ -64,7 +64,7 @@ static void rewrite_open(const struct program *program, const bool *dropped, str
         int out = op->out;
         w->maker[out] = i;
         w->saved[out] = (w->saved[out] && (dropped == NULL || !dropped[out])) || !can_run_again(op);
-        w->heavy[out] = op->kind == OP_KIND_LINEAR;
+        w->heavy[out] = op->kind == OP_KIND_LINEAR || (program->value[out].is_sparse && op->dropout > 0.0);
         for (int k = 0; k < OP_N_IN; k++) {
             int in = op->in[k];
             if (in >= 0 && !w->saved[in]) {

@@ -168,8 +168,8 @@ struct cpu_kernels {
     void (*max_rows)(const struct cpu_max *max, int64_t first, int64_t end);
     /* out[4q + i] = number i of Philox for (key, row, first_quad + q). */
     void (*draw)(const struct random_key *key, uint64_t row, uint32_t first_quad, int64_t n_quad, uint32_t *out);
-    /* Of one row: out[e] = 0 where its draw is below the threshold, else scale · values[e]. */
-    void (*drop_values)(const struct cpu_drop *drop, uint64_t row, int64_t n, const uint32_t *columns,
+    /* out[e] = 0 where the draw of its row and column is below the threshold, else scale · values[e]. */
+    void (*drop_values)(const struct cpu_drop *drop, int64_t n, const uint32_t *rows, const uint32_t *columns,
                         const float *values, float *out);
     /* Rows first … end-1; x and y may be the same array. */
     void (*activate_forward)(const struct device_activate *activate, int64_t f, int64_t first, int64_t end,

@@ -36,25 +36,39 @@ TARGET static void draw(const struct random_key *key, uint64_t row, uint32_t fir
     }
 }
 
-TARGET static void drop_values(const struct cpu_drop *drop, uint64_t row, int64_t n, const uint32_t *columns,
+INLINE float keep_by_mask(uint32_t mask, float value)
+{
+    union {
+        float value;
+        uint32_t bits;
+    } both = {.value = value};
+    both.bits &= mask;
+    return both.value;
+}
+
+TARGET static void drop_values(const struct cpu_drop *drop, int64_t n, const uint32_t *rows, const uint32_t *columns,
                                const float *values, float *out)
 {
-    uint32_t counter[4], k[2], drawn[4 * WORD_LANES], last[WORD_LANES] = {0};
-    random_counter(&drop->key, row, 0, counter, k);
+    uint32_t counter[4], k[2], drawn[4 * WORD_LANES], mask[WORD_LANES], last[2][WORD_LANES] = {{0}};
+    random_counter(&drop->key, 0, 0, counter, k);
     for (int64_t e = 0; e < n; e += WORD_LANES) {
         const int64_t n_lane = n - e < WORD_LANES ? n - e : WORD_LANES;
-        const uint32_t *column = columns + e;
+        const uint32_t *column = columns + e, *row = rows + e;
         if (n_lane < WORD_LANES) {
-            memcpy(last, column, (size_t)n_lane * sizeof *column);
-            column = last;
+            memcpy(last[0], column, (size_t)n_lane * sizeof *column);
+            memcpy(last[1], row, (size_t)n_lane * sizeof *row);
+            column = last[0];
+            row = last[1];
         }
         words quads = words_high(words_multiply_low(words_load(column), words_set(1U << 30))); /* column / 4 */
-        words c[4] = {quads, words_set(counter[1]), words_set(counter[2]), words_set(counter[3])};
+        words c[4] = {quads, words_load(row), words_set(counter[2]), words_set(counter[3])};
         draw_lanes(c, k);
         words_store(drawn, c[0], c[1], c[2], c[3]);
+        for (int64_t lane = 0; lane < WORD_LANES; lane++) { /* half of them are dropped: no branch would be guessed */
+            mask[lane] = 0U - (uint32_t)(drawn[4 * lane + column[lane] % 4] >= drop->threshold);
+        }
         for (int64_t lane = 0; lane < n_lane; lane++) {
-            bool dropped = drawn[4 * lane + column[lane] % 4] < drop->threshold;
-            out[e + lane] = dropped ? 0.0f : values[e + lane] * drop->scale;
+            out[e + lane] = keep_by_mask(mask[lane], values[e + lane] * drop->scale);
         }
     }
 }
@@ -148,16 +162,6 @@ INLINE void keep_masks(const struct device_activate *activate, uint32_t threshol
     for (int64_t i = 0; i < n; i++) {
         keep[i] = keep[i] >= threshold ? UINT32_MAX : 0;
     }
-}
-
-INLINE float keep_by_mask(uint32_t mask, float value)
-{
-    union {
-        float value;
-        uint32_t bits;
-    } both = {.value = value};
-    both.bits &= mask;
-    return both.value;
 }
 
 /* y = dropout(act(x)) */
