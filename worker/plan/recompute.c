@@ -21,7 +21,7 @@ struct rewrite {
     const struct program *program;
     int *maker;  /* n_value: the op that makes it; -1: the features */
     bool *saved; /* n_value: lies there from forward until its last reader */
-    bool *heavy; /* n_value: a linear map has to run again for it, or sparse values to be drawn, each on its own */
+    bool *heavy; /* n_value: a linear map has to run again for it */
     int *depth;  /* n_value: ops to run for it, one after another; 0 where it is saved */
     bool *there; /* n_value: at this point of the list */
     struct step_list out;
@@ -64,7 +64,7 @@ static void rewrite_open(const struct program *program, const bool *dropped, str
         int out = op->out;
         w->maker[out] = i;
         w->saved[out] = (w->saved[out] && (dropped == NULL || !dropped[out])) || !can_run_again(op);
-        w->heavy[out] = op->kind == OP_KIND_LINEAR || (program->value[out].is_sparse && op->dropout > 0.0);
+        w->heavy[out] = op->kind == OP_KIND_LINEAR;
         for (int k = 0; k < OP_N_IN; k++) {
             int in = op->in[k];
             if (in >= 0 && !w->saved[in]) {
@@ -182,7 +182,8 @@ struct choice {
     bool *needed, *dropped; /* n_value */
     int *group;             /* n_value: those of the present group */
     int n_group;
-    int64_t unit;     /* the peak when everything is saved */
+    bool fits;        /* everything can be saved */
+    int64_t unit;     /* the peak when it is */
     struct peak peak; /* of the steps as they are */
 };
 
@@ -208,9 +209,12 @@ static bool group_drop(struct choice *c, int n)
     return false;
 }
 
-static bool is_candidate(const struct choice *c, int op)
+/* Sparse values draw their dropout one by one, which takes as long as their product: they are kept where all fits. */
+static bool is_candidate(const struct choice *c, int i)
 {
-    return c->needed[c->program->op[op].out] && can_run_again(&c->program->op[op]);
+    const struct op *op = &c->program->op[i];
+    bool draws = c->program->value[op->out].is_sparse && op->dropout > 0.0;
+    return c->needed[op->out] && can_run_again(op) && !(c->fits && draws);
 }
 
 /* Mark the values of one group that are to be dropped; returns how many. `light`: those that pointwise ops make
@@ -267,13 +271,13 @@ static void values_choose(const struct program *program, const struct step_list 
                        .dropped = memory_alloc(n_value, sizeof *c.dropped),
                        .group = memory_alloc(n_value, sizeof *c.group)};
     int64_t saved = plan->arena.n_bytes;
-    bool fits = saved <= enough;
+    c.fits = saved <= enough;
     needed_find(program, c.needed);
     groups_choose(&c);
     c.unit = peak_of(program, plan, 0).n_bytes;
     c.peak = peak_of(program, plan, c.unit);
-    bool done = values_drop(&c, true, fits ? -1 : enough);
-    for (int round = 0; round < 2 && !done && !fits; round++) {
+    bool done = values_drop(&c, true, c.fits ? -1 : enough);
+    for (int round = 0; round < 2 && !done && !c.fits; round++) {
         done = values_drop(&c, false, enough);
     }
     if (!done) {
