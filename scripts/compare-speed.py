@@ -88,7 +88,7 @@ def make_graph(name: str, folder: Path) -> None:
 def run_trainerd(graph: Path, model: str, out: Path, n_epoch: int, options: list[str]) -> dict[str, Any]:
     """Train, and return the losses and the seconds of each epoch, and MiB."""
     keys = [f"dataset.path={graph}", f"model.kind={model}", "model.layers=3", f"model.hidden={64 if model == 'gat' else 256}",
-            f"train.epochs={n_epoch}", "train.lr=0.01", "workers.count=1", f"output.dir={out}",
+            f"train.epochs={n_epoch}", "train.eval_every=0", "train.lr=0.01", "workers.count=1", f"output.dir={out}",
             *(["model.heads=4", "model.out_heads=1", "model.activation=relu"] if model == "gat" else []), *options]
     file = out.with_suffix(".toml")
     file.write_text('name = "speed"\n')
