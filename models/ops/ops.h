@@ -55,7 +55,7 @@ size_t aggregate_linear_workspace(const struct program *program, const struct op
                                   int64_t n);
 
 /* Rows one way, gradients of the output the other way, over the transposed blocks; of sampled rows, their gradients.
- * joined: of halo_pass */
+ * joined: whether these join (halo_pass.joins) */
 #define AGGREGATE_LINEAR_PASSES(joined, on_way_in, on_way_out, on_return, made_to_return)                            \
     .workspace = aggregate_linear_workspace,                                                                         \
     .forward = {.direction = HALO_DIRECTION_IN,                                                                      \

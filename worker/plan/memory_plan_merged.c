@@ -27,7 +27,7 @@ static bool is_arena_sum(const struct memory_plan *plan, const struct program *p
            (d == PART_DIRECTION_IN || program->value[op->out].needs_grad);
 }
 
-/* Does such a sum have an output of this hop? n_hop: of any that all rows have. */
+/* Does such a sum have an output of this hop? The plan's n_hop: of any that all rows have. */
 static bool has_sum(const struct memory_plan *plan, const struct program *program, enum part_direction d, int32_t hop)
 {
     bool any = false;
@@ -39,7 +39,7 @@ static bool has_sum(const struct memory_plan *plan, const struct program *progra
 }
 
 /* Does an attention over merged blocks drop coefficients by the ids of nodes, or a program read these? */
-static bool draws(const struct memory_plan *plan, const struct program *program)
+static bool reads_nodes(const struct memory_plan *plan, const struct program *program)
 {
     bool any = false;
     for (int i = 0; i < program->n_op; i++) {
@@ -101,6 +101,16 @@ static int64_t edges_of(const struct memory_plan_input *in, enum part_direction 
     return n;
 }
 
+static bool merges_any(const struct memory_plan *plan)
+{
+    bool any = false;
+    for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
+        any = any || plan->merged.n_edge[PART_DIRECTION_IN][hop] > 0 ||
+              plan->merged.n_edge[PART_DIRECTION_OUT][hop] > 0;
+    }
+    return any;
+}
+
 void memory_plan_merge(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     plan->merged.n_row[0] = plan->n_hop == 0 ? plan->rows.n_row : 0;
@@ -122,16 +132,7 @@ void memory_plan_merge(const struct memory_plan_input *in, struct memory_plan *p
             plan->merged.n_edge[d][hop] = walked ? edges_of(in, of, hop) : 0;
         }
     }
-}
-
-static bool merges_any(const struct memory_plan *plan)
-{
-    bool any = false;
-    for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
-        any = any || plan->merged.n_edge[PART_DIRECTION_IN][hop] > 0 ||
-              plan->merged.n_edge[PART_DIRECTION_OUT][hop] > 0;
-    }
-    return any;
+    plan->merged.nodes = merges_any(plan) && reads_nodes(plan, in->program);
 }
 
 bool memory_plan_merges(const struct memory_plan *plan, const struct program *program, const struct op *op)
@@ -160,8 +161,7 @@ int64_t memory_plan_merged(const struct memory_plan_input *in, bool scaled, stru
     if (!merges_any(plan)) {
         return 0;
     }
-    plan->merged.draws = draws(plan, in->program);
-    lists += plan->merged.draws ? plan->rows.n_row * (int64_t)sizeof(uint32_t) : 0;
+    lists += plan->merged.nodes ? plan->rows.n_row * (int64_t)sizeof(uint32_t) : 0;
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         n_bytes += block_bytes(in, PART_DIRECTION_IN, hop, plan) + block_bytes(in, PART_DIRECTION_OUT, hop, plan);
         lists += plan->n_hop > 0 ? plan->merged.n_row[hop] * (int64_t)sizeof(uint32_t) : 0;

@@ -209,7 +209,8 @@ static bool group_drop(struct choice *c, int n)
     return false;
 }
 
-/* Sparse values draw their dropout one by one, which takes as long as their product: they are kept where all fits. */
+/* Sparse values draw their dropout one by one, which takes as long as their product: they are saved where everything
+ * fits. */
 static bool is_candidate(const struct choice *c, int i)
 {
     const struct op *op = &c->program->op[i];

@@ -338,7 +338,7 @@ enum status merged_open(const struct own_parts *own, const struct memory_plan *p
     for (int32_t hop = 0; hop <= plan->n_hop && any && status == STATUS_OK; hop++) {
         status = lists_open(merged, hop);
     }
-    return status == STATUS_OK && plan->merged.draws ? node_open(merged, &merged->node) : status;
+    return status == STATUS_OK && plan->merged.nodes ? node_open(merged, &merged->node) : status;
 }
 
 void merged_close(struct merged *merged)

@@ -1,7 +1,8 @@
 /* Products of a row's own columns with the rows at a run's other ends, and weighted sums of these rows.
  *
  * Order of summation, which defines the bits:
- *   over edges    sums of rows add one edge after another, in the block's order, with one rounding each (fma)
+ *   over edges    sums of rows add one edge after another, in the block's order, with one rounding each (fma), and so
+ *                 do sums of numbers
  *   over columns  products add in 16 lanes: lane l takes columns l, l + 16, …, in ascending order; at the end the
  *                 lanes are added in one fixed tree: 8 apart, then 4, 2, 1
  * A vector of 16, 8 or 4 lanes is a part of these 16: its width changes no bit.
@@ -117,6 +118,54 @@ SHARED void leaky_dots(const struct run_rows *rows, int64_t column, const struct
         }
         parts_sums(to + i, sum);
     }
+}
+
+/* Some edges of a run, begin … end-1. */
+struct span {
+    int64_t begin, end;
+};
+
+/* sum[h · step] += x[h][i], edge i of a span after edge i. */
+struct numbers_sum {
+    float (*x)[RUN];
+    int64_t step;
+    float *sum;
+};
+
+/* n_sum such sums of n heads: four heads at a time, as each addition waits for its last one. */
+INLINE void add_numbers(const struct span *span, int64_t n, const struct numbers_sum *sums, const int n_sum)
+{
+    for (int64_t h = 0; h < n; h += 4) {
+        const float *numbers[8];
+        float total[8];
+        for (int k = 0; k < 4 * n_sum; k++) {
+            const struct numbers_sum *one = &sums[k / 4];
+            const int64_t at = smaller(h + k % 4, n - 1);
+            numbers[k] = one->x[at];
+            total[k] = one->sum[at * one->step];
+        }
+        for (int64_t i = span->begin; i < span->end; i++) {
+            for (int k = 0; k < 4 * n_sum; k++) {
+                total[k] += numbers[k][i];
+            }
+        }
+        for (int k = 0; k < 4 * n_sum; k++) {
+            if (h + k % 4 < n) {
+                sums[k / 4].sum[(h + k % 4) * sums[k / 4].step] = total[k];
+            }
+        }
+    }
+}
+
+SHARED void span_sums(const struct span *span, run_numbers x, int64_t n, int64_t step, float *sum)
+{
+    const struct numbers_sum one = {x, step, sum};
+    add_numbers(span, n, &one, 1);
+}
+
+SHARED void span_sums_twice(const struct span *span, int64_t n, const struct numbers_sum sums[2])
+{
+    add_numbers(span, n, sums, 2);
 }
 
 /* Common to weighted sums over the rows of a run. */

@@ -180,7 +180,7 @@ static void direct(const struct written *w, int64_t row, struct device_attention
     a->grad_key = w->narrow + head;
 }
 
-/* A pass over the layer's rows, on the way to what it writes. */
+/* A pass over the layer's rows, before it has anywhere to write. */
 static struct cpu_attention pass_over(const struct layer *l, enum cpu_attention_pass pass, bool with_self)
 {
     struct cpu_attention a = {.pass = pass,
@@ -338,7 +338,7 @@ static void check_cut(const struct cpu_kernels *kernels, const struct layer *l, 
     written_free(&cut);
 }
 
-/* Keys and queries times `range`; a few keys are no number at all, or as low as there is none. */
+/* Keys and queries times `range`. Of a wide range, some keys are -inf, NaN, or far below the others. */
 static void widen(struct layer *l, float range)
 {
     const int64_t n = N_ROW * l->how.n_head * l->how.n_column;
@@ -373,7 +373,7 @@ Test(attention, a_row_has_the_same_bits_in_one_block_and_cut_anywhere)
         l.how.score = passes[i / n_shape % n_pass].score;
         l.how.scale = 0.5F;
         l.how.att = l.source[1].key;
-        widen(&l, ranges[i % 3]);
+        widen(&l, ranges[i / (n_shape * n_pass) % 3]);
         cuts_open(&l, i, &cuts);
         for (int variant = 0; variant < CPU_VARIANT_N; variant++) {
             const struct cpu_kernels *kernels = cpu_kernels_find((enum cpu_variant)variant);
