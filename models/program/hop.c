@@ -2,7 +2,6 @@
  *
  * Arithmetic on a program; partition/methods/reach.h has the nodes' distances.
  */
-#include "models/program/op.h"
 #include "models/program/program.h"
 
 int32_t program_hop_before(int32_t hop)

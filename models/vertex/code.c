@@ -1,7 +1,6 @@
 /* Operations of a tile program, appended one after another. */
 #include "models/vertex/code_state.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>

@@ -1,11 +1,6 @@
 /* Reductions of edges that no op of trainerd computes become tile programs: aggregates of the kinds EDGES. Those that
  * read a common row of the source are one (emit_group.c). */
-#include "models/program/op.h"
 #include "models/vertex/generate.h"
-
-#include "protocol/base/memory.h"
-
-#include <stdlib.h>
 
 /* 1 for each of heads × columns. */
 static struct code_value ones(int64_t n_head, int64_t n_column)

@@ -1,7 +1,6 @@
 /* Linear maps and the sums that they may stand before or after. */
 #include "models/vertex/walk.h"
 
-#include "models/program/op.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>

@@ -1,5 +1,4 @@
 /* What no op of trainerd computes of nodes becomes a tile program: an op of kind ROWS. */
-#include "models/program/op.h"
 #include "models/vertex/generate.h"
 
 #include "protocol/base/memory.h"

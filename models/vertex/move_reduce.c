@@ -2,8 +2,6 @@
  * of a node have in common; maxima and minima through functions that do not decrease. */
 #include "models/vertex/move_state.h"
 
-#include <math.h>
-
 static struct vertex_op node_op(enum vertex_op_kind kind, const struct vertex_op *like, int32_t a, int32_t b)
 {
     return (struct vertex_op){.kind = kind,

@@ -6,7 +6,6 @@
 
 #include <float.h>
 #include <inttypes.h>
-#include <math.h>
 #include <string.h>
 
 /* Training nodes of each class, or with a known label; and among the latter those where it is 0. */

@@ -7,8 +7,6 @@
 #include "partition/rows/row_pairs.h"
 
 #include <inttypes.h>
-#include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column)

@@ -2,7 +2,6 @@
 #include "partition/graph/features_csr.h"
 
 #include "partition/files/dataset_store.h"
-#include "partition/graph/dataset_build.h"
 #include "partition/rows/row_pairs.h"
 
 #include <inttypes.h>

@@ -3,7 +3,6 @@
 
 #include "protocol/base/memory.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 #include <string.h>
 

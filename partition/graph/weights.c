@@ -1,7 +1,6 @@
 /* See weights.h. */
 #include "partition/graph/weights.h"
 
-#include "partition/rows/row_pairs.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "protocol/job/model_kinds.h"

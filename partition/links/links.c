@@ -1,6 +1,5 @@
 /* The order of the steps that hold edges out, and what follows from them for the dataset. */
 #include "partition/files/dataset_store.h"
-#include "partition/graph/dataset_build.h"
 #include "partition/links/links_build.h"
 #include "protocol/base/log.h"
 

@@ -2,7 +2,6 @@
 #include "partition/methods/order.h"
 
 #include "partition/rows/row_pairs.h"
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>

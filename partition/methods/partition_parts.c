@@ -1,7 +1,6 @@
 /* The number of parts of a graph if the job file leaves it open. */
 #include "partition/methods/partition_method.h"
 #include "partition/part/partition.h"
-#include "protocol/job/job_keys.h"
 
 #define PARTS_LEAST 8
 #define PARTS_MOST 64

@@ -2,7 +2,6 @@
  * what it needs of the data. */
 #include "protocol/job/job.h"
 #include "protocol/job/job_rules.h"
-#include "protocol/job/model_kinds.h"
 
 #include <math.h>
 #include <stdio.h>

@@ -8,7 +8,6 @@
 #include "protocol/transport/transport_ucx.h"
 
 #include "protocol/base/clock.h"
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "protocol/files/file.h"
 #include "protocol/transport/wakeup.h"

@@ -1,5 +1,4 @@
 /* Operations with their places and shapes: each is appended once, and what does not fit is refused here. */
-#include "protocol/base/memory.h"
 #include "protocol/vertex/trace_state.h"
 
 #include <inttypes.h>

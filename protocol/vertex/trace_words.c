@@ -1,6 +1,5 @@
 /* The functions and reductions of vertex programs: arguments are bound to the parameters of a word's form, and become
  * an operation. */
-#include "protocol/base/memory.h"
 #include "protocol/vertex/trace_state.h"
 
 #include <inttypes.h>

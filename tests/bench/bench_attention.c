@@ -5,7 +5,6 @@
  * products to both.
  * usage  bench_attention [threads]
  */
-#include "models/cpu/cpu.h"
 #include "tests/bench/bench.h"
 #include "tests/bench/bench_graph.h"
 

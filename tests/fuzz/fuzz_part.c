@@ -7,7 +7,6 @@
 #include "partition/methods/reach.h"
 #include "partition/part/part_format.h"
 #include "protocol/base/log.h"
-#include "protocol/base/memory.h"
 #include "tests/support/graphs/part_encode.h"
 
 #include <stdio.h>

@@ -1,6 +1,5 @@
 /* What a prediction leaves: each node's class or labels, their logits, and the output of a layer. */
 #include "partition/files/npy_header.h"
-#include "protocol/wire/message.h"
 #include "trainerd/coordinator/coordinator_state.h"
 
 #include <stdio.h>

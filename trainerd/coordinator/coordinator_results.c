@@ -6,7 +6,6 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
 #include "protocol/base/memory.h"
-#include "protocol/wire/message.h"
 #include "trainerd/coordinator/records/trace.h"
 #include "trainerd/coordinator/records/weights.h"
 

@@ -7,7 +7,6 @@
 #include "trainerd/coordinator/epochs/training_arrays.h"
 #include "trainerd/coordinator/folder/report.h"
 
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "trainerd/ctl/base/text.h"
 
 #include <stdio.h>
-#include <stdlib.h>
 
 #define PAGE_ROWS 1000
 

@@ -8,7 +8,6 @@
 #include "protocol/base/version.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 #define PAGE_JOBS 1000

@@ -3,7 +3,6 @@
 #include "protocol/base/fault.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
-#include "protocol/files/file.h"
 #include "trainerd/daemon/commands/commands.h"
 #include "trainerd/daemon/daemon_config.h"
 #include "trainerd/daemon/monitor/monitor.h"
@@ -11,7 +10,6 @@
 #include "trainerd/socket/endpoint.h"
 #include "trainerd/socket/tls.h"
 
-#include <errno.h>
 #include <jansson.h>
 #include <limits.h>
 #include <pwd.h>

@@ -1,7 +1,6 @@
 #include "worker/exchange/link.h"
 
 #include "protocol/base/clock.h"
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "protocol/transport/address.h"
 #include "protocol/wire/control_seal.h"

@@ -1,6 +1,5 @@
 #include "worker/plan/liveness.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "worker/plan/arena.h"
 

@@ -4,8 +4,6 @@
 #include "worker/rows/amounts.h"
 #include "worker/spill/spill.h"
 
-#include <stdlib.h>
-
 struct spilling {
     const struct memory_plan_input *in;
     struct memory_plan *plan;

@@ -1,6 +1,5 @@
 #include "worker/plan/offload.h"
 
-#include "protocol/base/log.h"
 #include "worker/plan/liveness.h"
 #include "worker/plan/peak.h"
 #include "worker/rows/amounts.h"

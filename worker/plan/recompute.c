@@ -1,6 +1,5 @@
 #include "worker/plan/recompute.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "worker/plan/liveness.h"
 #include "worker/plan/peak.h"

@@ -1,6 +1,5 @@
 #include "worker/route/sample_dedup.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "worker/route/dedup_state.h"
 

@@ -1,6 +1,5 @@
 #include "worker/rows/part_device.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "worker/rows/part_hop.h"
 #include "worker/rows/part_remap.h"

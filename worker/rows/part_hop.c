@@ -1,6 +1,5 @@
 #include "worker/rows/part_hop.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>

@@ -3,7 +3,6 @@
 #include "models/cuda/module.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "worker/session/session_state.h"
 

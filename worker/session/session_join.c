@@ -2,7 +2,6 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/fault.h"
 #include "protocol/base/log.h"
-#include "protocol/base/memory.h"
 #include "protocol/base/printable.h"
 #include "protocol/base/version.h"
 #include "protocol/files/file.h"

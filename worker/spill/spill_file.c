@@ -1,6 +1,5 @@
 #include "worker/spill/spill_file.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
 #include <errno.h>

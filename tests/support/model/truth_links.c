@@ -3,7 +3,6 @@
 
 #include "partition/rows/permutation.h"
 #include "protocol/base/random.h"
-#include "protocol/job/job.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -6,7 +6,6 @@
 #include "tests/system/attack/target.h"
 #include "tests/system/attack/work.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
 #include <signal.h>

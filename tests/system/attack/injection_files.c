@@ -7,7 +7,6 @@
 #include "tests/system/attack/talk.h"
 #include "tests/system/attack/work.h"
 
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdlib.h>

@@ -6,7 +6,6 @@
  */
 #include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
-#include "tests/support/sanitized.h"
 #include "tests/system/attack/campaign.h"
 #include "tests/system/attack/injection.h"
 #include "tests/system/attack/processes.h"

@@ -4,7 +4,6 @@
 #include "tests/support/process/command.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
-#include "tests/support/process/machines.h"
 #include "tests/support/process/patience.h"
 #include "tests/support/process/results.h"
 #include "tests/support/process/served.h"

@@ -1,7 +1,6 @@
 /* trainer-partition as its users meet it: what it prints where, what it leaves, and that its files can be used. */
 #include "partition/files/npy.h"
 #include "partition/part/part.h"
-#include "protocol/base/memory.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 

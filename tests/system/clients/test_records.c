@@ -5,12 +5,7 @@
 #include "tests/support/process/served.h"
 
 #include <criterion/criterion.h>
-#include <limits.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 static void make_all(void)

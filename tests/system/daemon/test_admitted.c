@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 TestSuite(admitted, .init = folder_make, .fini = daemon_case_end, .timeout = 900);
 

@@ -9,7 +9,6 @@
 
 #include <criterion/criterion.h>
 #include <criterion/parameterized.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,6 +1,5 @@
 /* A daemon of root's that users share who need not trust each other: what one of them does to the files of a job, and
  * what becomes of the others' jobs. */
-#include "protocol/base/clock.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/patience.h"

@@ -7,7 +7,6 @@
 
 #include <criterion/criterion.h>
 #include <stdio.h>
-#include <string.h>
 #include <sys/stat.h>
 
 enum { N_NODE = 60, N_EDGE = 240, N_FEATURE = 4, N_CLASS = 3 };

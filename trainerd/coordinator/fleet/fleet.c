@@ -2,7 +2,6 @@
 #include "trainerd/coordinator/fleet/fleet.h"
 
 #include "protocol/base/fault.h"
-#include "protocol/base/log.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 #include "trainerd/coordinator/fleet/segments.h"
 #include "trainerd/coordinator/machines/room.h"

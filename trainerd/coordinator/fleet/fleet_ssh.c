@@ -4,7 +4,6 @@
 #include "trainerd/coordinator/machines/hosts.h"
 
 #include "protocol/base/log.h"
-#include "protocol/base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "protocol/base/memory.h"
 #include "protocol/base/version.h"
 #include "protocol/files/file.h"
-#include "trainerd/coordinator/folder/output.h"
 
 #include <dirent.h>
 #include <errno.h>

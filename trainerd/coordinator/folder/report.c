@@ -1,14 +1,11 @@
 #include "trainerd/coordinator/folder/report.h"
 
 #include "protocol/base/log.h"
-#include "protocol/files/file.h"
 #include "protocol/job/job_keys.h"
 #include "trainerd/coordinator/folder/result_files.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <inttypes.h>
-#include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>

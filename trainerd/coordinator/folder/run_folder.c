@@ -1,6 +1,5 @@
 #include "trainerd/coordinator/folder/run_folder.h"
 
-#include "protocol/files/file.h"
 #include "trainerd/coordinator/folder/checkpoint.h"
 #include "trainerd/coordinator/folder/publish.h"
 #include "trainerd/coordinator/folder/result_files.h"

@@ -3,7 +3,6 @@
 #include "partition/files/npy_header.h"
 #include "protocol/base/memory.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 

@@ -1,5 +1,4 @@
 /* The command compare: runs by their settings, best first, as a table, CSV or JSON. */
-#include "protocol/base/memory.h"
 #include "protocol/base/printable.h"
 #include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/run.h"

@@ -1,7 +1,6 @@
 #include "trainerd/daemon/commands/job_file.h"
 
 #include "protocol/base/clock.h"
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "trainerd/base/rights.h"
 

@@ -1,6 +1,5 @@
 #include "trainerd/daemon/commands/pending.h"
 
-#include "protocol/base/memory.h"
 #include "protocol/files/job_files.h"
 #include "trainerd/daemon/store/own_files.h"
 

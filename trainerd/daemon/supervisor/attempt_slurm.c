@@ -5,7 +5,6 @@
  */
 #include "protocol/base/fault.h"
 #include "protocol/base/log.h"
-#include "protocol/base/memory.h"
 #include "protocol/base/program.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 

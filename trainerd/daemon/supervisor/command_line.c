@@ -1,7 +1,6 @@
 /* Arguments of coordinators: the job's own settings, then the daemon's, which override them. */
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
-#include "trainerd/daemon/jobs/submission.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <stdarg.h>

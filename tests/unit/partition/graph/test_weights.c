@@ -1,7 +1,6 @@
 /* Weights of edges in folders: which edge and which layer gets them, what repeats, reverses and loops weigh, what is refused. */
 #include "tests/unit/partition/fixture.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "tests/support/program_text.h"
 
@@ -11,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* 0 → 1 twice, 2 → 1, 1 → 0, the loop 3 → 3, 5 → 4 of weight 0. */
 static const int64_t edges[] = {0, 2, 0, 1, 3, 5, /* sources */

@@ -2,7 +2,6 @@
 #include "tests/support/model/halo_table.h"
 
 #include <criterion/criterion.h>
-#include <stdlib.h>
 
 #define N 8
 

@@ -1,13 +1,11 @@
 /* Parts against the graph they were cut from, and against what was planned of them. That no edge or feature is lost or
  * moved is asked by gradient/: a trainer's parts give the gradients of the whole graph. */
-#include "partition/methods/reach.h"
 #include "partition/part/part.h"
 #include "protocol/base/memory.h"
 #include "protocol/job/job.h"
 #include "tests/support/graphs/cut_graph.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "protocol/job/schedule.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 
 /* Built by hand rather than by job_defaults, so that these sentences say every key they rest on. */
 static struct job job_with(enum job_lr_schedule schedule)

@@ -1,11 +1,9 @@
 /* TLS over memory, the daemon's certificate, and a listener that gets bytes that are not TLS. */
 #include "protocol/base/clock.h"
-#include "protocol/base/log.h"
 #include "tests/support/daemon/client.h"
 #include "tests/support/daemon/server_case.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
-#include "tests/support/process/patience.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/socket/tls.h"
 

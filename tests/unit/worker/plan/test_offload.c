@@ -1,7 +1,6 @@
 #include "worker/plan/offload.h"
 
 #include "tests/support/model/lowered.h"
-#include "worker/plan/liveness.h"
 #include "worker/plan/recompute.h"
 
 #include <criterion/criterion.h>

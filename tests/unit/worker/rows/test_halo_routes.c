@@ -3,7 +3,6 @@
 #include "tests/support/model/halo_table.h"
 
 #include <criterion/criterion.h>
-#include <stdlib.h>
 
 /* Three parts; [d][s]: rows part d takes from part s along in-edges and along the transposed ones. */
 static const int64_t takes[2][3][3] = {{{0, 4, 0}, {3, 0, 7}, {1, 2, 0}}, {{0, 5, 2}, {6, 0, 1}, {0, 8, 0}}};

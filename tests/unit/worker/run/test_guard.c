@@ -1,8 +1,6 @@
 /* What the guard makes of the sums over two gradients. */
 #include "worker/run/guard.h"
 
-#include "tests/support/device/device_case.h"
-
 #include <criterion/criterion.h>
 #include <math.h>
 

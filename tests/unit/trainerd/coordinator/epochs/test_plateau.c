@@ -3,7 +3,6 @@
 #include "tests/unit/trainerd/coordinator/epochs/training_case.h"
 
 #include <criterion/criterion.h>
-#include <math.h>
 #include <string.h>
 
 TestSuite(plateau, .init = folder_make, .fini = folder_remove);

@@ -3,8 +3,6 @@
 #include "tests/support/process/folder.h"
 #include "tests/unit/trainerd/coordinator/epochs/training_case.h"
 
-#include "trainerd/coordinator/epochs/training_arrays.h"
-
 #include <criterion/criterion.h>
 #include <jansson.h>
 #include <math.h>

@@ -1,4 +1,3 @@
-#include "protocol/base/fault.h"
 #include "tests/support/process/folder.h"
 #include "trainerd/coordinator/folder/run_folder.h"
 

@@ -1,5 +1,4 @@
 /* Slurm's environment: allocations as sbatch describes them, and texts that it would not write. */
-#include "protocol/base/log.h"
 #include "trainerd/coordinator/machines/slurm.h"
 
 #include <criterion/criterion.h>

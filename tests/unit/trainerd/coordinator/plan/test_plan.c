@@ -1,8 +1,6 @@
 #include "tests/support/process/expect.h"
 #include "trainerd/coordinator/plan/plan_steps.h"
 
-#include "worker/plan/liveness.h"
-
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>

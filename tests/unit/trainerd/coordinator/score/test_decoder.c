@@ -1,5 +1,4 @@
 /* Scores of pairs against plain loops over columns and layers. */
-#include "protocol/base/memory.h"
 #include "protocol/base/random.h"
 #include "trainerd/coordinator/score/decoder.h"
 

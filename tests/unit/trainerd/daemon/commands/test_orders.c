@@ -1,7 +1,5 @@
 /* Orders for all jobs of a group: in slices, between which others have their turn. */
-#include "protocol/base/clock.h"
 #include "tests/unit/trainerd/daemon/commands/talk.h"
-#include "trainerd/daemon/store/store_audit.h"
 
 #include <criterion/criterion.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 /* Logs, events and metrics as they come: whole lines, in order, as fast as they are read, and nobody else's. */
 #include "protocol/base/clock.h"
 #include "tests/support/process/folder.h"
-#include "tests/support/process/patience.h"
 #include "tests/unit/trainerd/daemon/commands/talk.h"
 
 #include <criterion/criterion.h>

@@ -4,7 +4,6 @@
 #include "tests/support/daemon/server_case.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
-#include "tests/support/process/patience.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/server/server.h"
 

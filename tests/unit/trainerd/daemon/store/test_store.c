@@ -6,7 +6,6 @@
 #include <criterion/criterion.h>
 #include <fcntl.h>
 #include <math.h>
-#include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>

@@ -4,7 +4,6 @@
 #include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>
-#include <fcntl.h>
 #include <signal.h>
 #include <sqlite3.h>
 #include <stdio.h>

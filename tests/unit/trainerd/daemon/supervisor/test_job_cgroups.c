@@ -1,13 +1,10 @@
 /* Control groups of jobs on a folder that is laid out as groups are; on this machine: system/daemon/test_cgroups. */
 #include "trainerd/daemon/supervisor/job_cgroups.h"
 
-#include "protocol/base/clock.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
-#include "tests/support/process/patience.h"
 
 #include <criterion/criterion.h>
-#include <errno.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
