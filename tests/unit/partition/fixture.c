@@ -102,11 +102,23 @@ void fixture_small(void)
     fixture_i64("test_idx.npy", 1, (int64_t[]){2}, test);
 }
 
+static struct dataset *loaded;
+static size_t n_loaded;
+
 struct dataset fixture_loaded(const struct job *job)
 {
-    struct dataset dataset;
-    cr_assert_eq(dataset_load(job, &dataset), STATUS_OK, "%s", status_reason());
-    return dataset;
+    loaded = realloc(loaded, (n_loaded + 1) * sizeof *loaded);
+    cr_assert_eq(dataset_load(job, &loaded[n_loaded]), STATUS_OK, "%s", status_reason());
+    return loaded[n_loaded++];
+}
+
+void fixture_end(void)
+{
+    while (n_loaded > 0) {
+        dataset_release(&loaded[--n_loaded]);
+    }
+    free(loaded);
+    folder_remove();
 }
 
 const char *fixture_remarks(const struct job *job)
@@ -114,8 +126,7 @@ const char *fixture_remarks(const struct job *job)
     static char log[8192];
     log_init("test", -1, LOG_LEVEL_WARN);
     cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
-    struct dataset dataset = fixture_loaded(job);
-    dataset_release(&dataset);
+    fixture_loaded(job);
     folder_read("log", log, sizeof log);
     fixture_remove("log");
     return log;

@@ -8,6 +8,9 @@
 
 #include <stddef.h>
 
+/* The end of each test (.fini): release what was loaded, and remove the folder. */
+void fixture_end(void);
+
 /* A job on the folder with every key at its default. */
 struct job fixture_job(void);
 
@@ -28,10 +31,10 @@ void fixture_zip(const char *name, const char *const (*members)[2], size_t n);
  * test 3 4. Format npy. */
 void fixture_small(void);
 
-/* Load the job and expect it to go well; dataset_release. */
+/* Load the job and expect it to go well. The dataset is the fixture's, until the test's end. */
 struct dataset fixture_loaded(const struct job *job);
 
-/* The same, for what the loader says of it: lines of the log, valid until the next call; the dataset is released. */
+/* The same, for what the loader says of it: lines of the log, valid until the next call. */
 const char *fixture_remarks(const struct job *job);
 
 /* Load the job and expect failure: `status`, and a reason that holds both texts. */

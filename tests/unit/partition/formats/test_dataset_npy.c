@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-TestSuite(dataset_npy, .init = folder_make, .fini = folder_remove);
+TestSuite(dataset_npy, .init = folder_make, .fini = fixture_end);
 
 static void edges_are(int64_t n, const int64_t *values)
 {
@@ -42,7 +42,6 @@ Test(dataset_npy, a_small_folder_loads_as_it_is)
     dataset_feature_rows(&dataset, (uint32_t[]){5, 0}, 2, rows);
     const float expected[] = {16, 17, -18, 1, 2, 3};
     cr_assert_arr_eq(rows, expected, sizeof rows);
-    dataset_release(&dataset);
 }
 
 Test(dataset_npy, rows_are_sorted_and_repeats_left_out)
@@ -56,7 +55,6 @@ Test(dataset_npy, rows_are_sorted_and_repeats_left_out)
     const uint32_t indices[] = {1, 3, 5};
     cr_assert_arr_eq(dataset.indices, indices, sizeof indices);
     cr_assert(!dataset.symmetric);
-    dataset_release(&dataset);
 }
 
 Test(dataset_npy, long_rows_are_sorted_too)
@@ -78,7 +76,6 @@ Test(dataset_npy, long_rows_are_sorted_too)
         cr_assert_eq(dataset.indices[i], i + 1);
     }
     cr_assert_eq(dataset.n_feature, 0);
-    dataset_release(&dataset);
 }
 
 Test(dataset_npy, self_loops_are_what_the_job_and_the_layer_say)
@@ -108,7 +105,6 @@ Test(dataset_npy, self_loops_are_what_the_job_and_the_layer_say)
         cr_assert_eq(dataset.loops, rows[i].expected, "row %zu", i);
         cr_assert_eq(dataset.n_edge, rows[i].n_edge, "row %zu", i);
         cr_assert_eq(dataset.n_duplicate, rows[i].expected == DATASET_LOOPS_STORED, "row %zu", i);
-        dataset_release(&dataset);
     }
 }
 
@@ -127,7 +123,6 @@ Test(dataset_npy, undirected_adds_the_reverse_edges_once)
     cr_assert(dataset.symmetric);
     cr_assert_arr_eq(dataset.indptr, indptr, sizeof indptr);
     cr_assert_arr_eq(dataset.indices, indices, sizeof indices);
-    dataset_release(&dataset);
 }
 
 /* What the log says of the fixture. */
@@ -135,8 +130,7 @@ static const char *remark_of(const struct job *job)
 {
     static char said[4096];
     cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
-    struct dataset dataset = fixture_loaded(job);
-    dataset_release(&dataset);
+    fixture_loaded(job);
     folder_read("log", said, sizeof said);
     fixture_remove("log");
     return said;
@@ -173,13 +167,11 @@ Test(dataset_npy, in_edges_by_destination_load_like_an_edge_list)
     char list[33], rows[33];
     struct dataset dataset = fixture_loaded(&job);
     dataset_fingerprint(&dataset, true, list);
-    dataset_release(&dataset);
     fixture_remove("edges.npy");
     fixture_i64("indptr.npy", 1, (int64_t[]){7}, (int64_t[]){0, 1, 3, 5, 7, 9, 10});
     fixture_i64("indices.npy", 1, (int64_t[]){10}, (int64_t[]){1, 2, 0, 1, 3, 2, 4, 3, 5, 4});
     dataset = fixture_loaded(&job);
     dataset_fingerprint(&dataset, true, rows);
-    dataset_release(&dataset);
     cr_assert_str_eq(list, rows);
 
     fixture_i64("indptr.npy", 1, (int64_t[]){7}, (int64_t[]){0, 1, 3, 2, 7, 9, 10});
@@ -199,16 +191,13 @@ Test(dataset_npy, the_fingerprint_knows_the_edges_and_not_the_features)
     char first[33], second[33];
     struct dataset dataset = fixture_loaded(&job);
     dataset_fingerprint(&dataset, true, first);
-    dataset_release(&dataset);
     fixture_remove("features.npy");
     dataset = fixture_loaded(&job);
     dataset_fingerprint(&dataset, true, second);
-    dataset_release(&dataset);
     cr_assert_str_eq(first, second);
     edges_are(1, (int64_t[]){0, 1});
     dataset = fixture_loaded(&job);
     dataset_fingerprint(&dataset, true, second);
-    dataset_release(&dataset);
     cr_assert_str_neq(first, second);
 }
 
@@ -282,7 +271,6 @@ Test(dataset_npy, a_name_is_cut_behind_a_whole_character_and_has_nothing_unprint
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_str_eq(dataset.name, wanted);
-    dataset_release(&dataset);
 }
 
 Test(dataset_npy, edges_may_lie_pair_after_pair)
@@ -294,7 +282,6 @@ Test(dataset_npy, edges_may_lie_pair_after_pair)
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_arr_eq(dataset.indices, indices, sizeof indices);
-    dataset_release(&dataset);
 }
 
 Test(dataset_npy, no_nodes_is_an_error_and_one_node_is_not)
@@ -311,7 +298,6 @@ Test(dataset_npy, no_nodes_is_an_error_and_one_node_is_not)
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
     cr_assert(dataset.n_node == 1 && dataset.n_edge == 0 && dataset.symmetric);
-    dataset_release(&dataset);
 }
 
 Test(dataset_npy, class_names_say_how_many_classes_there_are)
@@ -320,12 +306,10 @@ Test(dataset_npy, class_names_say_how_many_classes_there_are)
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
     cr_assert(dataset.class_names == NULL && dataset.n_class == 2);
-    dataset_release(&dataset);
     folder_write("class_names.json", "[\"NaN\", \"b \\n\",\n \"c\"]");
     dataset = fixture_loaded(&job);
     cr_assert_str_eq(dataset.class_names, "[\"NaN\",\"b \\n\",\"c\"]");
     cr_assert_eq(dataset.n_class, 3);
-    dataset_release(&dataset);
     folder_write("class_names.json", "[\"a\"]");
     fixture_refused(&job, STATUS_DATA, "labels.npy: node 1",
                     "has label 1, expected -1 (none) or a class from 0 to 0");

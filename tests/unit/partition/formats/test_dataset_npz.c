@@ -50,7 +50,7 @@ static void open_ring(void)
     archive((int64_t[]){N_NODE, N_NODE});
 }
 
-TestSuite(dataset_npz, .init = open_ring, .fini = folder_remove);
+TestSuite(dataset_npz, .init = open_ring, .fini = fixture_end);
 
 /* Loaders of these collections leave the matrix's values out; so does "auto". */
 Test(dataset_npz, values_of_the_matrix_are_weights_on_request_alone)
@@ -62,18 +62,15 @@ Test(dataset_npz, values_of_the_matrix_are_weights_on_request_alone)
     fixture_f32("adj_data.npy", 1, (int64_t[]){N_NODE}, data);
     fixture_zip("ring_graph.npz", members, 6);
     struct job job = job_of_ring();
-    struct dataset dataset;
-    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    struct dataset dataset = fixture_loaded(&job);
     cr_assert(!dataset.weighted && dataset.n_edge == 2 * N_NODE);
-    dataset_release(&dataset);
     job.dataset.edge_weights = JOB_SWITCH_YES;
-    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    dataset = fixture_loaded(&job);
     cr_assert(dataset.weighted && dataset.symmetric && dataset.n_edge == 3 * N_NODE);
     int64_t row = dataset.indptr[9]; /* 8, 9, 10: from 8 with the weight of 8 → 9, to 10 with that of 9 → 10 */
     cr_assert(dataset.edge_weight[row] == 0.5f && dataset.edge_weight[row + 1] == 1.0f &&
               dataset.edge_weight[row + 2] == 1.0f);
     cr_assert_eq(dataset.strength[9], 2.5f);
-    dataset_release(&dataset);
     job.model.kind = JOB_KIND_TRANSFORMER;
     job.dataset.edge_weights = JOB_SWITCH_NO;
     job.dataset.edge_features = JOB_SWITCH_YES;
@@ -102,8 +99,7 @@ static int n_said(const struct job *job, float value, const char *text)
     fixture_zip("ring_graph.npz", members, 6);
     log_init("test", -1, LOG_LEVEL_WARN);
     cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
-    struct dataset dataset = fixture_loaded(job);
-    dataset_release(&dataset);
+    fixture_loaded(job);
     folder_read("log", log, sizeof log);
     fixture_remove("log");
     int n = 0;
@@ -134,34 +130,28 @@ Test(dataset_npz, weights_that_are_left_out_are_remarked_on_once_with_the_key_th
 Test(dataset_npz, an_archive_loads_with_reverse_edges)
 {
     struct job job = job_of_ring();
-    struct dataset dataset;
-    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    struct dataset dataset = fixture_loaded(&job);
     cr_assert_str_eq(dataset.name, "ring_graph");
     cr_assert(dataset.n_node == N_NODE && dataset.n_edge == 2 * N_NODE && dataset.n_class == 4 &&
               dataset.n_feature == 2);
     cr_assert(dataset.symmetric && dataset.n_duplicate == 0);
-    dataset_release(&dataset);
 }
 
 Test(dataset_npz, row_u_points_from_u)
 {
     struct job job = job_of_ring();
     job.dataset.undirected = JOB_SWITCH_NO;
-    struct dataset dataset;
-    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    struct dataset dataset = fixture_loaded(&job);
     cr_assert(dataset.n_edge == N_NODE && !dataset.symmetric);
     cr_assert_eq(dataset.indices[dataset.indptr[8]], 7);
-    dataset_release(&dataset);
 }
 
 Test(dataset_npz, without_splits_twenty_per_class_train_and_thirty_validate)
 {
     struct job job = job_of_ring();
-    struct dataset first, second, other;
-    cr_assert_eq(dataset_load(&job, &first), STATUS_OK);
-    cr_assert_eq(dataset_load(&job, &second), STATUS_OK);
+    struct dataset first = fixture_loaded(&job), second = fixture_loaded(&job);
     job.dataset.seed = 2;
-    cr_assert_eq(dataset_load(&job, &other), STATUS_OK);
+    struct dataset other = fixture_loaded(&job);
     cr_assert(first.n_split[1] == 80 && first.n_split[2] == 120 && first.n_split[3] == 200);
     int64_t n_train[4] = {0};
     for (int64_t node = 0; node < N_NODE; node++) {
@@ -170,9 +160,6 @@ Test(dataset_npz, without_splits_twenty_per_class_train_and_thirty_validate)
     cr_assert(n_train[0] == 20 && n_train[1] == 20 && n_train[2] == 20 && n_train[3] == 20);
     cr_assert_arr_eq(first.split, second.split, N_NODE);
     cr_assert_arr_neq(first.split, other.split, N_NODE);
-    dataset_release(&first);
-    dataset_release(&second);
-    dataset_release(&other);
 }
 
 Test(dataset_npz, a_split_file_beside_it_is_used)
@@ -185,11 +172,9 @@ Test(dataset_npz, a_split_file_beside_it_is_used)
     for (int i = 0; i < 3; i++) {
         fixture_zip(names[i], splits, 3);
         struct job job = job_of_ring();
-        struct dataset dataset;
-        cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+        struct dataset dataset = fixture_loaded(&job);
         cr_assert(dataset.n_split[1] == 2 && dataset.n_split[2] == 1 && dataset.n_split[3] == 3, "%s", names[i]);
         cr_assert_eq(dataset.split[7], DATASET_SPLIT_VALID);
-        dataset_release(&dataset);
         fixture_remove(names[i]);
     }
 }
@@ -216,10 +201,8 @@ Test(dataset_npz, links_need_neither_labels_nor_splits)
     struct job job = job_of_ring();
     job.task.kind = JOB_TASK_LINK;
     fixture_zip("ring_graph.npz", members, 5);
-    struct dataset dataset;
-    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    struct dataset dataset = fixture_loaded(&job);
     cr_assert(dataset.links.held[LINKS_SPLIT_VALID].positive.n == N_NODE / 20 &&
               dataset.links.held[LINKS_SPLIT_TEST].positive.n == N_NODE / 10);
     cr_assert(dataset.symmetric && dataset.n_edge == 2 * (N_NODE - N_NODE / 20 - N_NODE / 10));
-    dataset_release(&dataset);
 }

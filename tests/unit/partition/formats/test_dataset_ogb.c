@@ -52,12 +52,10 @@ static struct job job_of(const char *root)
 static struct dataset loaded(const char *root)
 {
     struct job job = job_of(root);
-    struct dataset dataset;
-    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
-    return dataset;
+    return fixture_loaded(&job);
 }
 
-TestSuite(dataset_ogb, .init = open_arxiv, .fini = folder_remove);
+TestSuite(dataset_ogb, .init = open_arxiv, .fini = fixture_end);
 
 /* An additional edge file, as the package's own reader calls it: one number per line of edge.csv.gz. */
 Test(dataset_ogb, a_table_of_weights_is_read_line_by_line)
@@ -67,7 +65,6 @@ Test(dataset_ogb, a_table_of_weights_is_read_line_by_line)
     const float weights[] = {1.0f, 0.5f, 1.0f, 2.0f, 1.0f, 3.0f, 1.0f};
     cr_assert(d.weighted && d.n_edge == 3 + 4);
     cr_assert_arr_eq(d.edge_weight, weights, sizeof weights);
-    dataset_release(&d);
     struct job job = job_of("arxiv");
     fixture_gz("arxiv/raw/edge_weight.csv.gz", "0.5\n2\n");
     fixture_refused(&job, STATUS_DATA, "edge_weight.csv.gz: ends after 2 lines", "expected more");
@@ -91,7 +88,6 @@ Test(dataset_ogb, a_table_of_edge_features_is_read_line_by_line)
     const float rows[] = {0.5f, 1.0f, 2.0f, -1.0f, 3.0f, 4.0f};
     cr_assert(d.n_edge_feature == 2 && d.n_edge == 3 && d.n_edge_row == 3);
     cr_assert_arr_eq(d.edge_features, rows, sizeof rows);
-    dataset_release(&d);
     fixture_gz("arxiv/raw/edge-feat.csv.gz", "0.5\n2\n");
     fixture_refused(&job, STATUS_DATA, "edge-feat.csv.gz", "expected");
     job.dataset.edge_features = JOB_SWITCH_YES;
@@ -113,7 +109,6 @@ Test(dataset_ogb, tables_load_as_stored)
     float row[2];
     dataset_feature_rows(&dataset, (uint32_t[]){2}, 1, row);
     cr_assert(row[0] == -4 && row[1] == 50);
-    dataset_release(&dataset);
 }
 
 Test(dataset_ogb, products_and_proteins_get_their_reverse_edges)
@@ -124,7 +119,6 @@ Test(dataset_ogb, products_and_proteins_get_their_reverse_edges)
         tables(names[i]);
         struct dataset dataset = loaded(names[i]);
         cr_assert(dataset.n_edge == 6 && dataset.symmetric, "%s", names[i]);
-        dataset_release(&dataset);
     }
 }
 
@@ -135,7 +129,6 @@ Test(dataset_ogb, several_label_columns_are_multi_label)
     struct dataset dataset = loaded("arxiv");
     cr_assert(dataset.multi_label && dataset.n_class == 3 && dataset.n_feature == 0);
     cr_assert_eq(dataset.label_rows[4], 1);
-    dataset_release(&dataset);
 }
 
 Test(dataset_ogb, arrays_load_like_tables)
@@ -159,8 +152,6 @@ Test(dataset_ogb, arrays_load_like_tables)
     cr_assert_arr_eq(dataset.indices, tables_dataset.indices, 3 * sizeof(uint32_t));
     cr_assert_arr_eq(dataset.features_f32, tables_dataset.features_f32, 8 * sizeof(float));
     cr_assert_arr_eq(dataset.labels, tables_dataset.labels, 4 * sizeof(int32_t));
-    dataset_release(&dataset);
-    dataset_release(&tables_dataset);
     fixture_f32("rows.npy", 2, (int64_t[]){3, 2}, (float[]){4, 5, 6, 7, 8, 9});
     fixture_zip("arxiv/raw/data.npz",
                 (const char *const[][2]){{"edges.npy", "edge_index.npy"},
@@ -172,12 +163,10 @@ Test(dataset_ogb, arrays_load_like_tables)
     job.model.kind = JOB_KIND_TRANSFORMER;
     dataset = fixture_loaded(&job);
     cr_assert(dataset.n_edge_feature == 2 && dataset.edge_features[5] == 9.0f);
-    dataset_release(&dataset);
     fixture_f32("weights.npy", 1, (int64_t[]){3}, (float[]){4, 5, 6});
     fixture_zip("arxiv/raw/data.npz", data, 4);
     dataset = loaded("arxiv");
     cr_assert(dataset.weighted && dataset.strength[1] == 5 && dataset.strength[3] == 7);
-    dataset_release(&dataset);
 }
 
 static void bad(enum status status, const char *where, const char *expected)
@@ -340,8 +329,7 @@ Test(dataset_ogb, several_node_types_are_numbered_one_after_another)
 {
     mag_make();
     struct job job = mag_job();
-    struct dataset d;
-    cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
+    struct dataset d = fixture_loaded(&job);
     const int64_t indptr[] = {0, 1, 1, 3, 3, 3, 5};
     const uint32_t indices[] = {4, 3, 4, 0, 2};
     const uint16_t types[] = {0, 0, 0, 1, 1};
@@ -360,7 +348,6 @@ Test(dataset_ogb, several_node_types_are_numbered_one_after_another)
     cr_assert_eq(d.n_feature, 5);
     dataset_feature_rows(&d, nodes, 6, rows);
     cr_assert_arr_eq(rows, features, sizeof rows);
-    dataset_release(&d);
 }
 
 Test(dataset_ogb, relations_are_merged_for_models_that_know_none_and_a_relation_may_be_empty)
@@ -369,14 +356,11 @@ Test(dataset_ogb, relations_are_merged_for_models_that_know_none_and_a_relation_
     fixture_gz("mag/raw/relations/author___writes___paper/edge.csv.gz", "");
     fixture_gz("mag/raw/relations/author___writes___paper/num-edge-list.csv.gz", "0\n");
     struct job job = job_of("mag");
-    struct dataset d;
-    cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
+    struct dataset d = fixture_loaded(&job);
     cr_assert(d.n_edge == 2 && d.edge_type == NULL);
-    dataset_release(&d);
     job = mag_job();
-    cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
+    d = fixture_loaded(&job);
     cr_assert(d.n_edge == 2 && d.n_relation == 2 && d.edge_type[0] == 1);
-    dataset_release(&d);
 }
 
 Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
@@ -474,13 +458,11 @@ Test(dataset_ogb, typed_features_take_little_more_memory_than_what_stays)
     fixture_gz("mag/raw/node-feat/paper/node-feat.csv.gz", rows);
     fixture_gz("mag/raw/node-label/paper/node-label.csv.gz", labels);
     struct job job = mag_job();
-    struct dataset d;
     int64_t before = memory_now(MEMORY_N);
-    cr_assert_eq(dataset_load(&job, &d), STATUS_OK, "%s", status_reason());
+    struct dataset d = fixture_loaded(&job);
     int64_t stays = memory_now(MEMORY_N) - before;
     cr_assert_eq(d.feature_indptr[d.n_node], N * WIDTH + 3);
     cr_assert_lt((double)(memory_peak(MEMORY_PLACE_HOST, MEMORY_N) - before), 1.3 * (double)stays);
-    dataset_release(&d);
 }
 
 /* The job holds a third of the edges of this folder out, and reads no labels: there are none. */
@@ -492,12 +474,10 @@ static void expect_links(struct job job, int64_t n_pair)
     cr_assert_eq(all.links.held[LINKS_SPLIT_TEST].positive.n, n_held);
     cr_assert_eq(all.n_edge, n_pair - n_held, "stored one way");
     cr_assert(all.labels[0] == -1 && all.n_split[DATASET_SPLIT_TRAIN] == all.n_node && all.n_class == 64);
-    dataset_release(&all);
     snprintf(job.predict.model, sizeof job.predict.model, "x");
     struct dataset prediction = fixture_loaded(&job);
     cr_assert(prediction.n_edge == n_pair && prediction.labels == NULL &&
               prediction.n_split[DATASET_SPLIT_NONE] == prediction.n_node);
-    dataset_release(&prediction);
 }
 
 Test(dataset_ogb, links_need_neither_labels_nor_splits)

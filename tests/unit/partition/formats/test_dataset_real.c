@@ -1,6 +1,6 @@
 /* The real graphs beside the repository: what is loaded agrees with each folder's meta.json. Skipped where they are not. */
-#include "partition/graph/dataset.h"
 #include "protocol/base/memory.h"
+#include "tests/unit/partition/fixture.h"
 
 #include <criterion/criterion.h>
 #include <jansson.h>
@@ -11,8 +11,8 @@
 
 static const char *shared(void)
 {
-    const char *folder = getenv("TRAINERD_SHARED");
-    return folder != NULL ? folder : "../shared";
+    const char *path = getenv("TRAINERD_SHARED");
+    return path != NULL ? path : "../shared";
 }
 
 static struct job job_of(const char *name)
@@ -26,6 +26,8 @@ static struct job job_of(const char *name)
     return job;
 }
 
+TestSuite(dataset_real, .fini = fixture_end);
+
 static int64_t meta_integer(const json_t *meta, const char *key)
 {
     return json_integer_value(json_object_get(meta, key));
@@ -38,8 +40,7 @@ static void agrees(const char *name)
     snprintf(path, sizeof path, "%s/meta.json", job.dataset.path);
     json_t *meta = json_load_file(path, 0, NULL);
     cr_assert_not_null(meta);
-    struct dataset dataset;
-    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+    struct dataset dataset = fixture_loaded(&job);
     cr_assert_str_eq(dataset.name, name);
     cr_assert_eq(dataset.n_node, meta_integer(meta, "nodes"));
     cr_assert_eq(dataset.n_edge, meta_integer(meta, "edges_stored"));
@@ -64,7 +65,6 @@ static void agrees(const char *name)
     cr_assert_float_eq(sum_of_squares, expected, 1e-6 * expected);
     free(row);
     json_decref(meta);
-    dataset_release(&dataset);
 }
 
 Test(dataset_real, cora_agrees_with_its_meta)
@@ -105,23 +105,19 @@ static void raw_equals_folder(const char *name)
     char raw[128];
     snprintf(raw, sizeof raw, "%s/raw/%s.npz", name, name);
     struct job job = job_of(name), raw_job = job_of(raw);
-    struct dataset folder, archive;
-    cr_assert_eq(dataset_load(&job, &folder), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(dataset_load(&raw_job, &archive), STATUS_OK, "%s", status_reason());
-    size_t n_node = (size_t)folder.n_node;
-    cr_assert_str_eq(folder.name, archive.name);
-    cr_assert(folder.n_node == archive.n_node && folder.n_edge == archive.n_edge &&
-              folder.n_class == archive.n_class);
-    cr_assert_arr_eq(folder.indptr, archive.indptr, (n_node + 1) * sizeof *folder.indptr);
-    cr_assert_arr_eq(folder.indices, archive.indices, (size_t)folder.n_edge * sizeof *folder.indices);
-    cr_assert_arr_eq(folder.feature_indptr, archive.feature_indptr, (n_node + 1) * sizeof *folder.feature_indptr);
-    size_t n_value = (size_t)folder.feature_indptr[n_node];
-    cr_assert_arr_eq(folder.feature_indices, archive.feature_indices, n_value * sizeof *folder.feature_indices);
-    cr_assert_arr_eq(folder.feature_data, archive.feature_data, n_value * sizeof *folder.feature_data);
-    cr_assert_arr_eq(folder.labels, archive.labels, n_node * sizeof *folder.labels);
-    cr_assert_arr_eq(folder.split, archive.split, n_node);
-    dataset_release(&folder);
-    dataset_release(&archive);
+    struct dataset stored = fixture_loaded(&job), archive = fixture_loaded(&raw_job);
+    size_t n_node = (size_t)stored.n_node;
+    cr_assert_str_eq(stored.name, archive.name);
+    cr_assert(stored.n_node == archive.n_node && stored.n_edge == archive.n_edge &&
+              stored.n_class == archive.n_class);
+    cr_assert_arr_eq(stored.indptr, archive.indptr, (n_node + 1) * sizeof *stored.indptr);
+    cr_assert_arr_eq(stored.indices, archive.indices, (size_t)stored.n_edge * sizeof *stored.indices);
+    cr_assert_arr_eq(stored.feature_indptr, archive.feature_indptr, (n_node + 1) * sizeof *stored.feature_indptr);
+    size_t n_value = (size_t)stored.feature_indptr[n_node];
+    cr_assert_arr_eq(stored.feature_indices, archive.feature_indices, n_value * sizeof *stored.feature_indices);
+    cr_assert_arr_eq(stored.feature_data, archive.feature_data, n_value * sizeof *stored.feature_data);
+    cr_assert_arr_eq(stored.labels, archive.labels, n_node * sizeof *stored.labels);
+    cr_assert_arr_eq(stored.split, archive.split, n_node);
 }
 
 Test(dataset_real, amazon_photo_loads_from_its_archive_as_from_its_folder)
@@ -152,13 +148,11 @@ static void typed_agrees(const char *name, int64_t n_relation, int64_t n_edge, i
     job.model.kind = JOB_KIND_RGCN;
     for (int undirected = 0; undirected < 2; undirected++) {
         job.dataset.undirected = undirected ? JOB_SWITCH_YES : JOB_SWITCH_AUTO;
-        struct dataset dataset;
-        cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
+        struct dataset dataset = fixture_loaded(&job);
         cr_assert_eq(dataset.n_relation, n_relation << undirected);
         cr_assert_eq(dataset.n_edge, n_edge << undirected);
         cr_assert_eq(dataset.n_duplicate, 0);
         cr_assert_eq(dataset.n_feature, n_feature);
-        dataset_release(&dataset);
     }
 }
 

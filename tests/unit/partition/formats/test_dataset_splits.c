@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(dataset_splits, .init = folder_make, .fini = folder_remove);
+TestSuite(dataset_splits, .init = folder_make, .fini = fixture_end);
 
 /* Splits as fixture_small has them, of the six nodes. */
 static const uint8_t small[] = {1, 1, 2, 3, 3, 0};
@@ -19,7 +19,6 @@ static void expect_split(int64_t index, const uint8_t *expected, int64_t n)
     cr_assert_eq(dataset.splits.origin, DATASET_ORIGIN_GIVEN);
     cr_assert(dataset.splits.index == index && dataset.splits.n == n, "%ld of %ld", (long)dataset.splits.index,
               (long)dataset.splits.n);
-    dataset_release(&dataset);
 }
 
 static void bad(int64_t index, enum status status, const char *where, const char *expected)
@@ -160,7 +159,6 @@ Test(dataset_splits, nodes_may_be_validation_and_test_nodes_at_once_with_a_remar
     struct dataset dataset = fixture_loaded(&job);
     const int64_t n[] = {0, 2, 3, 3, 2};
     cr_assert_arr_eq(dataset.n_split, n, sizeof n);
-    dataset_release(&dataset);
     const char *log = fixture_remarks(&job);
     cr_assert(strstr(log, "of 3 validation and 3 test nodes 2 are both: the test metric is biased") != NULL, "%s",
               log);

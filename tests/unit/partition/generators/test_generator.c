@@ -4,12 +4,15 @@
 #include "protocol/base/memory.h"
 #include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/process/expect.h"
+#include "tests/unit/partition/fixture.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
 #include <omp.h>
 #include <stdlib.h>
 #include <string.h>
+
+TestSuite(generator, .fini = fixture_end);
 
 static struct job job_of(enum job_generator generator, int64_t nodes)
 {
@@ -18,13 +21,6 @@ static struct job job_of(enum job_generator generator, int64_t nodes)
     job.dataset.generator = generator;
     job.dataset.nodes = nodes;
     return job;
-}
-
-static struct dataset loaded(const struct job *job)
-{
-    struct dataset dataset;
-    expect_done(dataset_load(job, &dataset));
-    return dataset;
 }
 
 /* Share of edges whose ends have the same label. */
@@ -42,7 +38,7 @@ static double homophily(const struct dataset *dataset)
 Test(generator, the_karate_club_is_the_published_one)
 {
     struct job job = job_of(JOB_GENERATOR_KARATE, 1);
-    struct dataset dataset = loaded(&job);
+    struct dataset dataset = fixture_loaded(&job);
     cr_assert(dataset.n_node == 34 && dataset.n_edge == 156 && dataset.n_class == 2 && dataset.symmetric);
     static const int64_t degrees[34] = {16, 9, 10, 6, 3, 4, 4, 4, 5, 2, 3, 1, 2, 5, 2, 2,  2,
                                         2,  2, 3,  2, 2, 2, 5, 3, 3, 2, 4, 3, 4, 4, 6, 12, 17};
@@ -67,7 +63,6 @@ Test(generator, the_karate_club_is_the_published_one)
     float rows[2 * 34];
     dataset_feature_rows(&dataset, (uint32_t[]){0, 33}, 2, rows);
     cr_assert(rows[0] == 1 && rows[33] == 0 && rows[34] == 0 && rows[67] == 1);
-    dataset_release(&dataset);
 }
 
 Test(generator, the_same_seed_gives_the_same_bits_for_any_number_of_threads)
@@ -76,11 +71,11 @@ Test(generator, the_same_seed_gives_the_same_bits_for_any_number_of_threads)
     for (int k = 0; k < 2; k++) {
         struct job job = job_of(kinds[k], 3000);
         omp_set_num_threads(1);
-        struct dataset one = loaded(&job);
+        struct dataset one = fixture_loaded(&job);
         omp_set_num_threads(3);
-        struct dataset three = loaded(&job);
+        struct dataset three = fixture_loaded(&job);
         job.dataset.seed = 2;
-        struct dataset other = loaded(&job);
+        struct dataset other = fixture_loaded(&job);
         char prints[3][33];
         dataset_fingerprint(&one, true, prints[0]);
         dataset_fingerprint(&three, true, prints[1]);
@@ -91,9 +86,6 @@ Test(generator, the_same_seed_gives_the_same_bits_for_any_number_of_threads)
         cr_assert_arr_eq(one.features_f32, three.features_f32, n_node * 32 * sizeof(float));
         cr_assert_arr_eq(one.labels, three.labels, n_node * sizeof(int32_t));
         cr_assert_arr_eq(one.split, three.split, n_node);
-        dataset_release(&one);
-        dataset_release(&three);
-        dataset_release(&other);
     }
 }
 
@@ -101,7 +93,7 @@ Test(generator, planted_communities_have_the_homophily_and_degree_asked_for)
 {
     struct job job = job_of(JOB_GENERATOR_SBM, 20000);
     job.dataset.homophily = 0.7;
-    struct dataset dataset = loaded(&job);
+    struct dataset dataset = fixture_loaded(&job);
     cr_assert_float_eq(homophily(&dataset), 0.7, 0.01);
     cr_assert_float_eq((double)dataset.n_edge / 20000, 32, 0.5);
     cr_assert(dataset.symmetric && dataset.n_class == 8 && dataset.n_feature == 32);
@@ -116,16 +108,15 @@ Test(generator, planted_communities_have_the_homophily_and_degree_asked_for)
         cr_assert_eq(n_class[c], 2500);
         cr_assert_float_eq((double)first_half[c], 1250, 150, "node numbers must not tell the class");
     }
-    dataset_release(&dataset);
 }
 
 Test(generator, features_lie_around_their_classes_centre)
 {
     struct job job = job_of(JOB_GENERATOR_SBM, 4000);
     job.dataset.noise = 0;
-    struct dataset exact = loaded(&job);
+    struct dataset exact = fixture_loaded(&job);
     job.dataset.noise = 2;
-    struct dataset noisy = loaded(&job);
+    struct dataset noisy = fixture_loaded(&job);
     double square = 0, sum = 0, together = 0, before = 0;
     for (int64_t i = 0; i < 4000 * 32; i++) {
         double noise = (double)(noisy.features_f32[i] - exact.features_f32[i]);
@@ -144,8 +135,6 @@ Test(generator, features_lie_around_their_classes_centre)
         other = same ? other : node;
     }
     cr_assert_geq(other, 0);
-    dataset_release(&exact);
-    dataset_release(&noisy);
 }
 
 Test(generator, several_labels_per_node_are_rows_that_the_edges_follow)
@@ -153,7 +142,7 @@ Test(generator, several_labels_per_node_are_rows_that_the_edges_follow)
     struct job job = job_of(JOB_GENERATOR_SBM, 5000);
     job.dataset.labels_per_node = 3;
     job.dataset.homophily = 1;
-    struct dataset dataset = loaded(&job);
+    struct dataset dataset = fixture_loaded(&job);
     cr_assert(dataset.multi_label && dataset.n_class == 8 && dataset.labels == NULL);
     double n_both = 0;
     for (int64_t node = 0; node < 5000; node++) {
@@ -172,7 +161,6 @@ Test(generator, several_labels_per_node_are_rows_that_the_edges_follow)
         }
     }
     cr_assert_float_eq(n_both, 5000.0 / 9, 100, "a label of one layer tells nothing of those of others");
-    dataset_release(&dataset);
     job.dataset.labels_per_node = 9;
     struct dataset none;
     expect_fails(dataset_load(&job, &none), STATUS_CONFIG,
@@ -182,7 +170,7 @@ Test(generator, several_labels_per_node_are_rows_that_the_edges_follow)
 Test(generator, rmat_has_few_nodes_of_very_high_degree)
 {
     struct job job = job_of(JOB_GENERATOR_RMAT, 3000);
-    struct dataset dataset = loaded(&job);
+    struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset.n_node, 4096);
     int64_t most = 0, n_lonely = 0;
     for (int64_t node = 0; node < 4096; node++) {
@@ -200,7 +188,6 @@ Test(generator, rmat_has_few_nodes_of_very_high_degree)
     for (int c = 0; c < 8; c++) {
         cr_assert_gt(n_label[c], 0, "class %d has no node", c);
     }
-    dataset_release(&dataset);
 }
 
 Test(generator, a_graph_of_one_node_trains_on_it)
@@ -208,9 +195,8 @@ Test(generator, a_graph_of_one_node_trains_on_it)
     static const enum job_generator kinds[] = {JOB_GENERATOR_SBM, JOB_GENERATOR_RMAT};
     for (int k = 0; k < 2; k++) {
         struct job job = job_of(kinds[k], 1);
-        struct dataset dataset = loaded(&job);
+        struct dataset dataset = fixture_loaded(&job);
         cr_assert(dataset.n_node == 1 && dataset.n_edge == 0 && dataset.n_split[DATASET_SPLIT_TRAIN] == 1);
-        dataset_release(&dataset);
     }
 }
 
@@ -244,7 +230,8 @@ Test(generator, loading_takes_little_more_memory_than_what_stays)
 {
     struct job job = job_of(JOB_GENERATOR_SBM, 50000);
     int64_t before = memory_now(MEMORY_N);
-    struct dataset dataset = loaded(&job);
+    struct dataset dataset;
+    cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK, "%s", status_reason());
     int64_t stays = memory_now(MEMORY_N) - before;
     cr_assert_geq(stays, 4 * dataset.n_edge + 8 * 50000 + 4 * 32 * 50000);
     cr_assert_lt((double)(memory_peak(MEMORY_PLACE_HOST, MEMORY_N) - before), 1.3 * (double)stays);

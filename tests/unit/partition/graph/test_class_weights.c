@@ -5,7 +5,7 @@
 #include <math.h>
 #include <stdio.h>
 
-TestSuite(class_weights, .init = folder_make, .fini = folder_remove);
+TestSuite(class_weights, .init = folder_make, .fini = fixture_end);
 
 /* Four classes; of the training nodes three are of class 0, one of class 2, none of classes 1 and 3. */
 static struct job uneven(const char *how)
@@ -28,7 +28,6 @@ Test(class_weights, there_are_none_by_default)
     struct dataset dataset = fixture_loaded(&job);
     cr_expect_null(dataset.class_weight);
     cr_expect_eq(dataset.loss_weight, 0.0);
-    dataset_release(&dataset);
 }
 
 Test(class_weights, balanced_ones_give_each_class_that_is_trained_on_the_same_share)
@@ -39,7 +38,6 @@ Test(class_weights, balanced_ones_give_each_class_that_is_trained_on_the_same_sh
     const float expected[] = {4.0F / 6.0F, 1.0F, 2.0F, 1.0F};
     cr_expect_arr_eq(dataset.class_weight, expected, sizeof expected);
     cr_expect_eq(dataset.loss_weight, 3.0 * expected[0] + 2.0);
-    dataset_release(&dataset);
 }
 
 Test(class_weights, balanced_ones_of_several_labels_are_negatives_over_positives)
@@ -52,7 +50,6 @@ Test(class_weights, balanced_ones_of_several_labels_are_negatives_over_positives
     const float expected[] = {3.0F, 1.0F, 2.0F}; /* label 1 has no positive training node */
     cr_expect_arr_eq(dataset.class_weight, expected, sizeof expected);
     cr_expect_eq(dataset.loss_weight, 10.0, "the mean is over the labels that are there");
-    dataset_release(&dataset);
 }
 
 Test(class_weights, a_file_has_one_for_each_class)
@@ -63,7 +60,6 @@ Test(class_weights, a_file_has_one_for_each_class)
     struct dataset dataset = fixture_loaded(&job);
     cr_expect_arr_eq(dataset.class_weight, given, sizeof given);
     cr_expect_eq(dataset.loss_weight, 5.5);
-    dataset_release(&dataset);
 }
 
 Test(class_weights, a_prediction_has_none)
@@ -72,7 +68,6 @@ Test(class_weights, a_prediction_has_none)
     snprintf(job.predict.model, sizeof job.predict.model, "model");
     struct dataset dataset = fixture_loaded(&job);
     cr_expect_null(dataset.class_weight);
-    dataset_release(&dataset);
 }
 
 Test(class_weights, files_that_do_not_fit_are_refused)

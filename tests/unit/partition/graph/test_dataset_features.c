@@ -4,7 +4,7 @@
 #include <criterion/criterion.h>
 #include <math.h>
 
-TestSuite(dataset_features, .init = folder_make, .fini = folder_remove);
+TestSuite(dataset_features, .init = folder_make, .fini = fixture_end);
 
 static void bad(const char *where, const char *expected)
 {
@@ -21,7 +21,6 @@ static void features_are(const struct job *job, const float *expected)
     for (int i = 0; i < 18; i++) {
         cr_assert_float_eq(rows[i], expected[i], 1e-6f, "value %d", i);
     }
-    dataset_release(&dataset);
 }
 
 static const float diagonal[18] = {2, 0, 0, 0, -2, 0, 0, 0, 4, 0, 0, 0, 1, 0, 3, 0, 0, 0};
@@ -87,7 +86,6 @@ Test(dataset_features, dense_rows_of_zeros_are_stored_sparsely)
     float rows[2 * N];
     dataset_feature_rows(&dataset, (uint32_t[]){3, 4}, 2, rows);
     cr_assert_arr_eq(rows, &features[3 * N], sizeof rows);
-    dataset_release(&dataset);
 }
 
 Test(dataset_features, other_number_types_become_float)
@@ -102,7 +100,6 @@ Test(dataset_features, other_number_types_become_float)
     features_are(&job, expected);
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_not_null(dataset.features_f16);
-    dataset_release(&dataset);
     double doubles[18];
     for (int i = 0; i < 18; i++) {
         doubles[i] = (double)expected[i];
@@ -183,12 +180,10 @@ Test(dataset_features, degrees_make_columns_loops_left_out)
         cr_expect_float_eq(rows[3 * i + 1], logf(1 + in[i]), 1e-6f, "node %d", i);
         cr_expect_float_eq(rows[3 * i + 2], logf(1 + out[i]), 1e-6f, "node %d", i);
     }
-    dataset_release(&dataset);
     job.dataset.normalize_features = JOB_NORMALIZE_ROW;
     dataset = fixture_loaded(&job);
     dataset_feature_rows(&dataset, (uint32_t[]){5}, 1, rows);
     cr_expect_float_eq(rows[0] + rows[1] + rows[2], 1.0f, 1e-6f);
-    dataset_release(&dataset);
 }
 
 Test(dataset_features, a_column_for_each_node_is_one_entry_for_each_node)
@@ -206,7 +201,6 @@ Test(dataset_features, a_column_for_each_node_is_one_entry_for_each_node)
             cr_expect_eq(dataset.feature_data[node], 1.0f);
             cr_expect(dataset_is_embedded(&dataset, node));
         }
-        dataset_release(&dataset);
     }
 }
 
@@ -219,7 +213,6 @@ Test(dataset_features, features_made_of_the_graph_take_the_place_of_those_of_the
     job.dataset.features = JOB_WORD(JOB_FEATURES_DEGREE);
     struct dataset dataset = fixture_loaded(&job);
     cr_expect_eq(dataset.n_feature, 3);
-    dataset_release(&dataset);
     static const int generators[] = {JOB_GENERATOR_KARATE, JOB_GENERATOR_SBM, JOB_GENERATOR_RMAT};
     for (int g = 0; g < 3; g++) {
         struct dataset own;
@@ -233,7 +226,5 @@ Test(dataset_features, features_made_of_the_graph_take_the_place_of_those_of_the
         cr_expect_eq(embedded_count(&dataset.embedded), dataset.n_node);
         cr_expect_arr_eq(dataset.labels, own.labels,
                          (size_t)own.n_node * sizeof *own.labels); /* which are of features */
-        dataset_release(&dataset);
-        dataset_release(&own);
     }
 }

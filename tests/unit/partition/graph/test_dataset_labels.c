@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(dataset_labels, .init = folder_make, .fini = folder_remove);
+TestSuite(dataset_labels, .init = folder_make, .fini = fixture_end);
 
 static void bad(const char *where, const char *expected)
 {
@@ -22,7 +22,6 @@ Test(dataset_labels, valid_and_test_nodes_may_be_missing)
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset.n_split[DATASET_SPLIT_NONE], 4);
-    dataset_release(&dataset);
 }
 
 Test(dataset_labels, labels_that_do_not_fit_are_refused)
@@ -81,7 +80,6 @@ Test(dataset_labels, meta_may_name_more_classes_than_the_labels_use)
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset.n_class, 5);
     cr_assert_str_eq(dataset.name, "six");
-    dataset_release(&dataset);
 }
 
 Test(dataset_labels, rows_of_labels_are_multi_label)
@@ -95,15 +93,12 @@ Test(dataset_labels, rows_of_labels_are_multi_label)
     cr_assert_eq(dataset.n_class, 2);
     cr_assert(dataset.label_rows[3] == 1 && isnan(dataset.label_rows[4]) && dataset.label_rows[5] == 0);
     cr_assert(isnan(dataset.label_rows[10]));
-    dataset_release(&dataset);
     fixture_i64("labels.npy", 2, (int64_t[]){6, 2}, (int64_t[]){0, 1, 1, 1, -1, 0, 0, 0, 1, 0, -1, -1});
     dataset = fixture_loaded(&job);
     cr_assert(dataset.multi_label && isnan(dataset.label_rows[4]) && dataset.label_rows[2] == 1);
-    dataset_release(&dataset);
     fixture_i64("labels.npy", 2, (int64_t[]){6, 1}, (int64_t[]){0, 1, 0, 1, 0, -1});
     dataset = fixture_loaded(&job);
     cr_assert(!dataset.multi_label && dataset.labels[5] == -1);
-    dataset_release(&dataset);
 
     rows[7] = 0.5f;
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);
@@ -197,18 +192,15 @@ Test(dataset_labels, labels_are_numbers_where_the_loss_is_of_numbers)
     cr_expect_eq(dataset.n_class, 1);
     cr_expect(dataset.label_rows[1] == -3.25F && dataset.label_rows[3] == 1e6F && isnan(dataset.label_rows[4]));
     cr_expect_eq(dataset.loss_weight, 2.0, "two training nodes, a number each");
-    dataset_release(&dataset);
 
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, (float[]){1, 2, 3, NAN, 5, 6, 7, 8, 9, 10, NAN, NAN});
     dataset = fixture_loaded(&job);
     cr_expect_eq(dataset.n_class, 2);
     cr_expect_eq(dataset.loss_weight, 3.0, "of four numbers of the training nodes one is none");
-    dataset_release(&dataset);
 
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){7, -1, 0, 0, 0, 0});
     dataset = fixture_loaded(&job);
     cr_expect(dataset.label_rows[0] == 7.0F && dataset.label_rows[1] == -1.0F, "a whole number is a number: -1, too");
-    dataset_release(&dataset);
 }
 
 Test(dataset_labels, numbers_that_do_not_fit_are_refused)

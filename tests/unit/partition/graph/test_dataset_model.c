@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(dataset_model, .init = folder_make, .fini = folder_remove);
+TestSuite(dataset_model, .init = folder_make, .fini = fixture_end);
 
 static struct dataset_model model = {.folder = "runs/m", .n_feature = 3, .n_class = 4, .graph = ""};
 
@@ -32,7 +32,6 @@ static void refused(const char *reason)
     snprintf(dataset.name, sizeof dataset.name, "small"); /* the test's folder has a name that no one knows before */
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_DATA);
     cr_assert_str_eq(status_reason(), reason);
-    dataset_release(&dataset);
 }
 
 Test(dataset_model, neither_labels_nor_splits_are_needed)
@@ -49,7 +48,6 @@ Test(dataset_model, neither_labels_nor_splits_are_needed)
     for (int64_t node = 0; node < 6; node++) {
         cr_assert_eq(dataset.labels[node], -1);
     }
-    dataset_release(&dataset);
 }
 
 Test(dataset_model, without_labels_a_model_of_several_has_them_unknown)
@@ -64,7 +62,6 @@ Test(dataset_model, without_labels_a_model_of_several_has_them_unknown)
     for (int i = 0; i < 6 * 4; i++) {
         cr_assert(isnan(dataset.label_rows[i]));
     }
-    dataset_release(&dataset);
 }
 
 Test(dataset_model, labels_that_are_there_may_have_fewer_classes_than_the_model)
@@ -75,7 +72,6 @@ Test(dataset_model, labels_that_are_there_may_have_fewer_classes_than_the_model)
     cr_assert_eq(dataset.n_class, 2);
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
     cr_assert(dataset.n_class == 4 && dataset.labels[1] == 1 && dataset.n_split[DATASET_SPLIT_TRAIN] == 2);
-    dataset_release(&dataset);
 }
 
 Test(dataset_model, labels_without_splits_belong_to_no_split)
@@ -89,7 +85,6 @@ Test(dataset_model, labels_without_splits_belong_to_no_split)
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
     cr_assert_eq(dataset.n_split[DATASET_SPLIT_NONE], 6);
     cr_assert_eq(dataset.labels[1], 1);
-    dataset_release(&dataset);
 }
 
 Test(dataset_model, what_does_not_fit_the_model_is_named_with_both_numbers)
@@ -118,7 +113,6 @@ Test(dataset_model, classes_have_the_names_and_the_order_of_the_training)
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(dataset.class_names, model.class_names);
-    dataset_release(&dataset);
     folder_write("class_names.json", "[\"b\", \"a\"]");
     refused("dataset 'small': class_names.json has [\"b\",\"a\"], expected [\"a\",\"b\",\"c\",\"d\"] as in the "
             "training of the "
@@ -127,7 +121,6 @@ Test(dataset_model, classes_have_the_names_and_the_order_of_the_training)
     dataset = fixture_loaded(&job);
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
     cr_assert_str_eq(dataset.class_names, "[\"b\",\"a\"]");
-    dataset_release(&dataset);
 }
 
 Test(dataset_model, embeddings_of_nodes_ask_for_the_same_graph)
@@ -137,7 +130,6 @@ Test(dataset_model, embeddings_of_nodes_ask_for_the_same_graph)
     struct dataset dataset = fixture_loaded(&job);
     char graph[33];
     dataset_fingerprint(&dataset, true, graph);
-    dataset_release(&dataset);
     model.n_embedded = 2;
     model.graph = "0123";
     refused("dataset 'small' is another graph than the model in 'runs/m' was trained on, and the model has "
@@ -155,7 +147,6 @@ Test(dataset_model, a_model_that_takes_labels_wants_training_nodes_with_labels)
     struct job job = predicting();
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
-    dataset_release(&dataset);
     const int64_t train[] = {0, 5};
     fixture_i64("train_idx.npy", 1, (int64_t[]){2}, train);
     refused("dataset 'small': training node 5 has no label, expected one: the model in 'runs/m' takes them as input "
@@ -177,5 +168,4 @@ Test(dataset_model, without_labels_the_number_of_nodes_is_that_of_the_features_o
     folder_write("meta.json", "{\"nodes\": 9}");
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset.n_node, 9);
-    dataset_release(&dataset);
 }

@@ -23,7 +23,7 @@ static void featured(void)
     fixture_f32("edge_attr.npy", 2, (int64_t[]){6, 2}, rows);
 }
 
-TestSuite(edge_features, .init = featured, .fini = folder_remove);
+TestSuite(edge_features, .init = featured, .fini = fixture_end);
 
 static struct job job_of(int kind)
 {
@@ -52,7 +52,6 @@ Test(edge_features, repeats_with_the_same_row_are_one_edge_and_stored_loops_keep
     cr_assert(d.n_edge == 5 && d.n_duplicate == 1 && d.loop_features == NULL);
     cr_assert(has_row(&d, 0, 1, 0.5f, -1.0f) && has_row(&d, 2, 1, 3.0f, 0.0f) && has_row(&d, 1, 0, 2.0f, 7.0f));
     cr_assert(has_row(&d, 3, 3, 4.0f, 4.0f) && has_row(&d, 5, 4, -0.25f, 0.125f));
-    dataset_release(&d);
 }
 
 Test(edge_features, columns_may_lie_one_after_another)
@@ -63,7 +62,6 @@ Test(edge_features, columns_may_lie_one_after_another)
     struct job job = job_of(JOB_KIND_TRANSFORMER);
     struct dataset d = fixture_loaded(&job);
     cr_assert(has_row(&d, 0, 1, 0.5f, -1.0f) && has_row(&d, 1, 0, 2.0f, 7.0f) && has_row(&d, 5, 4, -0.25f, 0.125f));
-    dataset_release(&d);
 }
 
 /* As add_self_loops with fill_value = "mean", behind remove_self_loops. */
@@ -78,7 +76,6 @@ Test(edge_features, loops_of_a_definition_get_the_mean_of_the_other_in_edges)
         cr_assert(has_row(&d, 3, 3, 0.0f, 0.0f) && has_row(&d, 2, 2, 0.0f, 0.0f),
                   "the stored loop is not one of them");
         cr_assert(has_row(&d, 4, 4, -0.25f, 0.125f) && has_row(&d, 0, 1, 0.5f, -1.0f));
-        dataset_release(&d);
     }
 }
 
@@ -88,13 +85,11 @@ Test(edge_features, loops_are_left_out_or_put_in_where_the_job_says_so)
     job.dataset.self_loops = JOB_SWITCH_NO;
     struct dataset d = fixture_loaded(&job);
     cr_assert(d.n_edge == 4 && d.loops == DATASET_LOOPS_NONE && d.loop_features == NULL);
-    dataset_release(&d);
     job.dataset.self_loops = JOB_SWITCH_YES;
     d = fixture_loaded(&job);
     cr_assert(d.n_edge == 4 + 6 && d.n_duplicate == 1 && d.loops == DATASET_LOOPS_STORED);
     cr_assert(has_row(&d, 1, 1, 1.75f, -0.5f) && has_row(&d, 2, 2, 0.0f, 0.0f));
     cr_assert(has_row(&d, 3, 3, 4.0f, 4.0f), "a stored loop keeps its features, as with add_remaining_self_loops");
-    dataset_release(&d);
 }
 
 Test(edge_features, the_reverse_of_an_edge_has_its_row)
@@ -108,7 +103,6 @@ Test(edge_features, the_reverse_of_an_edge_has_its_row)
     cr_assert(has_row(&d, 0, 1, 0.5f, -1.0f) && has_row(&d, 1, 0, 0.5f, -1.0f) && has_row(&d, 1, 2, 3.0f, 0.0f));
     cr_assert(has_row(&d, 4, 5, -0.25f, 0.125f) && has_row(&d, 5, 4, -0.25f, 0.125f) &&
               has_row(&d, 3, 3, 4.0f, 4.0f));
-    dataset_release(&d);
     fixture_f32("edge_attr.npy", 2, (int64_t[]){6, 2}, rows);
     fixture_refused(&job, STATUS_DATA,
                     "edge_attr.npy: rows 0 and 3 differ, and both are of the edge between nodes 1 and 0",
@@ -150,7 +144,6 @@ Test(edge_features, rows_follow_their_edges_in_long_rows_too)
             cr_assert_eq(*dataset_edge_features(&d, d.edge_row[i]), (float)d.indices[i] + 0.5f * (float)v);
         }
     }
-    dataset_release(&d);
 }
 
 Test(edge_features, kinds_without_a_meaning_for_them_do_not_get_them_nor_those_told_not_to)
@@ -166,13 +159,11 @@ Test(edge_features, kinds_without_a_meaning_for_them_do_not_get_them_nor_those_t
         bool takes = model_kind_of(&job)->takes_edge_features;
         cr_assert_eq(d.n_edge_feature, takes ? 2 : 0, "%s", job_choice_text("model", "kind", kind));
         cr_assert((d.edge_row != NULL) == takes && (d.edge_features != NULL) == takes);
-        dataset_release(&d);
     }
     job = job_of(JOB_KIND_GAT);
     job.dataset.edge_features = JOB_SWITCH_NO;
     struct dataset d = fixture_loaded(&job);
     cr_assert(d.n_edge_feature == 0 && d.n_edge == 4 && d.loops == DATASET_LOOPS_IMPLICIT);
-    dataset_release(&d);
 }
 
 Test(edge_features, that_are_left_out_are_remarked_on_with_the_reason)
@@ -181,12 +172,10 @@ Test(edge_features, that_are_left_out_are_remarked_on_with_the_reason)
     char log[4096];
     log_init("test", -1, LOG_LEVEL_WARN);
     cr_assert_eq(log_to(folder_path("log")), STATUS_OK, "%s", status_reason());
-    struct dataset d = fixture_loaded(&job);
-    dataset_release(&d);
+    fixture_loaded(&job);
     job = job_of(JOB_KIND_PROGRAM);
     program_text_set(&job, "gcn");
-    d = fixture_loaded(&job);
-    dataset_release(&d);
+    fixture_loaded(&job);
     folder_read("log", log, sizeof log);
     cr_assert_not_null(
         strstr(log, "edge_attr.npy is not used: model.kind = \\\"gcn\\\" takes no features of edges; weights are in "
@@ -205,7 +194,6 @@ Test(edge_features, of_other_types_are_converted)
     for (int64_t r = 0; r < 6; r++) {
         cr_assert_eq(*dataset_edge_features(&d, r), (float)numbers[r]);
     }
-    dataset_release(&d);
 }
 
 Test(edge_features, that_do_not_fit_the_edges_are_refused)
@@ -236,13 +224,11 @@ Test(edge_features, that_are_asked_for_must_be_there)
     job.dataset.edge_features = JOB_SWITCH_YES;
     struct dataset d = fixture_loaded(&job);
     cr_assert_eq(d.n_edge_feature, 2);
-    dataset_release(&d);
     fixture_remove("edge_attr.npy");
     fixture_refused(&job, STATUS_NO_INPUT, "edge_attr.npy: no such file", "dataset.edge_features = \"yes\"");
     job.dataset.edge_features = JOB_SWITCH_AUTO;
     d = fixture_loaded(&job);
     cr_assert(d.n_edge_feature == 0 && d.edge_row == NULL);
-    dataset_release(&d);
 }
 
 Test(edge_features, in_edges_by_destination_have_them_too)
@@ -257,7 +243,6 @@ Test(edge_features, in_edges_by_destination_have_them_too)
     struct dataset d = fixture_loaded(&job);
     cr_assert(d.n_edge == 5 && has_row(&d, 0, 1, 0.5f, -1.0f) && has_row(&d, 2, 1, 3.0f, 0.0f) &&
               has_row(&d, 5, 4, -0.25f, 0.125f));
-    dataset_release(&d);
 }
 
 Test(edge_features, the_fingerprint_knows_them_by_edge_where_it_is_asked_to)
@@ -280,7 +265,6 @@ Test(edge_features, the_fingerprint_knows_them_by_edge_where_it_is_asked_to)
         struct dataset d = fixture_loaded(&job);
         dataset_fingerprint(&d, true, prints[i]);
         dataset_fingerprint(&d, false, structure[i]);
-        dataset_release(&d);
     }
     cr_assert_str_neq(prints[0], prints[1]);
     cr_assert_str_eq(prints[0], prints[2]);

@@ -24,7 +24,7 @@ static void weighted(void)
     fixture_f32("edge_weight.npy", 1, (int64_t[]){6}, weights);
 }
 
-TestSuite(weights, .init = weighted, .fini = folder_remove);
+TestSuite(weights, .init = weighted, .fini = fixture_end);
 
 /* The weight of an edge, -1 where there is none. */
 static float weight_of(const struct dataset *d, uint32_t from, uint32_t to)
@@ -49,7 +49,6 @@ Test(weights, repeats_are_added_up_and_nodes_without_a_loop_get_one_of_weight_1)
     cr_assert(weight_of(&d, 3, 3) == 4.0f && weight_of(&d, 0, 0) == 1.0f && weight_of(&d, 5, 5) == 1.0f);
     const float strength[] = {3.0f, 4.75f, 1.0f, 4.0f, 1.0f, 1.0f};
     cr_assert_arr_eq(d.strength, strength, sizeof strength);
-    dataset_release(&d);
 }
 
 Test(weights, no_loops_are_no_loops)
@@ -59,7 +58,6 @@ Test(weights, no_loops_are_no_loops)
     struct dataset d = fixture_loaded(&job);
     cr_assert(d.n_edge == 4 && d.n_duplicate == 1 && d.loops == DATASET_LOOPS_NONE);
     cr_assert(d.strength[3] == 0.0f && d.strength[1] == 3.75f);
-    dataset_release(&d);
 }
 
 /* As PyTorch Geometric's to_undirected: both directions side by side, then repeats added up. */
@@ -73,7 +71,6 @@ Test(weights, reverse_edges_weigh_the_same_and_what_is_there_both_ways_weighs_th
     cr_assert(weight_of(&d, 0, 1) == 2.75f && weight_of(&d, 1, 0) == 2.75f);
     cr_assert(weight_of(&d, 1, 2) == 3.0f && weight_of(&d, 2, 1) == 3.0f);
     cr_assert_eq(weight_of(&d, 3, 3), 8.0f);
-    dataset_release(&d);
 }
 
 Test(weights, both_ends_of_an_edge_with_many_repeats_get_the_same_bits_in_long_rows_too)
@@ -104,7 +101,6 @@ Test(weights, both_ends_of_an_edge_with_many_repeats_get_the_same_bits_in_long_r
             cr_assert_lt(fabs(d.edge_weight[i] - (sum[u][v] > 0.0 ? sum[u][v] : 1.0)), 1e-5, "%u and %u", u, v);
         }
     }
-    dataset_release(&d);
 }
 
 Test(weights, a_graph_with_other_weights_the_other_way_is_not_symmetric)
@@ -115,11 +111,9 @@ Test(weights, a_graph_with_other_weights_the_other_way_is_not_symmetric)
     fixture_f32("edge_weight.npy", 1, (int64_t[]){2}, (float[]){2.0f, 2.0f});
     struct dataset d = fixture_loaded(&job);
     cr_assert(d.symmetric);
-    dataset_release(&d);
     fixture_f32("edge_weight.npy", 1, (int64_t[]){2}, (float[]){2.0f, 1.0f});
     d = fixture_loaded(&job);
     cr_assert(!d.symmetric);
-    dataset_release(&d);
 }
 
 Test(weights, rows_of_in_edges_take_them_by_entry_and_doubles_are_rounded)
@@ -133,7 +127,6 @@ Test(weights, rows_of_in_edges_take_them_by_entry_and_doubles_are_rounded)
     cr_assert_eq(npy_save(folder_path("edge_weight.npy"), NPY_TYPE_F64, 1, (int64_t[]){3}, each), STATUS_OK);
     struct dataset d = fixture_loaded(&job);
     cr_assert(weight_of(&d, 1, 0) == 0.1f && weight_of(&d, 2, 1) == 0.2f && weight_of(&d, 0, 1) == 0.0f);
-    dataset_release(&d);
 }
 
 Test(weights, layers_without_a_meaning_for_them_do_not_get_them_nor_those_told_not_to)
@@ -150,13 +143,11 @@ Test(weights, layers_without_a_meaning_for_them_do_not_get_them_nor_those_told_n
                      kind == JOB_KIND_GCNII || kind == JOB_KIND_PROGRAM;
         cr_assert_eq(d.weighted, takes, "%s", job_choice_text("model", "kind", kind));
         cr_assert((d.edge_weight != NULL) == takes && (d.strength != NULL) == takes);
-        dataset_release(&d);
     }
     job.model.kind = JOB_KIND_GCN;
     job.dataset.edge_weights = JOB_SWITCH_NO;
     struct dataset d = fixture_loaded(&job);
     cr_assert(!d.weighted && d.n_edge == 4 && d.loops == DATASET_LOOPS_IMPLICIT);
-    dataset_release(&d);
 }
 
 Test(weights, sage_and_gin_take_them_when_asked_without_loops_of_their_own)
@@ -168,12 +159,10 @@ Test(weights, sage_and_gin_take_them_when_asked_without_loops_of_their_own)
         struct dataset d = fixture_loaded(&job);
         cr_assert(d.weighted && d.n_edge == 5, "four edges and the loop");
         cr_assert(weight_of(&d, 0, 1) == 0.75f && weight_of(&d, 3, 3) == 4.0f);
-        dataset_release(&d);
     }
     job.dataset.self_loops = JOB_SWITCH_YES;
     struct dataset d = fixture_loaded(&job);
     cr_assert(d.weighted && d.n_edge == 5 + 5 && weight_of(&d, 3, 3) == 4.0f && weight_of(&d, 0, 0) == 1.0f);
-    dataset_release(&d);
 }
 
 Test(weights, that_are_left_out_are_remarked_on_with_the_reason)
@@ -267,7 +256,6 @@ Test(weights, that_are_asked_for_must_be_there)
     job.dataset.edge_weights = JOB_SWITCH_AUTO;
     struct dataset d = fixture_loaded(&job);
     cr_assert(!d.weighted);
-    dataset_release(&d);
 }
 
 Test(weights, the_fingerprint_knows_them_where_it_is_asked_to)
@@ -282,7 +270,6 @@ Test(weights, the_fingerprint_knows_them_where_it_is_asked_to)
         struct dataset d = fixture_loaded(&job);
         dataset_fingerprint(&d, true, prints[i]);
         dataset_fingerprint(&d, false, structure[i]);
-        dataset_release(&d);
     }
     cr_assert_str_neq(prints[0], prints[1]);
     cr_assert_str_eq(structure[0], structure[1]);
@@ -305,8 +292,7 @@ Test(weights, load_in_little_more_than_the_memory_that_stays)
     fixture_i64("labels.npy", 1, (int64_t[]){N}, labels);
     struct job job = fixture_job();
     int64_t before = memory_now(MEMORY_N);
-    struct dataset d = fixture_loaded(&job);
+    fixture_loaded(&job);
     int64_t stays = memory_now(MEMORY_N) - before;
     cr_assert_lt((double)(memory_peak(MEMORY_PLACE_HOST, MEMORY_N) - before), 1.3 * (double)stays);
-    dataset_release(&d);
 }

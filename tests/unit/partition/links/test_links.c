@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-TestSuite(links, .init = folder_make, .fini = folder_remove);
+TestSuite(links, .init = folder_make, .fini = fixture_end);
 
 enum { N_NODE = 40, N_EDGE = 300 };
 
@@ -188,8 +188,6 @@ Test(links, drawn_edges_are_taken_out_in_both_directions_and_all_others_stay)
         expect_drawn(&all, &d, LINKS_SPLIT_TEST, 0.25);
         cr_assert(d.links.n_left_out == 0);
         cr_assert_str_eq(d.links.how, "validation: 10 % drawn by seed 1; test: 25 % drawn by seed 1");
-        dataset_release(&d);
-        dataset_release(&all);
     }
 }
 
@@ -210,9 +208,6 @@ Test(links, a_seed_draws_the_same_edges_again_and_another_one_draws_others)
         cr_assert(same_pairs(&a->positive, &b->positive) && same_pairs(&a->negative, &b->negative));
         cr_assert(!same_pairs(&a->positive, &c->positive) && !same_pairs(&a->negative, &c->negative));
     }
-    dataset_release(&one);
-    dataset_release(&again);
-    dataset_release(&other);
 }
 
 /* Every pair is drawn about as often as any other: 400 seeds, each pair held with probability 1/4. */
@@ -237,7 +232,6 @@ Test(links, each_edge_is_as_likely_as_another)
         for (int64_t i = 0; i < held->n; i++) {
             n_held[held->end[2 * i]]++;
         }
-        dataset_release(&d);
     }
     for (int i = 0; i < N; i++) { /* 100 expected, standard deviation 8.7 */
         cr_expect(n_held[i] > 60 && n_held[i] < 140, "edge %d: %d times", i, n_held[i]);
@@ -263,7 +257,7 @@ Test(links, files_hold_out_their_edges_whether_the_graph_has_them_or_not)
     pairs_file("valid_edges_negative.npy", 3, (int64_t[]){0, 1, 2, 2, 3, 5});
     pairs_file("test_edges.npy", 2, (int64_t[]){3, 0, 4, 4});
     fixture_i64("test_tails_negative.npy", 2, (int64_t[]){2, 3}, (int64_t[]){0, 1, 5, 2, 3, 2});
-    struct dataset all = whole(&job), d = fixture_loaded(&job);
+    struct dataset d = fixture_loaded(&job);
     expect_nodes(&job, &d);
     cr_assert_eq(d.n_edge, 10 - 2 - 2);
     cr_assert_eq(d.links.n_left_out, 4, "two pairs, stored both ways");
@@ -278,8 +272,6 @@ Test(links, files_hold_out_their_edges_whether_the_graph_has_them_or_not)
     cr_assert_arr_eq(test->positive.end, test_end, sizeof test_end);
     cr_assert_arr_eq(test->tail, tails, sizeof tails);
     cr_assert_str_eq(d.links.how, "validation: valid_edges.npy; test: test_edges.npy");
-    dataset_release(&d);
-    dataset_release(&all);
 }
 
 Test(links, random_files_hold_out_their_edges_from_any_graph)
@@ -309,8 +301,6 @@ Test(links, random_files_hold_out_their_edges_from_any_graph)
                 cr_assert(a != b && !is_joined(&all, a, b) && !is_held(&d, a, b));
             }
         }
-        dataset_release(&d);
-        dataset_release(&all);
         fixture_remove("valid_edges.npy");
         fixture_remove("test_edges.npy");
     }
@@ -329,7 +319,6 @@ Test(links, a_split_without_a_file_is_drawn_from_the_edges_that_files_leave)
     cr_assert_eq(d.n_edge, 10 - 2 - 4);
     cr_assert_eq(d.links.n_left_out, 2);
     cr_assert_str_eq(d.links.how, "validation: valid_edges.npy; test: 50 % drawn by seed 1");
-    dataset_release(&d);
 }
 
 Test(links, features_made_of_the_graph_know_nothing_of_held_out_edges)
@@ -345,7 +334,6 @@ Test(links, features_made_of_the_graph_know_nothing_of_held_out_edges)
     dataset_feature_rows(&d, (uint32_t[]){0, 5}, 2, rows[0]);
     cr_assert_neq(memcmp(rows[0], rows[0] + d.n_feature, (size_t)d.n_feature * sizeof(float)), 0,
                   "nodes 0 and 5 are the ends of the path, and only 5 has an edge");
-    dataset_release(&d);
 }
 
 Test(links, features_of_added_loops_are_means_of_the_edges_that_stay)
@@ -353,11 +341,10 @@ Test(links, features_of_added_loops_are_means_of_the_edges_that_stay)
     struct job job = small_job();
     pairs_file("valid_edges.npy", 1, (int64_t[]){0, 1});
     float attributes[10];
-    struct dataset rows = fixture_loaded(&job);
+    fixture_loaded(&job);
     for (int i = 0; i < 10; i++) {
         attributes[i] = (float)(i + 1);
     }
-    dataset_release(&rows);
     fixture_f32("edge_attr.npy", 2, (int64_t[]){10, 1}, attributes);
     job.model.kind = JOB_KIND_GAT;
     job.task.test_share = 0.0;
@@ -376,7 +363,6 @@ Test(links, features_of_added_loops_are_means_of_the_edges_that_stay)
         }
         cr_assert_eq(d.loop_features[v], (float)(sum / n));
     }
-    dataset_release(&d);
 }
 
 Test(links, labels_and_splits_are_neither_needed_nor_read)
@@ -388,26 +374,22 @@ Test(links, labels_and_splits_are_neither_needed_nor_read)
     struct dataset d = fixture_loaded(&job);
     cr_assert(d.n_node == 6 && d.class_names == NULL);
     expect_nodes(&job, &d);
-    dataset_release(&d);
     fixture_remove("labels.npy");
     fixture_remove("train_idx.npy");
     fixture_remove("valid_idx.npy");
     fixture_remove("test_idx.npy");
     d = fixture_loaded(&job);
     expect_nodes(&job, &d);
-    dataset_release(&d);
     fixture_remove("features.npy");
     fixture_refused(&job, STATUS_NO_INPUT, "nothing says how many nodes", "\"nodes\" in meta.json");
     fixture_bytes("meta.json", "{\"nodes\": 8}", 12);
     d = fixture_loaded(&job);
     cr_assert_eq(d.n_node, 8);
     expect_nodes(&job, &d);
-    dataset_release(&d);
     fixture_remove("meta.json");
     fixture_i64("labels.npy", 1, (int64_t[]){7}, (int64_t[]){0, 1, 2, 3, 4, 5, 6});
     d = fixture_loaded(&job);
     cr_assert_eq(d.n_node, 7, "without another, labels give the number of nodes");
-    dataset_release(&d);
 }
 
 Test(links, graphs_of_generators_lose_edges_and_labels)
@@ -429,9 +411,6 @@ Test(links, graphs_of_generators_lose_edges_and_labels)
         struct dataset prediction = fixture_loaded(&job);
         cr_assert(prediction.n_edge == all.n_edge && prediction.labels == NULL &&
                   prediction.n_split[DATASET_SPLIT_NONE] == all.n_node);
-        dataset_release(&prediction);
-        dataset_release(&d);
-        dataset_release(&all);
     }
 }
 
@@ -448,12 +427,10 @@ Test(links, contents_and_fingerprint_know_what_is_held_out)
     expect_words(d.file[DATASET_CONTENT_TEST], "test_edges.npy");
     dataset_contents(&d, one);
     dataset_fingerprint(&d, true, graph);
-    dataset_release(&d);
     pairs_file("valid_edges_negative.npy", 1, (int64_t[]){0, 3});
     d = fixture_loaded(&job);
     dataset_contents(&d, other);
     dataset_fingerprint(&d, true, then);
-    dataset_release(&d);
     for (int i = 0; i < DATASET_CONTENT_N; i++) {
         cr_expect_eq(one[i] == other[i], i != DATASET_CONTENT_VALID, "contents %d", i);
     }
@@ -462,7 +439,6 @@ Test(links, contents_and_fingerprint_know_what_is_held_out)
     d = fixture_loaded(&job);
     dataset_contents(&d, one);
     dataset_fingerprint(&d, true, then);
-    dataset_release(&d);
     cr_expect_neq(one[DATASET_CONTENT_TEST], other[DATASET_CONTENT_TEST]);
     cr_expect_str_neq(graph, then, "an edge less");
 }
@@ -564,6 +540,4 @@ Test(links, any_number_of_threads_draws_the_same_edges)
         cr_assert(a->positive.n > 1000 && same_pairs(&a->positive, &b->positive));
         cr_assert(a->negative.n == a->positive.n && same_pairs(&a->negative, &b->negative));
     }
-    dataset_release(&of[0]);
-    dataset_release(&of[1]);
 }

@@ -8,7 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 
-TestSuite(links_asked, .init = folder_make, .fini = folder_remove);
+TestSuite(links_asked, .init = folder_make, .fini = fixture_end);
 
 enum { N_NODE = 30, N_EDGE = 120, N_ASKED = 12 };
 
@@ -72,7 +72,6 @@ Test(links_asked, nodes_are_joined_where_an_edge_of_either_direction_joins_them)
         expect_done(links_asked_read(&job, &dataset, &asked));
         cr_assert(asked.known.n == 0 && !links_known_has(&asked.known, 1, dataset.indices[dataset.indptr[3]]));
         links_asked_release(&asked);
-        dataset_release(&dataset);
     }
 }
 
@@ -93,7 +92,6 @@ Test(links_asked, pairs_are_columns_of_heads_and_tails_also_of_a_node_with_itsel
     expect_done(links_asked_read(&job, &dataset, &asked));
     cr_assert(asked.pairs.n == 0 && asked.pairs.end != NULL && asked.n == 0 && asked.node != NULL);
     links_asked_release(&asked);
-    dataset_release(&dataset);
 }
 
 /* The same graph with three relations, and inverse ones where it is made undirected. */
@@ -144,7 +142,6 @@ Test(links_asked, relations_count_where_the_decoder_scores_by_them)
             }
         }
         links_asked_release(&asked);
-        dataset_release(&d);
     }
 }
 
@@ -179,7 +176,6 @@ Test(links_asked, what_does_not_fit_is_named_with_key_file_and_position)
     expect_refused(&job, &dataset, STATUS_DATA, "pairs.npy: has shape [2, 3], expected [any]");
     ask(&job, "", "numbers.npy");
     expect_refused(&job, &dataset, STATUS_DATA, "numbers.npy: holds float32, expected integers");
-    dataset_release(&dataset);
 }
 
 Test(links_asked, relations_that_do_not_fit_are_named)
@@ -201,5 +197,4 @@ Test(links_asked, relations_that_do_not_fit_are_named)
                        job.predict.relation < 0 ? "predict.relation = -1: expected 0 to 2"
                                                 : "predict.relation = 3: expected 0 to 2");
     }
-    dataset_release(&dataset);
 }

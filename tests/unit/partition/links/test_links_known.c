@@ -7,7 +7,7 @@
 
 #include <criterion/criterion.h>
 
-TestSuite(links_known, .init = folder_make, .fini = folder_remove);
+TestSuite(links_known, .init = folder_make, .fini = fixture_end);
 
 enum { N_NODE = 25, N_EDGE = 200, N_RELATION = 3 };
 
@@ -88,7 +88,6 @@ Test(links_known, tails_and_heads_of_held_out_edges_are_those_of_the_graph_and_o
             }
             links_known_release(&known);
         }
-        dataset_release(&d);
         if (number == 5) {
             fixture_remove("edge_type.npy");
         }
@@ -103,5 +102,4 @@ Test(links_known, files_of_negatives_come_before_all_nodes)
     struct dataset d = fixture_loaded(&job);
     cr_assert(d.links.held[LINKS_SPLIT_VALID].among_all && !d.links.held[LINKS_SPLIT_TEST].among_all);
     cr_assert_eq(d.links.held[LINKS_SPLIT_TEST].n_tail, 2);
-    dataset_release(&d);
 }

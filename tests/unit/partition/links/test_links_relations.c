@@ -8,7 +8,7 @@
 #include <math.h>
 #include <string.h>
 
-TestSuite(links_relations, .init = folder_make, .fini = folder_remove);
+TestSuite(links_relations, .init = folder_make, .fini = fixture_end);
 
 enum { N_NODE = 20, N_EDGE = 260, N_RELATION = 3, N_HELD = 25 };
 
@@ -160,8 +160,6 @@ Test(links_relations, drawn_edges_keep_their_relation_and_leave_edges_of_others)
             }
             expect_negatives(&all, &d, &d.links.held[s]);
         }
-        dataset_release(&d);
-        dataset_release(&all);
     }
 }
 
@@ -197,12 +195,10 @@ Test(links_relations, files_hold_out_edges_of_their_relation_alone)
                 expect_negatives(&all, &d, valid);
             }
             cr_assert(way == 0 || (valid->n_tail == 2 && valid->negative.n == 0 && valid->tail[3] == tails[3]));
-            dataset_release(&d);
         }
         fixture_remove("valid_edges.npy");
         fixture_remove("valid_edge_type.npy");
         fixture_remove("valid_tails_negative.npy");
-        dataset_release(&all);
     }
 }
 
@@ -219,7 +215,6 @@ Test(links_relations, of_the_dot_product_do_not_count)
             cr_assert(!is_joined(&d, held->end[2 * i], held->end[2 * i + 1], type));
         }
     }
-    dataset_release(&d);
     fixture_i64("test_edge_type.npy", 1, (int64_t[]){1}, (int64_t[]){0});
     expect_words(fixture_remarks(&job), "distmult");
     fixture_i64("test_edge_types.npy", 1, (int64_t[]){1}, (int64_t[]){0});
@@ -235,11 +230,9 @@ Test(links_relations, change_the_contents_of_a_split)
     fixture_i64("valid_tails_negative.npy", 2, (int64_t[]){1, 1}, (int64_t[]){2});
     struct dataset d = fixture_loaded(&job);
     dataset_contents(&d, one);
-    dataset_release(&d);
     fixture_i64("valid_edge_type.npy", 1, (int64_t[]){1}, (int64_t[]){2});
     d = fixture_loaded(&job);
     dataset_contents(&d, other);
-    dataset_release(&d);
     cr_assert_neq(one[DATASET_CONTENT_VALID], other[DATASET_CONTENT_VALID]);
 }
 

@@ -7,7 +7,7 @@
 #include <criterion/criterion.h>
 #include <stdlib.h>
 
-TestSuite(row_build, .init = folder_make, .fini = folder_remove);
+TestSuite(row_build, .init = folder_make, .fini = fixture_end);
 
 struct entry {
     int64_t row;
@@ -129,6 +129,5 @@ Test(row_build, rows_of_a_data_set_ascend_without_repeats_however_long_they_are)
         }
         cr_assert_eq(i, d.indptr[v + 1]);
     }
-    dataset_release(&d);
     free(edges);
 }
