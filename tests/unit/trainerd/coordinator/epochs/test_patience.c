@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(patience, .init = folder_make, .fini = folder_remove);
+TestSuite(patience, .init = folder_make, .fini = training_case_end);
 
 Test(patience, looks_at_the_loss_where_it_is_asked_to_and_the_metric_still_chooses_the_weights)
 {
@@ -19,8 +19,6 @@ Test(patience, looks_at_the_loss_where_it_is_asked_to_and_the_metric_still_choos
     cr_expect_eq(run->training.state.best.valid_loss, 4.0);
     json_t *metrics = metrics_of("o");
     cr_expect_eq(field(metrics, 3, "valid_loss"), 1.75);
-    json_decref(metrics);
-    close_run(run);
 }
 
 Test(patience, takes_for_better_what_differs_by_more_than_the_least_difference)
@@ -31,13 +29,11 @@ Test(patience, takes_for_better_what_differs_by_more_than_the_least_difference)
     expect_done(run);
     cr_expect_eq(run->training.state.n_epoch, 6);
     cr_expect_eq(run->training.state.best_epoch, 5, "the best weights are those of the best metric all the same");
-    close_run(run);
     run = open_run("p", "epochs = 100\npatience = 2\nmin_delta = 0.5\npatience_monitor = \"loss\"\n");
     const double loss[] = {4.0, 3.5, 3.25, 3.0, 3.0}; /* 3.5 is not less than 4.0 − 0.5, 3.25 is */
     memcpy(run->fleet.valid_loss, loss, sizeof loss);
     expect_done(run);
     cr_expect_eq(run->training.state.n_epoch, 5);
-    close_run(run);
 }
 
 Test(patience, interrupted_anywhere_and_resumed_counts_the_same)

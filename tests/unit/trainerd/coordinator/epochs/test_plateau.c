@@ -5,7 +5,7 @@
 #include <criterion/criterion.h>
 #include <string.h>
 
-TestSuite(plateau, .init = folder_make, .fini = folder_remove);
+TestSuite(plateau, .init = folder_make, .fini = training_case_end);
 
 #define PLATEAU "lr = 0.5\nlr_schedule = \"reduce_on_plateau\"\nlr_gamma = 0.1\nlr_patience = 1\n"
 #define BY_METRIC PLATEAU "lr_monitor = \"metric\"\n"
@@ -18,7 +18,6 @@ static void expect_rates(const char *name, const double *rates, size_t n)
         cr_expect_float_eq(field(metrics, i, "lr"), rates[i], 1e-15, "epoch %zu: %.17g for %.17g", i,
                            field(metrics, i, "lr"), rates[i]);
     }
-    json_decref(metrics);
 }
 
 Test(plateau, the_rate_falls_after_more_than_patience_evaluations_without_a_better_metric)
@@ -30,7 +29,6 @@ Test(plateau, the_rate_falls_after_more_than_patience_evaluations_without_a_bett
     expect_rates("o", (const double[]){0.5, 0.5, 0.5, 0.05, 0.05, 0.005, 0.005, 0.005, 0.0005}, 9);
     cr_expect_float_eq(run->fleet.factor, 0.001, 1e-15);
     cr_expect_str_eq(run->fleet.said, "TkTTrTTrTkTTrTk");
-    close_run(run);
 }
 
 Test(plateau, better_is_more_than_the_threshold)
@@ -40,7 +38,6 @@ Test(plateau, better_is_more_than_the_threshold)
     memcpy(run->fleet.valid_correct, valid, sizeof valid);
     expect_done(run);
     expect_rates("o", (const double[]){0.5, 0.5, 0.5, 0.05, 0.05}, 5);
-    close_run(run);
 }
 
 Test(plateau, the_loss_is_looked_at_unless_the_metric_is_asked_for)
@@ -48,7 +45,6 @@ Test(plateau, the_loss_is_looked_at_unless_the_metric_is_asked_for)
     struct run *run = open_run("o", PLATEAU "epochs = 6\n"); /* the fake fleet's loss stays, its metric gets better */
     expect_done(run);
     expect_rates("o", (const double[]){0.5, 0.5, 0.5, 0.05, 0.05, 0.005}, 6);
-    close_run(run);
 }
 
 Test(plateau, the_rate_ends_at_its_least)
@@ -56,7 +52,6 @@ Test(plateau, the_rate_ends_at_its_least)
     struct run *run = open_run("o", PLATEAU "epochs = 8\nlr_min = 0.02\n");
     expect_done(run);
     expect_rates("o", (const double[]){0.5, 0.5, 0.5, 0.05, 0.05, 0.02, 0.02, 0.02}, 8);
-    close_run(run);
 }
 
 Test(plateau, evaluations_in_the_warm_up_do_not_count)
@@ -64,7 +59,6 @@ Test(plateau, evaluations_in_the_warm_up_do_not_count)
     struct run *run = open_run("o", PLATEAU "epochs = 7\nwarmup = 3\n");
     expect_done(run);
     expect_rates("o", (const double[]){0.125, 0.25, 0.375, 0.5, 0.5, 0.5, 0.05}, 7);
-    close_run(run);
 }
 
 Test(plateau, interrupted_anywhere_and_resumed_the_rate_falls_at_the_same_epochs)
@@ -80,5 +74,4 @@ Test(plateau, a_rollback_halves_what_the_evaluations_have_left_of_the_rate)
     expect_done(run);
     cr_expect_eq(run->training.state.n_rollback, 1);
     expect_rates("o", (const double[]){0.5, 0.5, 0.5, 0.05, 0.025, 0.0025}, 6);
-    close_run(run);
 }

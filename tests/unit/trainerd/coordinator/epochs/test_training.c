@@ -10,7 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
-TestSuite(training, .init = folder_make, .fini = folder_remove);
+TestSuite(training, .init = folder_make, .fini = training_case_end);
 
 Test(training, every_epoch_is_a_line_and_unevaluated_metrics_are_null)
 {
@@ -41,8 +41,6 @@ Test(training, every_epoch_is_a_line_and_unevaluated_metrics_are_null)
     cr_assert_eq(field(metrics, 0, "loss"), 1.0);
     cr_assert_eq(field(metrics, 3, "valid_metric"), 0.03);
     cr_assert_eq(field(metrics, 3, "test_metric"), 0.30);
-    json_decref(metrics);
-    close_run(run);
 }
 
 Test(training, no_epochs_means_one_evaluation_and_no_line)
@@ -54,7 +52,6 @@ Test(training, no_epochs_means_one_evaluation_and_no_line)
     cr_assert_eq(run->training.state.best_epoch, -1);
     cr_assert_eq(run->training.state.last.loss, 1.5, "the training rows' mean loss");
     cr_assert_eq(run->training.state.last.of[0].test, 0.30);
-    close_run(run);
 }
 
 Test(training, the_earlier_of_equally_good_epochs_is_the_best)
@@ -66,7 +63,6 @@ Test(training, the_earlier_of_equally_good_epochs_is_the_best)
     cr_assert_eq(run->training.state.best_epoch, 1);
     cr_assert_eq(run->training.state.best.of[0].valid, 0.40);
     cr_assert_str_eq(run->fleet.said, "TkTkTTTT");
-    close_run(run);
 }
 
 Test(training, without_a_validation_split_the_last_weights_are_the_best)
@@ -79,7 +75,6 @@ Test(training, without_a_validation_split_the_last_weights_are_the_best)
     cr_assert_arr_eq(run->fleet.state[3], run->fleet.state[0], sizeof run->fleet.state[0]);
     cr_assert_eq(training_evaluate_best(&run->training), STATUS_OK);
     cr_assert_str_eq(run->fleet.said, "ttTkttTkTk", "they were evaluated again");
-    close_run(run);
 }
 
 Test(training, a_resume_without_a_validation_split_at_the_very_end_takes_the_present_weights)
@@ -97,7 +92,6 @@ Test(training, a_resume_without_a_validation_split_at_the_very_end_takes_the_pre
     expect_done(run);
     cr_assert_eq(run->training.state.best_epoch, 3);
     cr_assert_arr_eq(run->fleet.state[3], run->fleet.state[0], sizeof run->fleet.state[0]);
-    close_run(run);
 }
 
 Test(training, the_best_weights_are_evaluated_for_their_logits)
@@ -112,7 +106,6 @@ Test(training, the_best_weights_are_evaluated_for_their_logits)
     cr_assert_eq(training_evaluate_best(&run->training), STATUS_OK);
     cr_assert_str_eq(run->fleet.said, "gpe");
     cr_assert_arr_eq(run->fleet.state[3], run->fleet.state[0], sizeof run->fleet.state[0]);
-    close_run(run);
 }
 
 Test(training, patience_counts_evaluations_without_a_better_one)
@@ -125,7 +118,6 @@ Test(training, patience_counts_evaluations_without_a_better_one)
     cr_assert_eq(run->training.state.best_epoch, 5);
     cr_assert_eq(run->training.state.n_epoch, 12, "of epoch 3 one was no better, then those of epochs 7, 9 and 11");
     cr_assert_eq(run->training.end, TRAINING_END_PATIENCE);
-    close_run(run);
 }
 
 Test(training, a_failing_worker_ends_the_job_with_the_fleets_reason)
@@ -136,8 +128,6 @@ Test(training, a_failing_worker_ends_the_job_with_the_fleets_reason)
     cr_assert_str_eq(status_reason(), "worker 1 was killed by signal 9 in epoch 4");
     json_t *metrics = metrics_of("o");
     cr_assert_eq(json_array_size(metrics), 4, "whole lines of the epochs before");
-    json_decref(metrics);
-    close_run(run);
 }
 
 #define EPOCHS "epochs = 9\neval_every = 2\n"
@@ -159,8 +149,6 @@ Test(training, lines_after_the_checkpoint_are_cut_when_a_crash_lost_later_epochs
     cr_assert_eq(second->training.state.n_epoch, 4);
     expect_done(second);
     expect_same_end(whole, second);
-    close_run(second);
-    close_run(whole);
 }
 
 #define BACK EPOCHS "checkpoint_every = 4\non_nan = \"rollback\"\nmax_rollbacks = 3\n"
@@ -173,8 +161,6 @@ Test(training, a_loss_that_is_not_finite_ends_the_job_in_its_epoch)
     cr_assert(strstr(status_reason(), "the loss is not a number in epoch 6"), "%s", status_reason());
     json_t *metrics = metrics_of("o");
     cr_assert_eq(json_array_size(metrics), 6);
-    json_decref(metrics);
-    close_run(run);
 }
 
 Test(training, weights_that_are_not_finite_are_never_saved)
@@ -185,7 +171,6 @@ Test(training, weights_that_are_not_finite_are_never_saved)
     cr_assert(strstr(status_reason(), "weight 'own' (line 4 of model.program) is not finite in epoch 3"), "%s",
               status_reason());
     cr_assert_not(folder_has("o/checkpoint"));
-    close_run(run);
 }
 
 Test(training, a_weight_or_a_gradient_that_is_not_finite_ends_the_job_in_its_epoch_with_its_name)
@@ -217,7 +202,6 @@ Test(training, a_weight_that_is_not_finite_goes_back_as_a_loss_does)
     run->fleet.not_finite = 2;
     expect_done(run);
     cr_assert_eq(run->training.state.n_rollback, 2);
-    close_run(run);
 }
 
 /* Epoch 6 fails until the rate is a quarter. */
@@ -242,8 +226,6 @@ Test(training, divergence_goes_back_to_the_checkpoint_with_half_the_rate_each_ti
         cr_assert_eq(field(metrics, i, "lr"), i < 4 ? 0.01 : 0.0025);
         cr_assert_eq(field(metrics, i, "rollbacks"), i < 4 ? 0 : 2);
     }
-    json_decref(metrics);
-    close_run(run);
 }
 
 Test(training, divergence_before_any_checkpoint_goes_back_to_the_initial_weights)
@@ -254,8 +236,6 @@ Test(training, divergence_before_any_checkpoint_goes_back_to_the_initial_weights
     cr_assert_eq(json_array_size(metrics), 9);
     cr_assert_eq(field(metrics, 0, "lr"), 0.0025);
     cr_assert_eq(field(metrics, 0, "loss"), 1.0, "as they were drawn");
-    json_decref(metrics);
-    close_run(run);
 }
 
 Test(training, going_back_has_an_end)
@@ -266,7 +246,6 @@ Test(training, going_back_has_an_end)
     cr_assert(strstr(status_reason(), "the loss is not a number in epoch 6") &&
                   strstr(status_reason(), "3 rollbacks (train.max_rollbacks) did not help"),
               "%s", status_reason());
-    close_run(run);
 }
 
 Test(training, a_job_that_went_back_ends_with_the_same_bits_wherever_it_is_interrupted)
@@ -285,7 +264,6 @@ Test(training, a_job_that_went_back_ends_with_the_same_bits_wherever_it_is_inter
         expect_same_end(whole, second);
         close_run(second);
     }
-    close_run(whole);
 }
 
 Test(training, a_resume_at_the_very_end_only_evaluates)
@@ -300,8 +278,6 @@ Test(training, a_resume_at_the_very_end_only_evaluates)
     cr_assert_str_eq(second->fleet.said, "e");
     cr_assert_arr_eq(first->fleet.state, second->fleet.state, sizeof first->fleet.state);
     cr_assert_eq(second->training.state.last.loss, first->training.state.last.loss);
-    close_run(first);
-    close_run(second);
 }
 
 Test(training, an_optimizer_without_moments_saves_and_restores_none)
@@ -313,7 +289,6 @@ Test(training, an_optimizer_without_moments_saves_and_restores_none)
     close_run(first);
     struct run *second = resume_run("two", EPOCHS "optimizer = \"sgd\"\n");
     cr_assert_str_eq(second->fleet.said, "pp", "weights and best weights");
-    close_run(second);
 }
 
 Test(training, another_graph_or_partition_is_not_resumed)
@@ -330,7 +305,6 @@ Test(training, another_graph_or_partition_is_not_resumed)
     checkpoint.n_float[CHECKPOINT_ARRAY_WEIGHTS] = 4;
     cr_assert_eq(training_resume(&run->training, &checkpoint), STATUS_DATA);
     cr_assert(strstr(status_reason(), "has 4 numbers of weights: expected 5"), "%s", status_reason());
-    close_run(run);
 }
 
 Test(training, of_several_metrics_the_first_chooses_and_all_are_in_the_lines)
@@ -350,8 +324,6 @@ Test(training, of_several_metrics_the_first_chooses_and_all_are_in_the_lines)
     cr_assert_eq(field(metrics, 2, "test_accuracy"), 0.30);
     cr_assert_eq(field(metrics, 2, "train_accuracy"), 0.10);
     cr_assert_eq(field(metrics, 2, "valid_loss"), 1.5);
-    json_decref(metrics);
-    close_run(run);
 }
 
 Test(training, interrupted_anywhere_and_resumed_all_metrics_are_those_of_the_best_epoch)
@@ -388,7 +360,6 @@ Test(training, what_the_guard_finds_is_in_the_metrics_the_log_and_the_state)
         cr_assert(i < 2 || error == (i < 5 ? 0.625 : i < 8 ? 0.25 : 0.75), "%zu: %g", i, error);
         cr_assert(i < 2 || (field(metrics, i, "guard_loss") == 0.5 && field(metrics, i, "guard_cosine") == 0.25));
     }
-    json_decref(metrics);
     cr_assert_eq(run->training.state.n_guard, 3);
     cr_assert_eq(run->training.state.n_back_off, 2);
     cr_assert_eq(run->training.state.guard_epoch, 8);
@@ -401,7 +372,6 @@ Test(training, what_the_guard_finds_is_in_the_metrics_the_log_and_the_state)
         "%s", words);
     cr_assert_null(strstr(words, "epoch 5: the gradient"), "%s", words);
     cr_assert_not_null(strstr(words, "backed off to 0.4 of the boundary rows, fp32"), "%s", words);
-    close_run(run);
 }
 
 Test(training, a_resumed_job_tells_the_workers_how_far_the_guard_has_backed_off)
@@ -420,8 +390,6 @@ Test(training, a_resumed_job_tells_the_workers_how_far_the_guard_has_backed_off)
     cr_assert_eq(second->training.state.n_back_off, 2);
     cr_assert_eq(second->training.state.n_guard, 3);
     expect_same_end(whole, second);
-    close_run(second);
-    close_run(whole);
 }
 
 Test(training, a_rollback_takes_back_the_guards_back_offs_too)
@@ -437,7 +405,6 @@ Test(training, a_rollback_takes_back_the_guards_back_offs_too)
     cr_assert_eq(run->training.state.n_back_off, 1, "once in each of two runs of epoch 4, of which one counts");
     cr_assert_eq(run->training.state.n_guard, 1);
     cr_assert_eq(run->fleet.n_back_off, 1);
-    close_run(run);
 }
 
 Test(training, a_job_without_a_guard_says_nothing_of_one)
@@ -447,6 +414,4 @@ Test(training, a_job_without_a_guard_says_nothing_of_one)
     json_t *metrics = metrics_of("o");
     cr_assert_null(json_object_get(json_array_get(metrics, 0), "back_offs"));
     cr_assert_null(strchr(run->fleet.said, 'c'));
-    json_decref(metrics);
-    close_run(run);
 }

@@ -18,18 +18,22 @@ struct run {
     FILE *words;
     volatile sig_atomic_t asked;
     struct training training;
+    struct run *next;
 };
 
-/* A job with these lines of [train], in folder/name; close_run. */
+/* A job with these lines of [train], in folder/name. It is closed at the test's end, or before another one opens the same folder. */
 struct run *open_run(const char *name, const char *train_keys);
 void close_run(struct run *run);
+
+/* The end of each test (.fini): close what is open, and remove the folder. */
+void training_case_end(void);
 
 /* Go on from the newest checkpoint in the folder, as the coordinator does. */
 struct run *resume_run(const char *name, const char *train_keys);
 
 void expect_done(struct run *run);
 
-/* Lines of metrics.jsonl; the caller gives the array back. Each line is a JSON object of its own. */
+/* Lines of metrics.jsonl, until the test's end. Each line is a JSON object of its own. */
 json_t *metrics_of(const char *name);
 double field(json_t *metrics, size_t line, const char *name);
 
