@@ -9,7 +9,6 @@
 #include "partition/files/npy.h"
 #include "protocol/base/status.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 #define CSV_GZ_LINE_MOST ((size_t)1 << 20)

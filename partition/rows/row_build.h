@@ -10,7 +10,6 @@
 #include "protocol/base/status.h"
 
 #include <stdbool.h>
-#include <stddef.h>
 #include <stdint.h>
 
 struct row_build {

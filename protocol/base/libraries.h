@@ -3,7 +3,6 @@
 #ifndef PROTOCOL_LIBRARIES_H
 #define PROTOCOL_LIBRARIES_H
 
-#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 

@@ -8,8 +8,6 @@
 
 #include "protocol/job/job_keys.h"
 
-#include <stdbool.h>
-
 #define JOB_HINT_BYTES 512
 
 /* Of an unknown key: "did you mean 'train.lr'?". *meant_out: the key; NULL: no key is near, and the hint is the list

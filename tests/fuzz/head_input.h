@@ -3,7 +3,6 @@
 #define TESTS_FUZZ_HEAD_INPUT_H
 
 #include "protocol/base/log.h"
-#include "protocol/transport/transport_head.h"
 #include "protocol/wire/message.h"
 #include "worker/exchange/exchange.h"
 

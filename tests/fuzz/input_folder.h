@@ -7,7 +7,6 @@
 #include "partition/graph/dataset.h"
 #include "protocol/base/log.h"
 
-#include <dirent.h>
 #include <ftw.h>
 #include <limits.h>
 #include <math.h>

@@ -10,7 +10,6 @@
 #define WORKER_STALE_LIST_H
 
 #include "models/steps/step.h"
-#include "protocol/job/job.h"
 #include "worker/rows/halo_routes.h"
 
 #include <stdint.h>

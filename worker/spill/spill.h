@@ -11,7 +11,6 @@
 
 #include "protocol/base/status.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 /* Bytes move in chunks of this size. */

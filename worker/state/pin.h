@@ -5,7 +5,6 @@
 #ifndef WORKER_PIN_H
 #define WORKER_PIN_H
 
-#include "worker/spill/spill.h"
 #include "worker/state/trainer_state.h"
 
 /* Blocks and sparse features are several arrays each; the steps of a fused chain have few arrays outside of its

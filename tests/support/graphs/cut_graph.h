@@ -5,8 +5,6 @@
 #include "partition/part/part.h"
 #include "tests/support/graphs/tiny_graph.h"
 
-#include <stddef.h>
-
 struct cut {
     struct dataset dataset;
     struct partition partition;

@@ -4,7 +4,6 @@
 
 #include "partition/part/part.h"
 #include "tests/support/model/objective.h"
-#include "worker/exchange/exchange.h"
 
 #include <stdint.h>
 

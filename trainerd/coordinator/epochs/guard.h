@@ -7,7 +7,6 @@
 #include "models/program/level.h"
 #include "trainerd/coordinator/epochs/training.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 /* No comparison yet. */

@@ -15,7 +15,6 @@
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
 #include "protocol/transport/seal.h"
-#include "protocol/wire/message.h"
 #include "protocol/wire/trace.h"
 #include "protocol/wire/traffic.h"
 #include "protocol/wire/worker_state.h"

@@ -39,7 +39,6 @@
 #include "protocol/files/job_files.h"
 #include "protocol/job/job.h"
 
-#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 

@@ -9,7 +9,6 @@
 #include "partition/part/part.h"
 #include "protocol/job/job.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct prune {

@@ -8,7 +8,6 @@
 #include "trainerd/coordinator/folder/output.h"
 #include "trainerd/coordinator/records/tensorboard.h"
 
-#include <stdbool.h>
 #include <stdint.h>
 
 struct metrics_epoch {

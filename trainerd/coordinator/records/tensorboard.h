@@ -10,7 +10,6 @@
 #include "protocol/base/status.h"
 #include "protocol/files/dir.h"
 
-#include <stddef.h>
 #include <stdint.h>
 
 #define TENSORBOARD_MOST 40 /* scalars of one record */

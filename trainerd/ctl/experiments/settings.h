@@ -4,7 +4,6 @@
 
 #include "trainerd/ctl/experiments/runs.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 /* Of n finite values; the sample's standard deviation (n - 1), NaN below two. */
