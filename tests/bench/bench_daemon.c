@@ -4,21 +4,11 @@
  *
  *   usage: bench_daemon [JOBS [REQUESTS]]      10000 and 100000 when not given
  */
-#include "protocol/base/clock.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/bench_peer.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
 #include <poll.h>
-#include <signal.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define TEXT_BYTES 2048
 #define N_ASKER 10
 #define N_FOLLOWER 50
 #define RATE 200
@@ -29,109 +19,16 @@
 
 static const char trains[] =
     "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 2\\n[train]\\nepochs = 1\\n";
-/* Running, but without using a core: the coordinator waits for a worker to be started by hand. */
-static const char runs[] =
-    "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\nlauncher = \\\"manual\\\"\\n"
-    "listen = \\\"127.0.0.1:0\\\"\\ntoken_file = \\\"token\\\"\\njoin_timeout = 86400\\n"
-    "[output]\\ndir = \\\"runs\\\"\\n";
 static const char waits[] =
     "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\n[output]\\ndir = \\\"waits\\\"\\n";
 
-struct peer {
-    int socket;
-    char *got;
-    size_t n_got, n_buffer;
+static struct peer peers[N_ASKER + N_FOLLOWER];
+static struct asker {
     double due[N_PACED]; /* times of the requests, in order */
     int n_sent, n_answered;
-};
-
-static struct peer peers[N_ASKER + N_FOLLOWER];
+} askers[N_ASKER];
 static double latency[N_PACED];
 static int n_latency;
-static char folder[] = "/tmp/bench-daemon-XXXXXX";
-static pid_t daemon_pid;
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "bench_daemon: %s: %s; see %s/log\n", what, strerror(errno), folder);
-    if (daemon_pid > 0) {
-        kill(daemon_pid, SIGTERM);
-    }
-    exit(1);
-}
-
-static void start(const char *bin)
-{
-    char program[TEXT_BYTES], address[64], state[64], log[64];
-    snprintf(program, sizeof program, "%s/trainerd", bin);
-    snprintf(address, sizeof address, "unix:%s/s", folder);
-    snprintf(state, sizeof state, "%s/state", folder);
-    snprintf(log, sizeof log, "%s/log", folder);
-    daemon_pid = fork();
-    if (daemon_pid == 0) {
-        dup2(open(log, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
-        execl(program, program, "--listen", address, "--state", state, "--set", "slots=1", (char *)NULL);
-        _exit(127);
-    }
-}
-
-static void peer_open(struct peer *peer)
-{
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    snprintf(name.sun_path, sizeof name.sun_path, "%s/s", folder);
-    *peer = (struct peer){.socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    for (double since = clock_s(); connect(peer->socket, (struct sockaddr *)&name, sizeof name) != 0; usleep(10000)) {
-        if (clock_s() - since > 20) {
-            fail("the daemon does not answer");
-        }
-    }
-}
-
-static void peer_send(struct peer *peer, const char *text)
-{
-    if (send(peer->socket, text, strlen(text), MSG_NOSIGNAL) != (ssize_t)strlen(text)) {
-        fail("cannot send");
-    }
-}
-
-/* Receive bytes, then remove and count the complete lines. last: a buffer for the newest of them, or NULL */
-static int peer_read(struct peer *peer, char *last, size_t n_last)
-{
-    if (peer->n_buffer - peer->n_got < 65536) {
-        peer->n_buffer += 1 << 20;
-        peer->got = realloc(peer->got, peer->n_buffer);
-    }
-    ssize_t n = recv(peer->socket, peer->got + peer->n_got, peer->n_buffer - peer->n_got, 0);
-    if (n <= 0) {
-        fail("the daemon has closed a connection");
-    }
-    peer->n_got += (size_t)n;
-    int n_line = 0;
-    char *at = peer->got, *end;
-    while ((end = memchr(at, '\n', peer->n_got - (size_t)(at - peer->got))) != NULL) {
-        if (last != NULL) {
-            snprintf(last, n_last, "%.*s", (int)(end - at), at);
-        }
-        at = end + 1;
-        n_line++;
-    }
-    peer->n_got -= (size_t)(at - peer->got);
-    memmove(peer->got, at, peer->n_got);
-    return n_line;
-}
-
-static const char *peer_ask(struct peer *peer, const char *request)
-{
-    static char answer[TEXT_BYTES];
-    peer_send(peer, request);
-    while (peer_read(peer, answer, sizeof answer) == 0) {
-    }
-    if (strstr(answer, "\"ok\":true") == NULL) {
-        fail(answer);
-    }
-    return answer;
-}
-
 static double resident_mib(void)
 {
     char path[64], line[256];
@@ -155,24 +52,13 @@ static void submit(const char *config)
     peer_ask(&peers[0], request);
 }
 
-static void await_state(const char *job, const char *state)
-{
-    char request[TEXT_BYTES];
-    snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"status\",\"job\":\"%s\"}\n", job);
-    for (double since = clock_s(); strstr(peer_ask(&peers[0], request), state) == NULL; usleep(20000)) {
-        if (clock_s() - since > 60) {
-            fail("a job does not reach its state");
-        }
-    }
-}
-
 /* Seconds from submit to the first line of metrics, received by a client that follows them. The stream consists of such lines and
  * its end. */
 static double first_epoch(int job)
 {
     char name[16], request[TEXT_BYTES], line[TEXT_BYTES] = "";
     struct peer follower;
-    peer_open(&follower);
+    peer_open(&follower, 0);
     snprintf(name, sizeof name, "%d", job);
     snprintf(request, sizeof request, "{\"v\":1,\"cmd\":\"metrics\",\"job\":\"%s\",\"follow\":true}\n", name);
     double begin = clock_s();
@@ -187,14 +73,14 @@ static double first_epoch(int job)
     }
     close(follower.socket);
     free(follower.got);
-    await_state(name, "\"SUCCEEDED\"");
+    await_state(&peers[0], name, "\"SUCCEEDED\"");
     return end - begin;
 }
 
 static void submit_all(int n_job)
 {
     submit(runs);
-    await_state(RUNNING, "\"STARTING\"");
+    await_state(&peers[0], RUNNING, "\"STARTING\"");
     for (int i = 1; i < n_job; i++) {
         submit(waits);
     }
@@ -227,7 +113,7 @@ static void take_answers(int wait_ms)
             continue;
         }
         for (; n > 0; n--) {
-            latency[n_latency++] = now - peers[i].due[peers[i].n_answered++];
+            latency[n_latency++] = now - askers[i].due[askers[i].n_answered++];
         }
     }
 }
@@ -239,9 +125,9 @@ static void ask_steadily(void)
     for (int sent = 0; n_latency < N_PACED;) {
         double now = clock_s(), due = begin + (double)sent / RATE;
         if (sent < N_PACED && now >= due) {
-            struct peer *peer = &peers[sent % N_ASKER];
-            peer->due[peer->n_sent++] = due;
-            peer_send(peer, "{\"v\":1,\"cmd\":\"status\"}\n");
+            struct asker *asker = &askers[sent % N_ASKER];
+            asker->due[asker->n_sent++] = due;
+            peer_send(&peers[sent % N_ASKER], "{\"v\":1,\"cmd\":\"status\"}\n");
             if (sent++ % (RATE / 10) == 0) {
                 log_more();
             }
@@ -274,45 +160,13 @@ static void ask_as_fast_as_it_goes(int n_request)
     }
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
-/* End the daemon first, so that it starts no further process; then the coordinator that it has started. */
-static void end_all(void)
-{
-    const char *answer = peer_ask(&peers[0], "{\"v\":1,\"cmd\":\"status\",\"job\":\"" RUNNING "\"}\n");
-    const char *at = strstr(answer, "\"pid\":");
-    pid_t coordinator = at != NULL ? atoi(at + strlen("\"pid\":")) : 0;
-    kill(daemon_pid, SIGTERM);
-    waitpid(daemon_pid, NULL, 0);
-    if (coordinator > 0) {
-        kill(coordinator, SIGTERM);
-        while (kill(coordinator, 0) == 0) {
-            usleep(10000);
-        }
-    }
-    char command[TEXT_BYTES];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command) != 0) {
-        fprintf(stderr, "bench_daemon: cannot remove %s\n", folder);
-    }
-}
-
 int main(int argc, char **argv)
 {
     int n_job = argc > 1 ? atoi(argv[1]) : 10000, n_request = argc > 2 ? atoi(argv[2]) : 100000;
-    char self[TEXT_BYTES], figure[128];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0 || mkdtemp(folder) == NULL) {
-        return 1;
-    }
-    self[n] = '\0';
-    start(dirname(self));
+    char figure[128];
+    daemon_start();
     for (int i = 0; i < N_ASKER; i++) {
-        peer_open(&peers[i]);
+        peer_open(&peers[i], 0);
         peer_ask(&peers[i], "{\"v\":1,\"cmd\":\"hello\"}\n");
     }
     double first_s[N_FIRST];
@@ -324,7 +178,7 @@ int main(int argc, char **argv)
     submit_all(n_job);
     double submit_s = clock_s() - begin, loaded_mib = resident_mib();
     for (int i = N_ASKER; i < N_ASKER + N_FOLLOWER; i++) {
-        peer_open(&peers[i]);
+        peer_open(&peers[i], 0);
         peer_send(&peers[i], "{\"v\":1,\"cmd\":\"logs\",\"job\":\"" RUNNING "\",\"follow\":true}\n");
     }
     ask_steadily();
@@ -351,6 +205,6 @@ int main(int argc, char **argv)
     bench_line("memory before these requests, against after", before_mib, "MiB", after_mib, before_mib / after_mib,
                0.97);
     bench_line("status of 10 jobs as fast as it goes", n_request / fast_s, "/s", 0, 0, 0);
-    end_all();
+    daemon_stop(&peers[0], RUNNING);
     return 0;
 }

@@ -3,125 +3,21 @@
  *
  *   usage: bench_many_jobs [JOBS]      50000 when not given
  */
-#include "protocol/base/clock.h"
 #include "tests/bench/bench.h"
+#include "tests/bench/bench_peer.h"
 
-#include <errno.h>
-#include <fcntl.h>
-#include <libgen.h>
 #include <poll.h>
-#include <signal.h>
-#include <stdbool.h>
-#include <string.h>
-#include <sys/socket.h>
-#include <sys/stat.h>
-#include <sys/un.h>
-#include <sys/wait.h>
-#include <unistd.h>
 
-#define TEXT_BYTES 2048
 #define OTHER 65534 /* the user with the jobs */
 #define N_AT_ONCE 1000
 #define N_BUSY 250
 #define BUSY_S 10
 #define N_LATENCY 100000
 
-/* Running, but without using a core: the coordinator waits for a worker to be started by hand. */
-static const char runs[] =
-    "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\nlauncher = \\\"manual\\\"\\n"
-    "listen = \\\"127.0.0.1:0\\\"\\ntoken_file = \\\"token\\\"\\njoin_timeout = 86400\\n"
-    "[output]\\ndir = \\\"runs\\\"\\n";
 static const char waits[] = "[dataset]\\ngenerator = \\\"karate\\\"\\n[workers]\\ncount = 1\\n";
 
-struct peer {
-    int socket;
-    char *got;
-    size_t n_got, n_buffer;
-};
-
-static char folder[] = "/tmp/bench-many-jobs-XXXXXX";
-static pid_t daemon_pid;
 static double latency[N_LATENCY];
 static int n_latency;
-
-static void fail(const char *what)
-{
-    fprintf(stderr, "bench_many_jobs: %s: %s; see %s/log\n", what, strerror(errno), folder);
-    if (daemon_pid > 0) {
-        kill(daemon_pid, SIGTERM);
-    }
-    exit(1);
-}
-
-static void start(const char *bin)
-{
-    char program[TEXT_BYTES], address[64], state[64], log[64];
-    snprintf(program, sizeof program, "%s/trainerd", bin);
-    snprintf(address, sizeof address, "unix:%s/s", folder);
-    snprintf(state, sizeof state, "%s/state", folder);
-    snprintf(log, sizeof log, "%s/log", folder);
-    daemon_pid = fork();
-    if (daemon_pid == 0) {
-        dup2(open(log, O_WRONLY | O_CREAT | O_APPEND, 0600), STDERR_FILENO);
-        execl(program, program, "--listen", address, "--state", state, "--set", "slots=1", (char *)NULL);
-        _exit(127);
-    }
-}
-
-static void peer_open(struct peer *peer, uid_t uid)
-{
-    struct sockaddr_un name = {.sun_family = AF_UNIX};
-    snprintf(name.sun_path, sizeof name.sun_path, "%s/s", folder);
-    *peer = (struct peer){.socket = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0)};
-    bool is_other = geteuid() == 0 && seteuid(uid) == 0;
-    for (double since = clock_s(); connect(peer->socket, (struct sockaddr *)&name, sizeof name) != 0; usleep(10000)) {
-        if (clock_s() - since > 20) {
-            fail("the daemon does not answer");
-        }
-    }
-    if (is_other && seteuid(0) != 0) {
-        fail("cannot be root again");
-    }
-}
-
-static void peer_send(struct peer *peer, const char *text)
-{
-    if (send(peer->socket, text, strlen(text), MSG_NOSIGNAL) != (ssize_t)strlen(text)) {
-        fail("cannot send");
-    }
-}
-
-/* Receive bytes; the first whole line, or NULL. */
-static char *peer_read(struct peer *peer)
-{
-    if (peer->n_buffer - peer->n_got < 65536) {
-        peer->n_buffer += 1 << 20;
-        peer->got = realloc(peer->got, peer->n_buffer);
-    }
-    ssize_t n = recv(peer->socket, peer->got + peer->n_got, peer->n_buffer - peer->n_got - 1, 0);
-    if (n <= 0) {
-        fail("the daemon has closed a connection");
-    }
-    peer->n_got += (size_t)n;
-    char *end = memchr(peer->got, '\n', peer->n_got);
-    if (end != NULL) {
-        *end = '\0';
-        peer->n_got = 0;
-    }
-    return end != NULL ? peer->got : NULL;
-}
-
-static const char *peer_ask(struct peer *peer, const char *request)
-{
-    char *answer;
-    peer_send(peer, request);
-    while ((answer = peer_read(peer)) == NULL) {
-    }
-    if (strstr(answer, "\"ok\":true") == NULL) {
-        fail(answer);
-    }
-    return answer;
-}
 
 /* Jobs of one submission. */
 static void submit(struct peer *peer, const char *config, int n)
@@ -148,12 +44,6 @@ static void ask_once(struct peer *asker)
     usleep(2000);
 }
 
-static int compare(const void *a, const void *b)
-{
-    double x = *(const double *)a, y = *(const double *)b;
-    return x < y ? -1 : x > y;
-}
-
 /* The longest and the 99th percentile; limit_s: of the longest */
 static void report(const char *what, double limit_s)
 {
@@ -171,13 +61,16 @@ static double ask_beside(struct peer *busy, const char *request, struct peer *as
 {
     double begin = clock_s();
     peer_send(busy, request);
-    for (const char *answer = NULL; answer == NULL;) {
+    char answer[TEXT_BYTES] = "";
+    while (answer[0] == '\0') {
         struct pollfd file = {.fd = busy->socket, .events = POLLIN};
         ask_once(asker);
-        answer = poll(&file, 1, 0) == 1 ? peer_read(busy) : NULL;
-        if (answer != NULL && strstr(answer, "\"ok\":true") == NULL) {
-            fail(answer);
+        if (poll(&file, 1, 0) == 1) {
+            peer_read(busy, answer, sizeof answer);
         }
+    }
+    if (strstr(answer, "\"ok\":true") == NULL) {
+        fail(answer);
     }
     return clock_s() - begin;
 }
@@ -199,7 +92,7 @@ static void ask_beside_many(struct peer *asker)
         for (;;) {
             poll(files, N_BUSY, -1);
             for (int i = 0; i < N_BUSY; i++) {
-                if (files[i].revents != 0 && peer_read(&peers[i]) != NULL) {
+                if (files[i].revents != 0 && peer_read(&peers[i], NULL, 0) > 0) {
                     peer_send(&peers[i], "{\"v\":1,\"cmd\":\"status\",\"group\":\"g\"}\n");
                 }
             }
@@ -213,47 +106,15 @@ static void ask_beside_many(struct peer *asker)
     waitpid(child, NULL, 0);
 }
 
-static void end_all(struct peer *asker)
-{
-    const char *answer = peer_ask(asker, "{\"v\":1,\"cmd\":\"status\",\"job\":1}\n");
-    const char *at = strstr(answer, "\"pid\":");
-    pid_t coordinator = at != NULL ? atoi(at + strlen("\"pid\":")) : 0;
-    kill(daemon_pid, SIGTERM);
-    waitpid(daemon_pid, NULL, 0);
-    if (coordinator > 0) {
-        kill(coordinator, SIGTERM);
-        while (kill(coordinator, 0) == 0) {
-            usleep(10000);
-        }
-    }
-    char command[TEXT_BYTES];
-    snprintf(command, sizeof command, "rm -rf %s", folder);
-    if (system(command) != 0) {
-        fprintf(stderr, "bench_many_jobs: cannot remove %s\n", folder);
-    }
-}
-
 int main(int argc, char **argv)
 {
     int n_job = argc > 1 ? atoi(argv[1]) : 50000;
-    char self[TEXT_BYTES];
-    ssize_t n = readlink("/proc/self/exe", self, sizeof self - 1);
-    if (n < 0 || mkdtemp(folder) == NULL || chmod(folder, 0755) != 0) {
-        return 1;
-    }
-    self[n] = '\0';
-    start(dirname(self));
+    daemon_start();
     struct peer asker, busy;
     peer_open(&asker, 0);
     peer_open(&busy, OTHER);
     submit(&asker, runs, 1);
-    for (double since = clock_s();
-         strstr(peer_ask(&asker, "{\"v\":1,\"cmd\":\"status\",\"job\":1}\n"), "\"STARTING\"") == NULL;) {
-        if (clock_s() - since > 60) {
-            fail("the job that runs does not start");
-        }
-        usleep(20000);
-    }
+    await_state(&asker, "1", "\"STARTING\"");
     bench_header();
     double begin = clock_s();
     for (int i = 0; i < n_job; i += N_AT_ONCE) {
@@ -272,6 +133,6 @@ int main(int argc, char **argv)
     report("meanwhile", 0.05);
     ask_beside_many(&asker);
     report("250 busy connections", 0.1);
-    end_all(&asker);
+    daemon_stop(&asker, "1");
     return 0;
 }
