@@ -24,3 +24,12 @@ bool ways_skip(size_t way, size_t n)
     n_job += way == 0;
     return getenv("TEST_THOROUGH") == NULL && way % stride != (ways_first() + n_job) % stride;
 }
+
+void ways_each(void (*expect)(const char *way), const char *const *ways, size_t n)
+{
+    for (size_t i = 0; i < n; i++) {
+        if (!ways_skip(i, n)) {
+            expect(ways[i]);
+        }
+    }
+}

@@ -65,6 +65,24 @@ static void expect_exit(pid_t pid, int code)
               code);
 }
 
+/* The fleet's workers join, and it ends. */
+static void expect_joined(const struct job *job)
+{
+    struct fleet *fleet;
+    cr_assert_eq(fleet_open(job, NULL, &fleet), STATUS_OK, "%s", status_reason());
+    fleet_close(fleet);
+}
+
+/* A fleet of one worker, by hand, beside this process, which ends well. */
+static void expect_joined_beside(void (*run)(int port))
+{
+    int port;
+    struct job job = manual(1, &port);
+    pid_t pid = beside(run, port);
+    expect_joined(&job);
+    expect_exit(pid, 0);
+}
+
 /* A connection to the coordinator, once it listens. */
 static int stranger(int port)
 {
@@ -80,12 +98,12 @@ static int stranger(int port)
     _exit(90);
 }
 
-static _Noreturn void worker_exec(int port, const char *token_name)
+static _Noreturn void worker_exec(int port, const char *token)
 {
     char path[PATH_MAX], join[32];
     program_find("trainer-worker", path, sizeof path);
     snprintf(join, sizeof join, "127.0.0.1:%d", port);
-    execl(path, path, "--join", join, "--token-file", folder_path(token_name), (char *)NULL);
+    execl(path, path, "--join", join, "--token-file", folder_path(token), (char *)NULL);
     _exit(91);
 }
 
@@ -205,13 +223,7 @@ static void nonsense_run(int port)
 
 Test(join, strangers_who_talk_nonsense_are_turned_away_at_once)
 {
-    int port;
-    struct job job = manual(1, &port);
-    pid_t pid = beside(nonsense_run, port);
-    struct fleet *fleet;
-    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
-    fleet_close(fleet);
-    expect_exit(pid, 0);
+    expect_joined_beside(nonsense_run);
 }
 
 /* What a hello may carry that is not its sender's: nothing of it may reach the transport, and each costs its connection alone. */
@@ -254,13 +266,7 @@ static void stolen_run(int port)
 
 Test(join, a_hello_of_another_connection_or_with_another_address_costs_that_connection_alone)
 {
-    int port;
-    struct job job = manual(1, &port);
-    pid_t pid = beside(stolen_run, port);
-    struct fleet *fleet;
-    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
-    fleet_close(fleet);
-    expect_exit(pid, 0);
+    expect_joined_beside(stolen_run);
 }
 
 static void silence_run(int port)
@@ -341,13 +347,24 @@ Test(join, connections_that_come_and_go_keep_no_worker_out)
     for (int i = 0; i < N_WORKER; i++) {
         workers[i] = beside(joiner_run, port);
     }
-    struct fleet *fleet;
-    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
-    fleet_close(fleet);
+    expect_joined(&job);
     for (int i = 0; i < N_WORKER; i++) {
         expect_exit(workers[i], 0);
     }
     expect_exit(flood, 0);
+}
+
+/* A socket that listens, on a port of the kernel's choice. */
+static int listener_open(int *port_out)
+{
+    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
+    socklen_t n = sizeof where;
+    int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    cr_assert_eq(bind(listener, (struct sockaddr *)&where, n), 0);
+    cr_assert_eq(listen(listener, 8), 0);
+    cr_assert_eq(getsockname(listener, (struct sockaddr *)&where, &n), 0);
+    *port_out = ntohs(where.sin_port);
+    return listener;
 }
 
 static int relay; /* listens, before the coordinator */
@@ -379,19 +396,12 @@ static void relay_run(int port)
 
 Test(join, a_worker_whose_connection_is_closed_before_it_is_welcomed_joins_again)
 {
-    int port;
+    int port, relay_port;
     struct job job = manual(1, &port);
-    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n = sizeof where;
-    relay = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(relay, (struct sockaddr *)&where, n), 0);
-    cr_assert_eq(listen(relay, 8), 0);
-    cr_assert_eq(getsockname(relay, (struct sockaddr *)&where, &n), 0);
-    pid_t between = beside(relay_run, port), worker = beside(joiner_run, ntohs(where.sin_port));
+    relay = listener_open(&relay_port);
+    pid_t between = beside(relay_run, port), worker = beside(joiner_run, relay_port);
     close(relay);
-    struct fleet *fleet;
-    cr_assert_eq(fleet_open(&job, NULL, &fleet), STATUS_OK, "%s", status_reason());
-    fleet_close(fleet);
+    expect_joined(&job);
     expect_exit(worker, 0);
     expect_exit(between, 0);
 }
@@ -453,10 +463,13 @@ Test(join, a_token_file_that_others_can_read_is_refused)
     fleet_check_reason((const char *const[]){folder_path("token"), "mode 0644", "expected 0600", NULL});
 }
 
-static void readable_run(int port)
+static const char *token_name = "token";
+
+/* A worker whose words are in the folder. */
+static void heard_run(int port)
 {
     freopen(folder_path("said"), "w", stderr);
-    worker_exec(port, "token");
+    worker_exec(port, token_name);
 }
 
 Test(join, a_worker_refuses_a_token_file_that_others_can_read)
@@ -464,7 +477,7 @@ Test(join, a_worker_refuses_a_token_file_that_others_can_read)
     char said[512];
     folder_write("token", "0123456789abcdef0123456789abcdef\n");
     cr_assert_eq(chmod(folder_path("token"), 0640), 0);
-    pid_t pid = beside(readable_run, 1);
+    pid_t pid = beside(heard_run, 1);
     expect_exit(pid, status_exit_code(STATUS_NO_INPUT));
     folder_read("said", said, sizeof said);
     cr_assert(strstr(said, "mode 0640") != NULL && strstr(said, "expected 0600") != NULL, "%s", said);
@@ -477,12 +490,6 @@ static void child_note(int signal)
     child_ended = signal;
 }
 
-static void wrong_run(int port)
-{
-    freopen(folder_path("said"), "w", stderr);
-    worker_exec(port, "wrong");
-}
-
 Test(join, a_worker_with_the_wrong_token_is_told_so)
 {
     int port;
@@ -492,7 +499,8 @@ Test(join, a_worker_with_the_wrong_token_is_told_so)
     folder_write("wrong", "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef\n");
     cr_assert_eq(chmod(folder_path("wrong"), 0600), 0);
     signal(SIGCHLD, child_note); /* nobody joins: its end is what the coordinator waits for */
-    pid_t pid = beside(wrong_run, port);
+    token_name = "wrong";
+    pid_t pid = beside(heard_run, port);
     cr_assert_eq(fleet_open(&job, &(struct fleet_setup){.stop = &child_ended}, &fleet), STATUS_INTERRUPTED, "%s",
                  status_reason());
     expect_exit(pid, status_exit_code(STATUS_PEER));
@@ -566,24 +574,14 @@ Test(join, a_worker_that_finds_no_coordinator_says_that_it_tries_once_and_then_t
     cr_assert_str_eq(said, words);
 }
 
-static void led_run(int port)
-{
-    freopen(folder_path("said"), "w", stderr);
-    worker_exec(port, "token");
-}
-
 /* A coordinator of the test's: its listener, and a worker that comes to it with a token. */
 static int led_open(int *listener_out, pid_t *worker_out)
 {
-    struct sockaddr_in where = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
-    socklen_t n_where = sizeof where;
-    *listener_out = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
-    cr_assert_eq(bind(*listener_out, (struct sockaddr *)&where, n_where), 0);
-    cr_assert_eq(listen(*listener_out, 1), 0);
-    cr_assert_eq(getsockname(*listener_out, (struct sockaddr *)&where, &n_where), 0);
+    int port;
+    *listener_out = listener_open(&port);
     folder_write("token", "0123456789abcdef0123456789abcdef\n");
     cr_assert_eq(chmod(folder_path("token"), 0600), 0);
-    *worker_out = beside(led_run, ntohs(where.sin_port));
+    *worker_out = beside(heard_run, port);
     return accept(*listener_out, NULL, NULL);
 }
 

@@ -109,11 +109,7 @@ Test(lossy, the_plan_tells_the_traffic_of_every_epoch_and_the_memory)
         PRUNED SET("model.kind=rgcn") SET("model.bases=2"),
         PRUNED SET("model.aggregator=max"),
     };
-    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (!ways_skip(j, sizeof jobs / sizeof *jobs)) {
-            expect_planned(jobs[j]);
-        }
-    }
+    ways_each(expect_planned, jobs, sizeof jobs / sizeof *jobs);
 }
 
 Test(lossy, the_plan_says_in_which_epochs)

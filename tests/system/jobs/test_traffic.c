@@ -111,11 +111,7 @@ Test(traffic_counted, every_number_is_as_planned_where_all_rows_travel)
         "--set exchange.schedule=halo --set workers.count=3",
         "--set model.label_input=true",
     };
-    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (!ways_skip(j, sizeof jobs / sizeof *jobs)) {
-            expect_exact(jobs[j]);
-        }
-    }
+    ways_each(expect_exact, jobs, sizeof jobs / sizeof *jobs);
 }
 
 /* ResGated's law: sources' keys and values forward; again for the gradients of destinations, and the destinations' gradients
@@ -165,11 +161,7 @@ Test(traffic_counted, covers_shared_rows_pruned_and_spilled_jobs_are_as_planned)
         "--set partition.parts=9 --set workers.count=2 --set exchange.codec=int4 --set model.kind=gat",
         "--set partition.parts=9 --set workers.count=2 --set exchange.codec=bf16 --set exchange.schedule=halo",
     };
-    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (!ways_skip(j, sizeof jobs / sizeof *jobs)) {
-            expect_exact(jobs[j]);
-        }
-    }
+    ways_each(expect_exact, jobs, sizeof jobs / sizeof *jobs);
 }
 
 Test(traffic_counted, typed_edges_and_embeddings_are_as_planned)
@@ -218,11 +210,7 @@ Test(traffic_counted, stored_inputs_are_never_sent)
         STORED "--set model.kind=gcn --set exchange.codec=int8 --set partition.parts=8 --set workers.count=3",
         STORED "--set model.aggregator=max --set exchange.codec=bf16 --set memory.spill=. --set workers.count=2",
     };
-    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (!ways_skip(j, sizeof jobs / sizeof *jobs)) {
-            expect_stored(jobs[j]);
-        }
-    }
+    ways_each(expect_stored, jobs, sizeof jobs / sizeof *jobs);
 }
 
 /* A graph with hubs. */
@@ -429,11 +417,7 @@ Test(traffic_counted, a_plan_names_the_cheapest_exact_exchange)
         "--set train.prune=always --set dataset.train_share=0.01 --set exchange.sampling=0.5 --set "
         "model.input_dropout=0.0",
     };
-    for (size_t j = 0; j < sizeof jobs / sizeof *jobs; j++) {
-        if (!ways_skip(j, sizeof jobs / sizeof *jobs)) {
-            expect_exact_choices(jobs[j]);
-        }
-    }
+    ways_each(expect_exact_choices, jobs, sizeof jobs / sizeof *jobs);
     job_run("--set dataset.generator=rmat --set exchange.sampling=0.1 --plan");
     const char *line = strstr(job_run_log, "cover = true");
     cr_assert_not_null(line, "%s", job_run_log);

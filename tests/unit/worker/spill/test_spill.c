@@ -15,25 +15,32 @@
 
 #define CHUNK SPILL_CHUNK
 
-TestSuite(spill, .init = folder_make, .fini = folder_remove);
+static struct spill *spill;
 
-static struct spill *spill_in(const char *dir)
+static void begin(void)
 {
-    struct spill *spill;
-    cr_assert_eq(spill_open(dir, &spill), STATUS_OK, "%s", status_reason());
-    return spill;
+    folder_make();
+    cr_assert_eq(spill_open(folder, &spill), STATUS_OK, "%s", status_reason());
 }
 
-static unsigned char *take(struct spill *spill, int64_t n_bytes)
+static void end(void)
+{
+    spill_close(spill);
+    folder_remove();
+}
+
+TestSuite(spill, .init = begin, .fini = end);
+
+static unsigned char *take(int64_t n_bytes)
 {
     unsigned char *at;
     cr_assert_eq(spill_take(spill, n_bytes, &at), STATUS_OK, "%s", status_reason());
     return at;
 }
 
-static void use(struct spill *spill, const struct spill_range *range, int n)
+static void use(struct spill *in, const struct spill_range *range, int n)
 {
-    cr_assert_eq(spill_pin(spill, range, n), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(spill_pin(in, range, n), STATUS_OK, "%s", status_reason());
 }
 
 static unsigned random_below(unsigned n)
@@ -47,8 +54,7 @@ static unsigned random_below(unsigned n)
 Test(spill, what_was_written_is_what_is_read_however_often_it_had_to_go)
 {
     enum { N_BYTES = 20 * 65536 + 777 };
-    struct spill *spill = spill_in(folder);
-    unsigned char *at[2] = {take(spill, N_BYTES), take(spill, N_BYTES)}, *mirror[2];
+    unsigned char *at[2] = {take(N_BYTES), take(N_BYTES)}, *mirror[2];
     for (int k = 0; k < 2; k++) {
         mirror[k] = calloc(N_BYTES, 1);
     }
@@ -80,6 +86,7 @@ Test(spill, what_was_written_is_what_is_read_however_often_it_had_to_go)
     }
     cr_expect_leq(memory_peak(MEMORY_PLACE_HOST, MEMORY_SPILL), 9 * CHUNK);
     spill_close(spill);
+    spill = NULL;
     cr_expect_eq(memory_now(MEMORY_SPILL), 0);
     free(mirror[0]);
     free(mirror[1]);
@@ -87,24 +94,21 @@ Test(spill, what_was_written_is_what_is_read_however_often_it_had_to_go)
 
 Test(spill, an_array_that_is_read_and_overwritten_in_one_step_is_read_first)
 {
-    struct spill *spill = spill_in(folder);
-    unsigned char *at = take(spill, 4 * CHUNK);
+    unsigned char *at = take(4 * CHUNK);
     spill_limit(spill, 0);
     struct spill_range range[] = {{at, 4 * CHUNK, SPILL_WRITE}, {at, 4 * CHUNK, SPILL_READ}};
     use(spill, range, 1);
     memset(at, 5, 4 * CHUNK);
     spill_unpin(spill, range, 1);
-    spill_prefetch(spill, (struct spill_range[]){{take(spill, CHUNK), CHUNK, SPILL_READ}}, 1);
+    spill_prefetch(spill, (struct spill_range[]){{take(CHUNK), CHUNK, SPILL_READ}}, 1);
     use(spill, range, 2);
     cr_expect_eq(at[0] + at[4 * CHUNK - 1], 10);
     spill_unpin(spill, range, 2);
-    spill_close(spill);
 }
 
 Test(spill, what_is_forgotten_is_not_written_and_its_neighbours_keep_their_bytes)
 {
-    struct spill *spill = spill_in(folder);
-    unsigned char *at = take(spill, 3 * CHUNK), *other = take(spill, 3 * CHUNK);
+    unsigned char *at = take(3 * CHUNK), *other = take(3 * CHUNK);
     spill_limit(spill, 0);
     const struct spill_range all = {at, 3 * CHUNK, SPILL_UPDATE};
     use(spill, &all, 1);
@@ -127,12 +131,10 @@ Test(spill, what_is_forgotten_is_not_written_and_its_neighbours_keep_their_bytes
     cr_expect_eq(at[CHUNK], 1, "what was forgotten was written all the same");
     cr_expect_eq(at[3 * CHUNK - 1], 1);
     spill_unpin(spill, &all, 1);
-    spill_close(spill);
 }
 
 Test(spill, ranges_of_no_spill_and_no_spill_at_all_are_passed_over)
 {
-    struct spill *spill = spill_in(folder);
     char mine[10];
     const struct spill_range range[] = {{mine, sizeof mine, SPILL_UPDATE}, {NULL, 7, SPILL_READ}};
     use(spill, range, 2);
@@ -142,7 +144,6 @@ Test(spill, ranges_of_no_spill_and_no_spill_at_all_are_passed_over)
     spill_unpin(NULL, range, 2);
     spill_prefetch(NULL, range, 2);
     spill_discard(NULL, mine, sizeof mine);
-    spill_close(spill);
 }
 
 /* Touch bytes in a child: did it live? */
@@ -160,8 +161,7 @@ static bool can_touch(const volatile unsigned char *at)
 
 Test(spill, what_is_not_in_memory_cannot_be_touched_by_mistake)
 {
-    struct spill *spill = spill_in(folder);
-    unsigned char *at = take(spill, CHUNK), *other = take(spill, CHUNK);
+    unsigned char *at = take(CHUNK), *other = take(CHUNK);
     spill_limit(spill, 0);
     const struct spill_range range = {at, CHUNK, SPILL_UPDATE}, push = {other, CHUNK, SPILL_READ};
     cr_expect_not(can_touch(at));
@@ -171,13 +171,11 @@ Test(spill, what_is_not_in_memory_cannot_be_touched_by_mistake)
     spill_unpin(spill, &range, 1);
     use(spill, &push, 1);
     cr_expect_not(can_touch(at));
-    spill_close(spill);
 }
 
 Test(spill, what_is_left_goes_before_what_was_used_earlier)
 {
-    struct spill *spill = spill_in(folder);
-    unsigned char *at[] = {take(spill, CHUNK), take(spill, CHUNK), take(spill, CHUNK)};
+    unsigned char *at[] = {take(CHUNK), take(CHUNK), take(CHUNK)};
     spill_limit(spill, 2 * CHUNK);
     for (int k = 0; k < 3; k++) {
         const struct spill_range range = {at[k], CHUNK, SPILL_UPDATE};
@@ -196,14 +194,11 @@ Test(spill, what_is_left_goes_before_what_was_used_earlier)
     spill_unpin(spill, &left, 1);
     cr_expect_eq(spill_touched(spill, (struct spill_range[]){{at[0] + 1, 2, SPILL_READ}, {&left, 9, SPILL_READ}}, 2),
                  CHUNK);
-    spill_close(spill);
 }
 
 Test(spill, the_folder_holds_no_file_while_it_is_used)
 {
-    struct spill *spill = spill_in(folder);
-    take(spill, CHUNK);
+    take(CHUNK);
     cr_expect_eq(rmdir(folder), 0, "%s", strerror(errno));
-    spill_close(spill);
     cr_assert_eq(mkdir(folder, 0700), 0);
 }

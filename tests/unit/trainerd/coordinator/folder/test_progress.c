@@ -7,9 +7,25 @@
 
 static char *text;
 static size_t n_text;
+static FILE *file;
+static struct progress progress;
 
-/* What `file` has got so far. */
-static const char *seen(FILE *file)
+/* What `text` gets, without a terminal. */
+static void begin(void)
+{
+    file = open_memstream(&text, &n_text);
+    progress_init(&progress, file, false);
+}
+
+static void end(void)
+{
+    fclose(file);
+    free(text);
+}
+
+TestSuite(progress, .init = begin, .fini = end);
+
+static const char *seen(void)
 {
     fflush(file);
     return text;
@@ -65,20 +81,12 @@ Test(progress, durations_bytes_and_fractions_are_written_for_people)
 
 Test(progress, a_name_in_a_message_cannot_write_to_the_terminal)
 {
-    FILE *file = open_memstream(&text, &n_text);
-    struct progress progress;
-    progress_init(&progress, file, false);
     progress_print(&progress, "loaded %s", "caf\xc3\xa9\x1b[2J\n\xff");
-    cr_assert_str_eq(seen(file), "loaded caf\xc3\xa9\\x1b[2J\\x0a\\xff\n");
-    fclose(file);
-    free(text);
+    cr_assert_str_eq(seen(), "loaded caf\xc3\xa9\\x1b[2J\\x0a\\xff\n");
 }
 
 Test(progress, without_a_terminal_each_evaluation_is_one_plain_line)
 {
-    FILE *file = open_memstream(&text, &n_text);
-    struct progress progress;
-    progress_init(&progress, file, false);
     progress_print(&progress, "loaded %d nodes", 34);
     progress_begin(&progress, 0, 10, 5, 0.0);
     for (int64_t i = 1; i <= 10; i++) {
@@ -87,18 +95,14 @@ Test(progress, without_a_terminal_each_evaluation_is_one_plain_line)
     }
     progress_end(&progress);
     cr_assert_str_eq(
-        seen(file),
+        seen(),
         "loaded 34 nodes\n"
         "epoch 5/10  loss 0.5  2.5 s left  train 81.5 %  valid 81.5 %  test 81.5 %  0.020 s/epoch  1.5 MB/epoch\n"
         "epoch 10/10  loss 0.5  train 81.5 %  valid 81.5 %  test 81.5 %  0.020 s/epoch  1.5 MB/epoch\n");
-    fclose(file);
 }
 
 Test(progress, metrics_have_their_names_and_others_their_validation)
 {
-    FILE *file = open_memstream(&text, &n_text);
-    struct progress progress;
-    progress_init(&progress, file, false);
     progress.n_metric = 2;
     progress.metric[0] = "roc_auc";
     progress.metric[1] = "accuracy";
@@ -109,48 +113,38 @@ Test(progress, metrics_have_their_names_and_others_their_validation)
     epoch.valid_of[1] = 0.25;
     progress_epoch(&progress, &epoch, 1.0);
     progress_end(&progress);
-    cr_assert_str_eq(seen(file),
+    cr_assert_str_eq(seen(),
                      "epoch 1/2  loss 0.5  1.0 s left  roc_auc: valid 81.5 %  test 81.5 %  accuracy: valid 25.0 %  "
                      "0.020 s/epoch\n");
-    fclose(file);
 }
 
 Test(progress, ten_thousand_quick_evaluations_are_about_twenty_lines)
 {
-    FILE *file = open_memstream(&text, &n_text);
-    struct progress progress;
-    progress_init(&progress, file, false);
     progress_begin(&progress, 0, 10000, 1, 0.0);
     for (int64_t i = 1; i <= 10000; i++) {
         struct progress_epoch epoch = epoch_of(i, true);
         progress_epoch(&progress, &epoch, 0.001 * (double)i);
     }
-    int n = count(seen(file), "\n");
+    int n = count(seen(), "\n");
     cr_assert(n >= 20 && n <= 22, "%d lines", n);
     cr_assert_eq(count(text, "epoch 1/10000 "), 1);
     cr_assert_eq(count(text, "epoch 10000/10000 "), 1);
-    fclose(file);
 }
 
 Test(progress, slow_evaluations_are_all_shown)
 {
-    FILE *file = open_memstream(&text, &n_text);
-    struct progress progress;
-    progress_init(&progress, file, false);
     progress_begin(&progress, 0, 1000, 1, 0.0);
     for (int64_t i = 1; i <= 50; i++) {
         struct progress_epoch epoch = epoch_of(i, true);
         progress_epoch(&progress, &epoch, 30.0 * (double)i);
     }
-    cr_assert_eq(count(seen(file), "\n"), 50);
-    fclose(file);
+    cr_assert_eq(count(seen(), "\n"), 50);
 }
 
 Test(progress, a_live_line_is_redrawn_ten_times_a_second_at_most_and_cleared)
 {
-    FILE *file = tmpfile();
-    struct progress progress;
-    progress_init(&progress, file, true);
+    FILE *terminal = tmpfile();
+    progress_init(&progress, terminal, true);
     progress_begin(&progress, 0, 1000000, 1, 0.0);
     for (int64_t i = 1; i <= 1000; i++) {
         struct progress_epoch epoch = epoch_of(i, true);
@@ -159,8 +153,8 @@ Test(progress, a_live_line_is_redrawn_ten_times_a_second_at_most_and_cleared)
     progress_print(&progress, "done");
     progress_end(&progress);
     static char bytes[8192];
-    rewind(file);
-    size_t n = fread(bytes, 1, sizeof bytes - 1, file);
+    rewind(terminal);
+    size_t n = fread(bytes, 1, sizeof bytes - 1, terminal);
     cr_assert_gt(n, 0);
     int n_drawn = count(bytes, "\repoch ");
     cr_assert(n_drawn >= 9 && n_drawn <= 11, "%d times", n_drawn);
@@ -173,19 +167,15 @@ Test(progress, a_live_line_is_redrawn_ten_times_a_second_at_most_and_cleared)
         cr_assert(strstr(line, "valid 81.5 %"), "%s", line);
         cr_assert(i == n_drawn - 1 || strstr(line, " left  "), "%s", line);
     }
-    fclose(file);
+    fclose(terminal);
 }
 
 Test(progress, a_live_line_between_evaluations_keeps_the_last_metrics)
 {
-    FILE *file = open_memstream(&text, &n_text);
-    struct progress progress;
-    progress_init(&progress, file, false);
     progress_begin(&progress, 0, 4, 1, 0.0);
     struct progress_epoch first = epoch_of(1, true), second = epoch_of(2, false);
     progress_epoch(&progress, &first, 1.0);
     progress_epoch(&progress, &second, 2.0);
     cr_assert_eq(progress.last.n_done, 2);
     cr_assert_eq(progress.last.valid, 0.815);
-    fclose(file);
 }
