@@ -9,30 +9,16 @@
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
-/* The first entry, of ascending types, whose type is not below `least`. */
-static int64_t type_find(const uint16_t *type, int64_t begin, int64_t end, int least)
-{
-    while (begin < end) {
-        int64_t middle = begin + (end - begin) / 2;
-        if (type[middle] < least) {
-            begin = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return begin;
-}
-
 int64_t links_edge_find(const struct dataset *dataset, uint32_t to, uint32_t from, int relation)
 {
     const uint16_t *type = dataset->edge_type;
     int64_t begin = dataset->indptr[to], row_end = dataset->indptr[to + (int64_t)1];
     if (relation >= 0) {
-        begin = type_find(type, begin, row_end, relation);
-        row_end = type_find(type, begin, row_end, relation + 1);
+        begin = ascending_find_type(type, begin, row_end, relation);
+        row_end = ascending_find_type(type, begin, row_end, relation + 1);
     }
     while (begin < row_end) {
-        int64_t end = type != NULL ? type_find(type, begin, row_end, type[begin] + 1) : row_end;
+        int64_t end = type != NULL ? ascending_find_type(type, begin, row_end, type[begin] + 1) : row_end;
         int64_t at = ascending_find(dataset->indices, begin, end, from);
         if (at < end && dataset->indices[at] == from) {
             return at;
@@ -46,8 +32,8 @@ bool links_rows_has(const struct links_rows *rows, uint32_t to, uint32_t from, i
 {
     int64_t begin = rows->indptr[to], end = rows->indptr[to + (int64_t)1];
     if (rows->relation != NULL) {
-        begin = type_find(rows->relation, begin, end, relation);
-        end = type_find(rows->relation, begin, end, relation + 1);
+        begin = ascending_find_type(rows->relation, begin, end, relation);
+        end = ascending_find_type(rows->relation, begin, end, relation + 1);
     }
     int64_t at = ascending_find(rows->source, begin, end, from);
     return at < end && rows->source[at] == from;

@@ -2,6 +2,7 @@
 #include "partition/part/part_columns.h"
 
 #include "partition/rows/row_pairs.h"
+#include "protocol/base/ascending.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -65,24 +66,10 @@ void part_columns_sort(uint32_t *columns, uint16_t *types, void *values, int64_t
     }
 }
 
-/* The first entry of a row whose type is at least `type`. */
-static int64_t first_of(const uint16_t *types, int64_t begin, int64_t end, uint32_t type)
-{
-    while (begin < end) {
-        int64_t middle = begin + (end - begin) / 2;
-        if (types[middle] < type) {
-            begin = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    return begin;
-}
-
 float part_relation_weight(const struct dataset *dataset, uint32_t node, uint16_t type)
 {
     int64_t begin = dataset->indptr[node], end = dataset->indptr[node + (int64_t)1];
-    int64_t first = first_of(dataset->edge_type, begin, end, type);
-    int64_t last = first_of(dataset->edge_type, first, end, type + 1u);
+    int64_t first = ascending_find_type(dataset->edge_type, begin, end, type);
+    int64_t last = ascending_find_type(dataset->edge_type, first, end, type + 1);
     return (float)(1.0 / (double)(last - first));
 }

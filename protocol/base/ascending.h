@@ -18,4 +18,18 @@ static inline int64_t ascending_find(const uint32_t *number, int64_t begin, int6
     return begin;
 }
 
+/* The same in types. */
+static inline int64_t ascending_find_type(const uint16_t *type, int64_t begin, int64_t end, int least)
+{
+    while (begin < end) {
+        int64_t middle = begin + (end - begin) / 2;
+        if (type[middle] < least) {
+            begin = middle + 1;
+        } else {
+            end = middle;
+        }
+    }
+    return begin;
+}
+
 #endif
