@@ -43,6 +43,22 @@ int file_read(int file, void *bytes, size_t n_bytes)
     return 0;
 }
 
+ssize_t file_read_at(int file, void *bytes, size_t n_bytes, int64_t offset)
+{
+    size_t at = 0;
+    while (at < n_bytes) {
+        ssize_t got = pread(file, (char *)bytes + at, n_bytes - at, offset + (int64_t)at);
+        if (got < 0 && errno == EINTR) {
+            continue;
+        }
+        if (got <= 0) {
+            return got < 0 ? -1 : (ssize_t)at;
+        }
+        at += (size_t)got;
+    }
+    return (ssize_t)at;
+}
+
 /* The open folder of a path, and the last name of it. */
 static enum status parent_open(const char *path, struct dir *parent, const char **name_out)
 {

@@ -30,6 +30,9 @@ int file_write(int file, const void *bytes, size_t n_bytes);
  * file_write. */
 int file_read(int file, void *bytes, size_t n_bytes);
 
+/* Read n_bytes from there on, fewer only at the file's end; returns how many, or -1 with errno. */
+ssize_t file_read_at(int file, void *bytes, size_t n_bytes, int64_t offset);
+
 /* Open an input to read: a plain file. A pipe or a device could keep its reader waiting for ever.
  *
  *   owns    *file_out is the caller's to close

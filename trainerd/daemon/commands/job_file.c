@@ -2,6 +2,7 @@
 
 #include "protocol/base/clock.h"
 #include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 #include "trainerd/base/rights.h"
 
 #include <errno.h>
@@ -88,22 +89,6 @@ static int open_checked(const struct job_file_ask *ask, struct job_file_piece *p
     return file;
 }
 
-static ssize_t read_at(int file, char *bytes, size_t n, int64_t offset)
-{
-    size_t at = 0;
-    while (at < n) {
-        ssize_t got = pread(file, bytes + at, n - at, offset + (int64_t)at);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return got < 0 ? -1 : (ssize_t)at;
-        }
-        at += (size_t)got;
-    }
-    return (ssize_t)at;
-}
-
 /* Where the last n_tail lines begin; a last line without an end counts. */
 static int64_t find_tail(int file, int64_t n_tail)
 {
@@ -114,7 +99,7 @@ static int64_t find_tail(int file, int64_t n_tail)
         return size;
     }
     char *bytes = memory_alloc((size_t)(size - begin) + 1, 1);
-    ssize_t n = read_at(file, bytes, (size_t)(size - begin), begin);
+    ssize_t n = file_read_at(file, bytes, (size_t)(size - begin), begin);
     int64_t at = begin;
     for (ssize_t i = n - 1; i > 0; i--) { /* the newline of the last line begins no line */
         if (bytes[i - 1] == '\n' && --n_tail == 0) {
@@ -132,7 +117,7 @@ static int64_t find_match_in(int file, const char *match, int64_t offset, int64_
 {
     int64_t found = -1;
     while (offset < before) {
-        ssize_t n = read_at(file, bytes, JOB_FILE_PIECE_BYTES, offset);
+        ssize_t n = file_read_at(file, bytes, JOB_FILE_PIECE_BYTES, offset);
         if (n <= 0 || memchr(bytes, '\0', (size_t)n) != NULL) {
             return found;
         }
@@ -179,7 +164,7 @@ static void job_file_read_now(const struct job_file_ask *ask, struct job_file_pi
     } else if (fstat(file, &about) == 0 && about.st_size < piece->offset) {
         piece->offset = about.st_size;
     }
-    ssize_t n = piece->offset < 0 ? 0 : read_at(file, piece->bytes, JOB_FILE_PIECE_BYTES, piece->offset);
+    ssize_t n = piece->offset < 0 ? 0 : file_read_at(file, piece->bytes, JOB_FILE_PIECE_BYTES, piece->offset);
     if (n < 0) {
         fail(piece, STATUS_IO, "cannot read", ask->path, strerror(errno));
     } else {

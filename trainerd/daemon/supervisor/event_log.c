@@ -2,6 +2,7 @@
 
 #include "protocol/base/memory.h"
 #include "protocol/base/printable.h"
+#include "protocol/files/file.h"
 #include "protocol/job/job.h"
 
 #include <errno.h>
@@ -140,23 +141,6 @@ static enum status open_plain(const char *path, int *out, int64_t *n_out)
     return STATUS_OK;
 }
 
-/* Read up to `capacity` bytes at that offset; fewer only at the end of the file. -1 with errno */
-static ssize_t read_from(int file, char *to, size_t capacity, int64_t at)
-{
-    size_t n = 0;
-    while (n < capacity) {
-        ssize_t got = pread(file, to + n, capacity - n, at + (int64_t)n);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got <= 0) {
-            return got < 0 ? -1 : (ssize_t)n;
-        }
-        n += (size_t)got;
-    }
-    return (ssize_t)n;
-}
-
 /* What no coordinator writes, in what was read from there on; NULL: nothing. */
 static const char *fault_of(const char *text, size_t n, int64_t n_file, int64_t at)
 {
@@ -182,7 +166,7 @@ enum status event_log_read(const char *path, int32_t attempt, int64_t *offset_io
     int64_t n_new = n_file > *offset_io ? n_file - *offset_io : 0;
     size_t n_read = n_new < EVENT_READ_MOST_BYTES ? (size_t)n_new : EVENT_READ_MOST_BYTES;
     char *text = memory_alloc(n_read + 1, 1);
-    ssize_t n = read_from(file, text, n_read, *offset_io);
+    ssize_t n = file_read_at(file, text, n_read, *offset_io);
     if (n < 0) {
         status = status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
     }
@@ -258,13 +242,13 @@ void event_log_last_line(const char *text, size_t n, char *out, size_t capacity)
 void event_log_last_line_in(const char *path, char *out, size_t capacity)
 {
     char tail[TAIL_BYTES];
-    int file;
-    int64_t n_file;
+    int file = -1;
+    int64_t n_file = 0;
     out[0] = '\0';
     if (open_plain(path, &file, &n_file) != STATUS_OK) {
         return;
     }
-    ssize_t n = read_from(file, tail, sizeof tail, n_file > TAIL_BYTES ? n_file - TAIL_BYTES : 0);
+    ssize_t n = file_read_at(file, tail, sizeof tail, n_file > TAIL_BYTES ? n_file - TAIL_BYTES : 0);
     close(file);
     event_log_last_line(tail, n > 0 ? (size_t)n : 0, out, capacity);
 }
