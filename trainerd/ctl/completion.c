@@ -9,6 +9,21 @@
     "trainctl status --json --limit 50 2>/dev/null | tr ',{' '\\n\\n' | sed -n 's/^ *\"name\": "                     \
     "*\"\\([^\"]*\\)\".*/\\1/p' | sort -u"
 
+/* What completes a word, in each shell's terms. */
+static const struct {
+    const char *bash, *zsh, *fish;
+} texts[] = {
+    [CTL_WORDS_NONE] = {"", " ", "-f"},
+    [CTL_WORDS_JOB] = {"_trainctl_jobs", "_trainctl_jobs", "-f -a '(__trainctl_jobs)'"},
+    [CTL_WORDS_FILE] = {"COMPREPLY=($(compgen -f -- \"$word\"))", "_files", "-F"},
+    [CTL_WORDS_FOLDER] = {"COMPREPLY=($(compgen -d -- \"$word\"))", "_files -/",
+                          "-f -a '(__fish_complete_directories)'"},
+    [CTL_WORDS_SHELL] = {"COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$word\"))", "(bash zsh fish)",
+                         "-f -a 'bash zsh fish'"},
+    [CTL_WORDS_COMMAND] = {"COMPREPLY=($(compgen -W \"$commands\" -- \"$word\"))", "_trainctl_commands",
+                           "-f -a \"$__trainctl_commands\""},
+};
+
 static void print_commands(FILE *file, const char *between)
 {
     for (int i = 0; i < CTL_COMMAND_N; i++) {
@@ -29,19 +44,6 @@ static void print_options(FILE *file, enum ctl_command command)
 
 /* --- bash --- */
 
-static const char *bash_words(enum ctl_words words)
-{
-    static const char *const texts[] = {
-        [CTL_WORDS_NONE] = "",
-        [CTL_WORDS_JOB] = "_trainctl_jobs",
-        [CTL_WORDS_FILE] = "COMPREPLY=($(compgen -f -- \"$word\"))",
-        [CTL_WORDS_FOLDER] = "COMPREPLY=($(compgen -d -- \"$word\"))",
-        [CTL_WORDS_SHELL] = "COMPREPLY=($(compgen -W \"bash zsh fish\" -- \"$word\"))",
-        [CTL_WORDS_COMMAND] = "COMPREPLY=($(compgen -W \"$commands\" -- \"$word\"))",
-    };
-    return texts[words];
-}
-
 static void print_bash(FILE *file)
 {
     /* Names of jobs are other users' texts: compgen -W would run the commands in them. */
@@ -58,13 +60,11 @@ static void print_bash(FILE *file)
         if (row->value[0] == '\0') {
             continue;
         }
+        fprintf(file, "    --%s", row->name);
         if (row->letter != 0) {
-            fprintf(file, "    --%s | -%c) %s; return ;;\n", row->name, row->letter,
-                    row->words == CTL_WORDS_NONE ? ":" : bash_words(row->words));
-        } else {
-            fprintf(file, "    --%s) %s; return ;;\n", row->name,
-                    row->words == CTL_WORDS_NONE ? ":" : bash_words(row->words));
+            fprintf(file, " | -%c", row->letter);
         }
+        fprintf(file, ") %s; return ;;\n", row->words == CTL_WORDS_NONE ? ":" : texts[row->words].bash);
     }
     fputs("    esac\n    for ((i = 1; i < COMP_CWORD; i++)); do\n        case \" $commands \" in\n"
           "        *\" ${COMP_WORDS[i]} \"*) command=${COMP_WORDS[i]}; break ;;\n        esac\n    done\n    case "
@@ -75,7 +75,7 @@ static void print_bash(FILE *file)
         fprintf(file, "    %s)\n        if [[ $word == -* ]]; then COMPREPLY=($(compgen -W \"", row->name);
         print_options(file, (enum ctl_command)i);
         fputs("\" -- \"$word\"))", file);
-        fprintf(file, "%s%s; fi ;;\n", row->words != CTL_WORDS_NONE ? "; else " : "", bash_words(row->words));
+        fprintf(file, "%s%s; fi ;;\n", row->words != CTL_WORDS_NONE ? "; else " : "", texts[row->words].bash);
     }
     fputs("    *) COMPREPLY=($(compgen -W \"$commands --to --json --help\" -- \"$word\")) ;;\n    esac\n}\n"
           "complete -o filenames -o bashdefault -F _trainctl trainctl\n",
@@ -83,19 +83,6 @@ static void print_bash(FILE *file)
 }
 
 /* --- zsh --- */
-
-static const char *zsh_words(enum ctl_words words)
-{
-    static const char *const texts[] = {
-        [CTL_WORDS_NONE] = " ",
-        [CTL_WORDS_JOB] = "_trainctl_jobs",
-        [CTL_WORDS_FILE] = "_files",
-        [CTL_WORDS_FOLDER] = "_files -/",
-        [CTL_WORDS_SHELL] = "(bash zsh fish)",
-        [CTL_WORDS_COMMAND] = "_trainctl_commands",
-    };
-    return texts[words];
-}
 
 /* Text between quotes and brackets of _arguments. */
 static void print_zsh_text(FILE *file, const char *text)
@@ -114,7 +101,7 @@ static void print_zsh_option(FILE *file, const struct ctl_option_row *row, const
     print_zsh_text(file, row->help);
     fputc(']', file);
     if (row->value[0] != '\0') {
-        fprintf(file, ":%s:%s", row->value, zsh_words(row->words));
+        fprintf(file, ":%s:%s", row->value, texts[row->words].zsh);
     }
     fputc('\'', file);
 }
@@ -151,7 +138,7 @@ static void print_zsh(FILE *file)
             }
         }
         fprintf(file, " \\\n            '*:%s:%s' ;;\n", row->operands[0] != '\0' ? "operand" : "nothing more",
-                zsh_words(row->words));
+                texts[row->words].zsh);
     }
     fputs("    esac\n}\n[[ ${funcstack[1]} == _trainctl ]] && _trainctl \"$@\" || compdef _trainctl trainctl\n",
           file);
@@ -171,19 +158,6 @@ static void print_fish_text(FILE *file, const char *text)
     fputc('\'', file);
 }
 
-static const char *fish_words(enum ctl_words words)
-{
-    static const char *const texts[] = {
-        [CTL_WORDS_NONE] = "-f",
-        [CTL_WORDS_JOB] = "-f -a '(__trainctl_jobs)'",
-        [CTL_WORDS_FILE] = "-F",
-        [CTL_WORDS_FOLDER] = "-f -a '(__fish_complete_directories)'",
-        [CTL_WORDS_SHELL] = "-f -a 'bash zsh fish'",
-        [CTL_WORDS_COMMAND] = "-f -a \"$__trainctl_commands\"",
-    };
-    return texts[words];
-}
-
 static void print_fish(FILE *file)
 {
     fputs("# trainctl completion fish\nfunction __trainctl_jobs\n    " LIST_JOBS "\nend\nset -g __trainctl_commands ",
@@ -196,7 +170,7 @@ static void print_fish(FILE *file)
                 row->name);
         print_fish_text(file, row->help);
         fprintf(file, "\ncomplete -c trainctl -n '__fish_seen_subcommand_from %s' %s\n", row->name,
-                fish_words(row->words));
+                texts[row->words].fish);
         for (int j = 0; j < CTL_OPTION_N; j++) {
             const struct ctl_option_row *option = &ctl_options[j];
             if (!ctl_takes((enum ctl_command)i, (enum ctl_option)j)) {
@@ -207,7 +181,7 @@ static void print_fish(FILE *file)
                 fprintf(file, " -s %c", option->letter);
             }
             fprintf(file, "%s%s -d ", option->value[0] != '\0' ? " -r " : "",
-                    option->value[0] != '\0' ? fish_words(option->words) : "");
+                    option->value[0] != '\0' ? texts[option->words].fish : "");
             print_fish_text(file, option->help);
             fputc('\n', file);
         }
