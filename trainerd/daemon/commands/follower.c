@@ -219,14 +219,15 @@ static void on_piece(void *context, const struct job_file_piece *piece)
     }
 }
 
+/* Begin what was read with this status, or free it. */
 static enum status begin(struct commands *commands, struct connection *connection, const json_t *request,
-                         struct follower *follower, const struct job_record *record)
+                         struct follower *follower, const struct job_record *record, enum status status)
 {
     follower->pending.job = record->id;
     follower->pending.proceed = proceed;
     follower->pending.job_changed = job_changed;
-    enum status status = pending_begin(&follower->pending, commands, connection, request);
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK ||
+        (status = pending_begin(&follower->pending, commands, connection, request)) != STATUS_OK) {
         free(follower);
         return status;
     }
@@ -268,11 +269,7 @@ enum status follow_logs(struct commands *commands, struct connection *connection
     job_own_name(commands, record, name, &follower->ask);
     follower->kind = FOLLOWER_KIND_LOG;
     status = read_fields(request, -1, follower);
-    if (status != STATUS_OK) {
-        free(follower);
-        return status;
-    }
-    return begin(commands, connection, request, follower, record);
+    return begin(commands, connection, request, follower, record, status);
 }
 
 enum status follow_events(struct commands *commands, struct connection *connection, const json_t *request)
@@ -290,11 +287,7 @@ enum status follow_events(struct commands *commands, struct connection *connecti
     if (record->attempt == 0) {
         follower->ask.n_tail = -1; /* all that there will be is new, also what comes before the first read */
     }
-    if (status != STATUS_OK) {
-        free(follower);
-        return status;
-    }
-    return begin(commands, connection, request, follower, record);
+    return begin(commands, connection, request, follower, record, status);
 }
 
 enum status follow_metrics(struct commands *commands, struct connection *connection, const json_t *request)
@@ -311,9 +304,5 @@ enum status follow_metrics(struct commands *commands, struct connection *connect
     store_submission_release(&submission);
     follower->kind = FOLLOWER_KIND_METRICS;
     status = read_fields(request, -1, follower);
-    if (status != STATUS_OK) {
-        free(follower);
-        return status;
-    }
-    return begin(commands, connection, request, follower, record);
+    return begin(commands, connection, request, follower, record, status);
 }
