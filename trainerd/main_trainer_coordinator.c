@@ -140,6 +140,10 @@ static enum status check_arguments(int argc, char **argv, const struct coordinat
 static enum status read_arguments(int argc, char **argv, const char **set, struct job_files *files,
                                   struct coordinator_options *out, bool *is_done)
 {
+    bool *const flags[] = {
+        [OPTION_RESUME] = &out->resume,   [OPTION_PLAN] = &out->plan, [OPTION_STEPS] = &out->steps,
+        [OPTION_PROGRAM] = &out->program, [OPTION_JSON] = &out->json, [OPTION_WAIT] = &out->waits,
+    };
     enum status status;
     *out = (struct coordinator_options){.set = set};
     opterr = 0;
@@ -156,25 +160,15 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
             set[out->n_set++] = optarg;
             break;
         case OPTION_RESUME:
-            out->resume = true;
-            break;
         case OPTION_PLAN:
-            out->plan = true;
-            break;
         case OPTION_STEPS:
-            out->steps = true;
-            break;
         case OPTION_PROGRAM:
-            out->program = true;
-            break;
         case OPTION_JSON:
-            out->json = true;
+        case OPTION_WAIT:
+            *flags[option] = true;
             break;
         case OPTION_PARENT:
             follow_parent(optarg);
-            break;
-        case OPTION_WAIT:
-            out->waits = true;
             break;
         case OPTION_FOLDER:
             out->folder = optarg;

@@ -134,6 +134,11 @@ static enum status read_predict(struct request *request, const char *model)
 
 static enum status read_option(struct request *request, int option)
 {
+    bool *const flags[] = {
+        [OPTION_RESUME] = &request->resume,     [OPTION_STEPS] = &request->steps,
+        [OPTION_PROGRAM] = &request->program,   [OPTION_JSON] = &request->json,
+        [OPTION_MARKDOWN] = &request->markdown,
+    };
     switch (option) {
     case OPTION_SET:
         request->set[request->n_set++] = optarg;
@@ -141,19 +146,11 @@ static enum status read_option(struct request *request, int option)
     case OPTION_PREDICT:
         return read_predict(request, optarg);
     case OPTION_RESUME:
-        request->resume = true;
-        return STATUS_OK;
     case OPTION_STEPS:
-        request->steps = true;
-        return STATUS_OK;
     case OPTION_PROGRAM:
-        request->program = true;
-        return STATUS_OK;
     case OPTION_JSON:
-        request->json = true;
-        return STATUS_OK;
     case OPTION_MARKDOWN:
-        request->markdown = true;
+        *flags[option] = true;
         return STATUS_OK;
     case OPTION_STATE:
         request->state = optarg;
