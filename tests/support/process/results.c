@@ -1,5 +1,7 @@
 #include "tests/support/process/results.h"
 
+#include "tests/support/process/folder.h"
+
 #include <criterion/criterion.h>
 #include <dirent.h>
 #include <limits.h>
@@ -20,10 +22,10 @@ char *results_bytes(const char *path, size_t *n_out)
     return bytes;
 }
 
-json_t *results_epochs(const char *folder)
+json_t *results_epochs(const char *dir)
 {
     char path[512], line[4096];
-    snprintf(path, sizeof path, "%s/metrics.jsonl", folder);
+    snprintf(path, sizeof path, "%s/metrics.jsonl", dir);
     FILE *file = fopen(path, "r");
     cr_assert_not_null(file, "%s", path);
     json_t *all = json_array();
@@ -36,13 +38,13 @@ json_t *results_epochs(const char *folder)
     return all;
 }
 
-json_t *results_metrics(const char *folder, bool with_traffic)
+json_t *results_metrics(const char *dir, bool with_traffic)
 {
     static const char *const left_out[] = {"time",           "epoch_s",       "compute_s",       "pack_s",
                                            "wait_s",         "evaluate_s",    "seconds_workers", "bytes_sent",
                                            "bytes_received", "bytes_forward", "bytes_backward",  "bytes_evaluate",
                                            "bytes_reduce",   "bytes_layers"};
-    json_t *all = results_epochs(folder), *one;
+    json_t *all = results_epochs(dir), *one;
     size_t e;
     json_array_foreach(all, e, one)
     {
@@ -59,6 +61,13 @@ json_t *results_json(const char *path)
     json_t *all = json_load_file(path, 0, &error);
     cr_assert_not_null(all, "%s: %s", path, error.text);
     return all;
+}
+
+json_t *results_of(const char *name)
+{
+    char path[128];
+    snprintf(path, sizeof path, "%s/result.json", name);
+    return results_json(folder_path(path));
 }
 
 double results_number(const json_t *object, const char *name)
@@ -83,7 +92,7 @@ void results_expect_memory(const json_t *result, const char *category, const cha
     }
 }
 
-static bool has_same_file(const char *a, const char *b, const char *name)
+bool results_have_same_file(const char *a, const char *b, const char *name)
 {
     char path[2][512];
     size_t n, m;
@@ -98,13 +107,13 @@ static bool has_same_file(const char *a, const char *b, const char *name)
 
 void results_expect_same_file(const char *a, const char *b, const char *name)
 {
-    cr_assert(has_same_file(a, b, name), "%s of %s and %s differ", name, a, b);
+    cr_assert(results_have_same_file(a, b, name), "%s of %s and %s differ", name, a, b);
 }
 
 void results_expect_same_model(const char *a, const char *b)
 {
     results_expect_same_file(a, b, "model.safetensors");
-    if (has_same_file(a, b, "best.safetensors")) {
+    if (results_have_same_file(a, b, "best.safetensors")) {
         results_expect_same_file(a, b, "logits.npy");
     }
 }
@@ -119,14 +128,14 @@ void results_expect_same(const char *a, const char *b, bool with_traffic)
     json_decref(y);
 }
 
-const char *results_run(const char *folder)
+const char *results_run(const char *dir)
 {
     static char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s", folder);
-    DIR *all = opendir(folder);
+    snprintf(path, sizeof path, "%s", dir);
+    DIR *all = opendir(dir);
     for (struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
         if (strncmp(entry->d_name, ".run-", 5) == 0) {
-            cr_assert_lt(snprintf(path, sizeof path, "%s/%s", folder, entry->d_name), (int)sizeof path);
+            cr_assert_lt(snprintf(path, sizeof path, "%s/%s", dir, entry->d_name), (int)sizeof path);
         }
     }
     if (all != NULL) {
@@ -135,11 +144,11 @@ const char *results_run(const char *folder)
     return path;
 }
 
-long long results_checkpoint(const char *folder)
+long long results_checkpoint(const char *dir)
 {
     char path[PATH_MAX];
     long long newest = 0;
-    cr_assert_lt(snprintf(path, sizeof path, "%s/checkpoint", results_run(folder)), (int)sizeof path);
+    cr_assert_lt(snprintf(path, sizeof path, "%s/checkpoint", results_run(dir)), (int)sizeof path);
     DIR *all = opendir(path);
     if (all == NULL) {
         return 0;

@@ -1,6 +1,6 @@
 /* Jobs whose messages are sealed: the same bits, nothing of a row on the wire, and strangers' bytes at most end an attempt. */
-#include "partition/files/npy.h"
 #include "protocol/base/clock.h"
+#include "tests/support/graphs/array_save.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/machines.h"
@@ -44,16 +44,9 @@ static void make_all(void)
 
 TestSuite(encryption, .init = make_all, .fini = folder_remove, .timeout = 180);
 
-static json_t *result_of(const char *output)
-{
-    char name[64];
-    snprintf(name, sizeof name, "%s/result.json", output);
-    return results_json(folder_path(name));
-}
-
 static void expect_cipher(const char *output, bool sealed)
 {
-    json_t *result = result_of(output);
+    json_t *result = results_of(output);
     const char *cipher = json_string_value(json_object_get(json_object_get(result, "machines"), "cipher"));
     cr_expect_eq(strcmp(cipher, "none") != 0, sealed, "%s: %s", output, cipher);
     json_decref(result);
@@ -75,15 +68,10 @@ Test(encryption, sealed_jobs_have_the_bits_of_plain_ones_on_any_number_of_worker
 Test(encryption, an_epoch_of_a_sealed_job_allocates_nothing_and_its_plan_is_what_is_measured)
 {
     job_run("--set workers.count=3 --set workers.encryption=on --set output.dir=o");
-    json_t *result = result_of("o");
+    json_t *result = results_of("o");
     results_expect_memory(result, "all", "sealed");
     cr_expect_eq(results_number(result, "allocations_in_epochs"), 0.0);
     json_decref(result);
-}
-
-static void npy_write(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *data)
-{
-    cr_assert_eq(npy_save(folder_path(name), type, rank, shape, data), STATUS_OK, "%s", status_reason());
 }
 
 /* A ring of nodes, cut in two parts. */
@@ -102,12 +90,12 @@ static void ring_write(void)
     for (int i = 0; i < 12; i++) {
         some[i / 4][i % 4] = 5 * i;
     }
-    npy_write("edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, 2 * N_NODE}, edges);
-    npy_write("features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, N_FEATURE}, features);
-    npy_write("labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
-    npy_write("train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){4}, some[0]);
-    npy_write("valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){4}, some[1]);
-    npy_write("test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){4}, some[2]);
+    array_save("edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, 2 * N_NODE}, edges);
+    array_save("features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, N_FEATURE}, features);
+    array_save("labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
+    array_save("train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){4}, some[0]);
+    array_save("valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){4}, some[1]);
+    array_save("test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){4}, some[2]);
     folder_write(
         "ring.toml",
         "[dataset]\npath = \".\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = \"sage\"\nlayers = 2\n"

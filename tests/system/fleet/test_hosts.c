@@ -1,6 +1,6 @@
 /* A job on two machines, its workers started by hand: they share a cable, and no file but the programs. */
-#include "partition/files/npy.h"
 #include "protocol/base/clock.h"
+#include "tests/support/graphs/array_save.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"
 #include "tests/support/process/patience.h"
@@ -25,11 +25,6 @@ static struct machine *const north = &machines[0], *const south = &machines[1];
 static struct process coordinator, workers[3];
 static char coordinator_path[PATH_MAX], worker_path[PATH_MAX], token[256];
 
-static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
-{
-    cr_assert_eq(npy_save(folder_path(name), type, rank, shape, values), STATUS_OK, "%s", status_reason());
-}
-
 /* A graph of 300 nodes as files: a circle with chords. */
 static void data_make(void)
 {
@@ -49,12 +44,12 @@ static void data_make(void)
         split[i % 3][i / 3] = i;
     }
     cr_assert_eq(mkdir(folder_path("data"), 0700), 0);
-    save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, 4 * N}, edges);
-    save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N, F}, features);
-    save("data/labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N}, labels);
-    save("data/train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[0]);
-    save("data/valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[1]);
-    save("data/test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[2]);
+    array_save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, 4 * N}, edges);
+    array_save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N, F}, features);
+    array_save("data/labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N}, labels);
+    array_save("data/train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[0]);
+    array_save("data/valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[1]);
+    array_save("data/test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N / 3}, split[2]);
     folder_write(
         "job.toml",
         "[dataset]\npath = \"data\"\n[partition]\nparts = 3\ncache = \"off\"\n[model]\nkind = \"sage\"\nhidden = 16\n"

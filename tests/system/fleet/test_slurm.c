@@ -54,7 +54,7 @@ static void train_here(void)
 
 static double number_of(const char *section, const char *key)
 {
-    json_t *result = results_json(folder_path("slurm/result.json"));
+    json_t *result = results_of("slurm");
     double number = results_number(json_object_get(json_object_get(result, "job"), section), key);
     json_decref(result);
     return number;

@@ -1,5 +1,5 @@
 /* Jobs that go on after their data has changed, or has moved. */
-#include "partition/files/npy.h"
+#include "tests/support/graphs/array_save.h"
 #include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
@@ -11,18 +11,13 @@
 
 enum { N_NODE = 60, N_EDGE = 240, N_FEATURE = 4, N_CLASS = 3 };
 
-static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
-{
-    cr_assert_eq(npy_save(folder_path(name), type, rank, shape, values), STATUS_OK, "%s", status_reason());
-}
-
 static void save_nodes(const char *name, int64_t first, int64_t n)
 {
     int64_t nodes[N_NODE];
     for (int64_t i = 0; i < n; i++) {
         nodes[i] = first + i;
     }
-    save(name, NPY_TYPE_I64, 1, &n, nodes);
+    array_save(name, NPY_TYPE_I64, 1, &n, nodes);
 }
 
 /* One value of labels and features is changed, and which nodes a split has. */
@@ -42,9 +37,9 @@ static void write_data(int64_t label, float feature, int64_t n_train, int64_t n_
     }
     labels[50] = label;
     features[50][2] = feature;
-    save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, N_EDGE}, edges);
-    save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, N_FEATURE}, features);
-    save("data/labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
+    array_save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, N_EDGE}, edges);
+    array_save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, N_FEATURE}, features);
+    array_save("data/labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
     save_nodes("data/train_idx.npy", 0, n_train);
     save_nodes("data/valid_idx.npy", 30, n_valid);
     save_nodes("data/test_idx.npy", 45, n_test);
@@ -52,7 +47,7 @@ static void write_data(int64_t label, float feature, int64_t n_train, int64_t n_
 
 static void write_class_weights(const char *name, float last)
 {
-    save(name, NPY_TYPE_F32, 1, (int64_t[]){N_CLASS}, (float[]){1.0F, 2.0F, last});
+    array_save(name, NPY_TYPE_F32, 1, (int64_t[]){N_CLASS}, (float[]){1.0F, 2.0F, last});
 }
 
 #define STOPPED " --set train.epochs=2 --set train.checkpoint_every=2"

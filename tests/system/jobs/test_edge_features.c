@@ -61,16 +61,9 @@ static void make_all(void)
 
 TestSuite(edge_features_job, .init = make_all, .fini = folder_remove, .timeout = 300);
 
-static json_t *result_of(const char *dir)
-{
-    char path[64];
-    snprintf(path, sizeof path, "%s/result.json", dir);
-    return results_json(folder_path(path));
-}
-
 static void expect_memory(const char *dir, const char *what)
 {
-    json_t *result = result_of(dir);
+    json_t *result = results_of(dir);
     results_expect_memory(result, "all", what);
     cr_assert_eq(results_number(result, "allocations_in_epochs"), 0, "%s", what);
     cr_assert_eq(results_number(json_object_get(result, "dataset"), "edge_features"), 3, "%s", what);
@@ -96,7 +89,7 @@ Test(edge_features_job, attention_learns_what_is_in_the_edges_alone)
 {
     job_run("--set model.kind=transformer --set train.epochs=60 --set output.dir=o");
     cr_assert_not_null(strstr(job_run_log, "edges have 3 features each"), "%s", job_run_log);
-    json_t *result = result_of("o");
+    json_t *result = results_of("o");
     cr_assert_gt(results_number(json_object_get(result, "last"), "train_metric"), 0.9);
     json_decref(result);
 }

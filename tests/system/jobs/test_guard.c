@@ -41,7 +41,7 @@ Test(guarded, a_limit_that_no_sample_keeps_backs_off_and_says_so_everywhere)
     cr_expect_not_null(strstr(job_run_log, "epoch 2: the gradient's relative error is "), "%s", job_run_log);
     cr_expect_not_null(strstr(job_run_log, "backed off to 0.4 of the boundary rows, int8"), "%s", job_run_log);
     cr_expect_not_null(strstr(job_run_log, "backed off to exact epochs"), "%s", job_run_log);
-    json_t *metrics = results_metrics(folder_path("o"), true), *result = results_json(folder_path("o/result.json"));
+    json_t *metrics = results_metrics(folder_path("o"), true), *result = results_of("o");
     for (size_t e = 0; e < 12; e++) {
         cr_expect_eq(results_number(json_array_get(metrics, e), "back_offs"),
                      e < 2   ? 0

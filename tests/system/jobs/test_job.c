@@ -70,7 +70,7 @@ Test(job, without_parts_any_number_of_workers_leaves_the_same_files_up_to_one_a_
 Test(job, result_json_says_how_it_went)
 {
     job_run("--set workers.count=2 --set train.epochs=10 --set 'name=say it' --set output.dir=o");
-    json_t *result = results_json(folder_path("o/result.json"));
+    json_t *result = results_of("o");
     cr_assert_str_eq(json_string_value(json_object_get(result, "state")), "SUCCEEDED");
     cr_assert_eq(results_number(json_object_get(result, "last"), "epoch"), 9);
     cr_assert(results_number(json_object_get(result, "best"), "valid_metric") >=
@@ -102,7 +102,7 @@ Test(job, no_epochs_means_the_initial_weights_are_evaluated)
     cr_assert(n == m && memcmp(last, best, n) == 0);
     free(last);
     free(best);
-    json_t *result = results_json(folder_path("o/result.json")), *metrics = results_metrics(folder_path("o"), true);
+    json_t *result = results_of("o"), *metrics = results_metrics(folder_path("o"), true);
     cr_assert(json_is_null(json_object_get(json_object_get(result, "last"), "epoch")));
     cr_assert_gt(results_number(json_object_get(result, "last"), "loss"), 0);
     cr_assert_eq(json_array_size(metrics), 0);

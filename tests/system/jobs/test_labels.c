@@ -1,5 +1,5 @@
 /* Jobs on several labels a node of which some are not known: what the loss is a mean over. */
-#include "partition/files/npy.h"
+#include "tests/support/graphs/array_save.h"
 #include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
@@ -13,11 +13,6 @@
 enum { N_NODE = 120, N_EDGE = 480, N_FEATURE = 6, N_LABEL = 5, N_TRAIN = 70 };
 
 static float labels[N_NODE][N_LABEL];
-
-static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
-{
-    cr_assert_eq(npy_save(folder_path(name), type, rank, shape, values), STATUS_OK, "%s", status_reason());
-}
 
 static void make_all(void)
 {
@@ -44,10 +39,10 @@ static void make_all(void)
     for (int i = 0; i < N_TRAIN; i++) {
         train[i] = i;
     }
-    save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, N_EDGE}, edges);
-    save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, N_FEATURE}, features);
-    save("data/labels.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, N_LABEL}, labels);
-    save("data/train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N_TRAIN}, train);
+    array_save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, N_EDGE}, edges);
+    array_save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, N_FEATURE}, features);
+    array_save("data/labels.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, N_LABEL}, labels);
+    array_save("data/train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){N_TRAIN}, train);
 }
 
 TestSuite(labels, .init = make_all, .fini = folder_remove, .timeout = 900);

@@ -67,9 +67,7 @@ TestSuite(link_jobs, .init = make_all, .fini = folder_remove, .timeout = 900);
 
 static double number_of(const char *run, const char *part, const char *name)
 {
-    char path[64];
-    snprintf(path, sizeof path, "%s/result.json", run);
-    json_t *result = results_json(folder_path(path));
+    json_t *result = results_of(run);
     double value = results_number(json_object_get(result, part), name);
     json_decref(result);
     return value;
@@ -77,15 +75,7 @@ static double number_of(const char *run, const char *part, const char *name)
 
 static bool has_same_model(const char *a, const char *b)
 {
-    char path[2][64];
-    size_t n, m;
-    snprintf(path[0], sizeof path[0], "%s/model.safetensors", a);
-    snprintf(path[1], sizeof path[1], "%s/model.safetensors", b);
-    char *x = results_bytes(folder_path(path[0]), &n), *y = results_bytes(folder_path(path[1]), &m);
-    bool same = n == m && memcmp(x, y, n) == 0;
-    free(x);
-    free(y);
-    return same;
+    return results_have_same_file(folder_path(a), folder_path(b), "model.safetensors");
 }
 
 /* --- leakage --- */
@@ -228,7 +218,7 @@ static void expect_planned(const char *more)
              "dataset.nodes=2000 %s",
              more);
     job_run("%s --set output.dir=o", settings);
-    json_t *result = results_json(folder_path("o/result.json")), *plan = job_run_plan("%s", settings);
+    json_t *result = results_of("o"), *plan = job_run_plan("%s", settings);
     results_expect_memory(result, "all", "links");
     const json_t *traffic = json_object_get(result, "traffic");
     cr_assert(json_equal(json_object_get(json_object_get(traffic, "planned"), "layers"),

@@ -55,7 +55,7 @@ static void expect_planned(const char *settings)
                is_guarded = strstr(settings, "guard_every") != NULL;
     json_t *plan = job_run_plan("--set output.dir=o%s", settings);
     job_run("--set output.dir=o%s", settings);
-    json_t *metrics = results_metrics(folder_path("o"), true), *result = results_json(folder_path("o/result.json"));
+    json_t *metrics = results_metrics(folder_path("o"), true), *result = results_of("o");
     double sum = 0.0, square = 0.0, all = 0.0;
     for (size_t e = 0; e < N_EPOCH; e++) {
         double planned = planned_bytes(plan, e, is_guarded);
@@ -238,12 +238,12 @@ Test(lossy, a_job_that_goes_back_to_its_beginning_has_no_residuals)
     static const char settings[] = SET("dataset.nodes=200") SET("train.optimizer=sgd") SET("train.epochs=9")
         SET("train.on_nan=rollback") SET("train.max_rollbacks=60") FEEDBACK;
     job_run("%s --set train.lr=1024 --set output.dir=one --set workers.count=3", settings);
-    json_t *one = results_json(folder_path("one/result.json"));
+    json_t *one = results_of("one");
     int n_rollback = (int)results_number(one, "rollbacks");
     cr_assert_gt(n_rollback, 0);
     job_run("%s --set train.lr=%.17g --set output.dir=two --set workers.count=1", settings,
             ldexp(1024.0, -n_rollback));
-    json_t *two = results_json(folder_path("two/result.json"));
+    json_t *two = results_of("two");
     cr_expect_eq(results_number(two, "rollbacks"), 0);
     results_expect_same_model(folder_path("one"), folder_path("two"));
     json_decref(one);

@@ -376,7 +376,7 @@ static void expect_job(const char *loss, const struct definition *metrics, int n
     snprintf(three, sizeof three, "%s", folder_path("three"));
     results_expect_same(one, three, false);
 
-    json_t *result = results_json(folder_path("three/result.json")), *best = json_object_get(result, "best");
+    json_t *result = results_of("three"), *best = json_object_get(result, "best");
     json_t *epochs = results_epochs(folder_path("three"));
     json_t *line = json_array_get(epochs, (size_t)results_number(best, "epoch"));
     cr_expect_str_eq(json_string_value(json_object_get(result, "metric")), metrics[0].name);
@@ -393,7 +393,7 @@ static void expect_job(const char *loss, const struct definition *metrics, int n
     json_decref(result);
 
     job_run("--set predict.model=three --set output.dir=predicted --set workers.count=2");
-    result = results_json(folder_path("predicted/result.json"));
+    result = results_of("predicted");
     expect_metrics(json_object_get(result, "metrics"), metrics, n, splits);
     json_decref(result);
 }

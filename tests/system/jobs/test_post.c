@@ -47,7 +47,7 @@ Test(post, rows_have_the_same_bits_on_any_number_of_workers_and_after_a_predicti
 Test(post, metrics_are_of_the_rows_and_both_are_in_the_result_and_on_the_console)
 {
     job_run("--set train.metrics=accuracy,macro_f1");
-    json_t *result = results_json(folder_path("o/result.json"));
+    json_t *result = results_of("o");
     double before = results_number(json_object_get(result, "best"), "test_metric");
     double after = metric("o/result.json", "correct_and_smooth", "test");
     cr_expect_gt(after, before + 0.2, "%g, before %g", after, before);

@@ -21,17 +21,10 @@ JOB_SUITE(predict, 900,
           "name = \"s\"\n[dataset]\n" SBM "[partition]\nparts = 5\ncache = \"off\"\n[model]\nhidden = 8\n"
           "dropout = 0.3\n[train]\nepochs = 5\nlr = 0.1\n[workers]\ncount = 2\nthreads = 1\n");
 
-static json_t *result_of(const char *dir)
-{
-    char path[64];
-    snprintf(path, sizeof path, "%s/result.json", dir);
-    return results_json(folder_path(path));
-}
-
 /* Planned and measured agree for each worker, in each category that both have, and nothing was taken while the model ran. */
 static void expect_memory(const char *dir, const char *what)
 {
-    json_t *result = result_of(dir);
+    json_t *result = results_of(dir);
     results_expect_memory(result, "all", what);
     cr_assert_eq(results_number(result, "allocations_in_epochs"), 0, "%s", what);
     json_decref(result);
@@ -82,7 +75,7 @@ Test(predict, takes_a_fraction_of_the_memory_of_training)
 {
     job_run("--set model.layers=4 --set model.hidden=64 --set output.dir=o");
     job_run("--set predict.model=o --set output.dir=p");
-    json_t *trained = result_of("o"), *predicted = result_of("p");
+    json_t *trained = results_of("o"), *predicted = results_of("p");
     for (size_t rank = 0; rank < 2; rank++) {
         static const char *const categories[] = {"parameters", "activations"};
         for (int c = 0; c < 2; c++) {
@@ -102,7 +95,7 @@ Test(predict, attention_keeps_nothing_for_a_backward_pass)
     job_run("--set model.kind=gat --set model.hidden=64 --set partition.parts=1 --set workers.count=1 --set "
             "output.dir=o");
     job_run("--set predict.model=o --set partition.parts=1 --set workers.count=1 --set output.dir=p");
-    json_t *result = result_of("p");
+    json_t *result = results_of("p");
     const json_t *memory = json_array_get(json_object_get(result, "memory"), 0);
     double bytes = results_number(json_object_get(memory, "measured"), "activations");
     cr_expect_lt(bytes, 2.5 * 400 * 64 * sizeof(float), "%.0f bytes, expected the rows of one layer and of the next",
@@ -171,7 +164,7 @@ Test(predict, numbers_are_predicted_as_they_are)
                 (int)n_column);
         char path[32];
         snprintf(path, sizeof path, "o%d", (int)n_column);
-        json_t *trained = result_of(path);
+        json_t *trained = results_of(path);
         cr_expect_eq(results_number(json_object_get(trained, "dataset"), "outputs"), (double)n_column);
         cr_expect_null(json_object_get(json_object_get(trained, "dataset"), "classes"));
         cr_expect(json_is_null(json_object_get(trained, "confusion")));
@@ -179,7 +172,7 @@ Test(predict, numbers_are_predicted_as_they_are)
         double valid = results_number(json_object_get(trained, "best"), "valid_metric");
         expect_least(path, valid);
         snprintf(path, sizeof path, "p%d", (int)n_column);
-        json_t *predicted = result_of(path);
+        json_t *predicted = results_of(path);
         cr_expect_eq(results_number(json_object_get(predicted, "metrics"), "valid"), valid,
                      "the same weights, rows and parts");
         snprintf(path, sizeof path, "p%d/predictions.npy", (int)n_column);
@@ -201,7 +194,7 @@ Test(predict, probabilities_are_those_of_the_training_and_models_of_numbers_have
     job_run("--set output.dir=o --set output.probabilities=true");
     job_run("--set predict.model=o --set output.dir=p --set output.probabilities=true --set workers.count=1");
     results_expect_same_file(folder_path("o"), folder_path("p"), "probabilities.npy");
-    json_t *trained = result_of("o"), *predicted = result_of("p");
+    json_t *trained = results_of("o"), *predicted = results_of("p");
     const json_t *errors = json_object_get(trained, "calibration_error");
     cr_expect(results_number(errors, "valid") > 0.0 && results_number(errors, "test") > 0.0);
     cr_expect(json_equal(errors, json_object_get(predicted, "calibration_error")));
@@ -231,7 +224,7 @@ Test(predict, a_node_s_class_is_the_first_of_its_greatest_logits)
     }
     npy_close(&classes);
     npy_close(&logits);
-    json_t *result = result_of("p"), *trained = result_of("o"), *metrics = json_object_get(result, "metrics");
+    json_t *result = results_of("p"), *trained = results_of("o"), *metrics = json_object_get(result, "metrics");
     const json_t *best = json_object_get(trained, "best");
     cr_assert_eq(results_number(metrics, "test"), results_number(best, "test_metric"));
     cr_assert_eq(results_number(metrics, "train"), results_number(best, "train_metric"));
@@ -389,7 +382,7 @@ Test(predict, another_graph_needs_neither_labels_nor_splits)
     job_run("--set predict.model=o " OTHER "--set output.dir=p");
     cr_assert_not_null(strstr(job_run_log, "50 nodes predicted; no accuracy: the data set has no labels"), "%s",
                        job_run_log);
-    json_t *result = result_of("p"), *metrics = json_object_get(result, "metrics"),
+    json_t *result = results_of("p"), *metrics = json_object_get(result, "metrics"),
            *job = json_object_get(result, "job");
     cr_assert(json_is_null(json_object_get(metrics, "all")) && json_is_null(json_object_get(metrics, "test")));
     const json_t *dataset = json_object_get(job, "dataset");
@@ -411,7 +404,7 @@ Test(predict, labels_outside_of_all_splits_are_scored)
         n_right += npy_int(&classes, node) == 1;
     }
     npy_close(&classes);
-    json_t *result = result_of("p"), *metrics = json_object_get(result, "metrics");
+    json_t *result = results_of("p"), *metrics = json_object_get(result, "metrics");
     cr_assert_eq(results_number(metrics, "other"), n_right / N_LABELLED);
     cr_assert_eq(results_number(metrics, "all"), n_right / N_LABELLED);
     json_decref(result);
@@ -452,7 +445,7 @@ Test(predict, without_output_dir_its_runs_have_a_link_of_their_own)
     results_expect_same_file(folder_path("runs/s"), folder_path("runs/s-predict"), "logits.npy");
     cr_assert_gt(readlink(folder_path("runs/s-predict"), target, sizeof target - 1), 0);
     cr_assert_eq(strncmp(target, "s-predict-", 10), 0, "%s", target);
-    json_t *result = result_of("runs/s-predict"), *model = json_object_get(result, "model");
+    json_t *result = results_of("runs/s-predict"), *model = json_object_get(result, "model");
     cr_assert_not_null(strstr(json_string_value(json_object_get(model, "folder")), "/runs/s-2"),
                        "the run, not the link to it");
     json_decref(result);

@@ -121,7 +121,7 @@ Test(predict_links, scores_and_partners_are_those_of_the_rows_with_the_same_bits
     expect_scores("p1", &rows);
     expect_partners("p1", &rows);
     npy_close(&rows);
-    json_t *result = results_json(folder_path("p1/result.json"));
+    json_t *result = results_of("p1");
     /* metrics.jsonl and these: no classes are predicted */
     cr_expect_eq(json_object_size(json_object_get(result, "files")), 1 + 4);
     cr_expect(json_is_null(json_object_get(json_object_get(result, "metrics"), "test")));

@@ -1,5 +1,5 @@
 /* Whole jobs that leave rows out of their epochs: what travels is counted by hand, what is planned is what is measured. */
-#include "partition/files/npy.h"
+#include "tests/support/graphs/array_save.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
@@ -9,11 +9,6 @@
 #include <string.h>
 
 #define N_NODE 12
-
-static void npy_write(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *data)
-{
-    cr_assert_eq(npy_save(folder_path(name), type, rank, shape, data), STATUS_OK, "%s", status_reason());
-}
 
 /* A path 0 - 1 - … - 11 whose node 0 is trained on; even nodes are part 0, odd ones part 1: every edge crosses. */
 static void chain_write(void)
@@ -32,12 +27,12 @@ static void chain_write(void)
         }
         strcat(owners, i % 2 == 0 ? "0\n" : "1\n");
     }
-    npy_write("edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, N_NODE - 1}, edges);
-    npy_write("features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, 3}, features);
-    npy_write("labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
-    npy_write("train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){1}, train);
-    npy_write("valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){1}, valid);
-    npy_write("test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){1}, test);
+    array_save("edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, N_NODE - 1}, edges);
+    array_save("features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, 3}, features);
+    array_save("labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
+    array_save("train_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){1}, train);
+    array_save("valid_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){1}, valid);
+    array_save("test_idx.npy", NPY_TYPE_I64, 1, (int64_t[]){1}, test);
     folder_write("owners.txt", owners);
     folder_write("job.toml",
                  "[dataset]\npath = \".\"\nundirected = \"yes\"\n[partition]\nparts = 2\nmethod = \"file\"\n"
@@ -87,7 +82,7 @@ Test(prune, the_share_left_out_is_in_the_plan_in_the_result_and_in_what_is_said)
     json_decref(plan);
     cr_assert(planned > 0.1 && planned < 1.0, "%.3f left out", planned);
     job_run("--set output.dir=o");
-    json_t *result = results_json(folder_path("o/result.json"));
+    json_t *result = results_of("o");
     cr_expect_float_eq(results_number(result, "left_out"), planned, 1e-12);
     snprintf(share, sizeof share, "%.0f %% of an epoch's work left out", 100.0 * planned);
     cr_expect_not_null(strstr(job_run_log, share), "%s", job_run_log);

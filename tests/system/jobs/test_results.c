@@ -41,7 +41,7 @@ static void expect_file(const json_t *files, const char *name)
 Test(results, the_checksums_of_the_files_are_in_result_json)
 {
     job_run("--set train.checkpoint_every=2 --set output.trace=true");
-    json_t *result = results_json(folder_path("o/result.json")), *files = json_object_get(result, "files");
+    json_t *result = results_of("o"), *files = json_object_get(result, "files");
     static const char *const names[] = {"metrics.jsonl", "model.safetensors", "best.safetensors", "logits.npy",
                                         "trace.json"};
     for (size_t i = 0; i < 5; i++) {
@@ -56,7 +56,7 @@ Test(results, the_checksums_of_the_files_are_in_result_json)
 Test(results, logits_are_those_of_the_best_weights)
 {
     job_run("--set train.epochs=20 --set train.lr=0.5 --set output.trace=true --set output.last_logits=true");
-    json_t *result = results_json(folder_path("o/result.json")), *best = json_object_get(result, "best");
+    json_t *result = results_of("o"), *best = json_object_get(result, "best");
     cr_assert_lt(results_number(best, "epoch"), 19, "the last epoch is the best: the test shows nothing");
     cr_assert_str_eq(json_string_value(json_object_get(best, "chosen_by")), "valid_metric");
     json_decref(result);
@@ -79,7 +79,7 @@ Test(results, without_a_validation_split_the_best_weights_are_the_last_and_the_r
         strstr(job_run_log, "with the last weights: the data set has no validation split to choose others by"), "%s",
         job_run_log);
     cr_assert(are_same("o/model.safetensors", "o/best.safetensors"));
-    json_t *result = results_json(folder_path("o/result.json")), *best = json_object_get(result, "best");
+    json_t *result = results_of("o"), *best = json_object_get(result, "best");
     cr_assert_eq(results_number(best, "epoch"), 9);
     cr_assert(json_is_null(json_object_get(best, "chosen_by")));
     cr_assert_str_eq(json_string_value(json_object_get(best, "reason")),
@@ -105,7 +105,7 @@ Test(results, an_end_by_patience_says_what_got_no_better)
         job_run("--set train.epochs=50 --set train.lr=0 --set train.metrics=macro_f1,accuracy --set train.patience=2 "
                 "--set train.patience_monitor=%s",
                 monitors[i]);
-        json_t *result = results_json(folder_path("o/result.json"));
+        json_t *result = results_of("o");
         snprintf(words, sizeof words, "no better %s in 2 evaluations, after 3 of 50 epochs", what[i]);
         cr_expect_str_eq(json_string_value(json_object_get(result, "reason")), words);
         snprintf(words, sizeof words, "stopped after 3 epochs: no better %s in 2 evaluations", what[i]);
@@ -137,7 +137,7 @@ static double number_at(const json_t *array, size_t i)
 Test(results, the_confusion_matrix_is_of_the_best_weights_test_nodes)
 {
     job_run("--set dataset.generator=sbm --set dataset.nodes=400 --set dataset.noise=4 --set train.epochs=10");
-    json_t *result = results_json(folder_path("o/result.json"));
+    json_t *result = results_of("o");
     const json_t *all = json_object_get(result, "confusion"), *matrix = json_object_get(all, "matrix");
     double n_test = 0.0, n_right = 0.0;
     cr_assert_eq(json_array_size(matrix), 8, "classes");

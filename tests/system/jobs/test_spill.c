@@ -57,7 +57,7 @@ Test(spill, a_job_leaves_the_same_files_as_in_memory_and_nothing_in_the_folder)
     job_run(SPILL "--set output.dir=spilled");
     results_expect_same(folder_path("plain"), folder_path("spilled"), false); /* spilled parts share no rows */
     cr_expect_eq(entries("spill"), 0);
-    json_t *result = results_json(folder_path("spilled/result.json"));
+    json_t *result = results_of("spilled");
     json_int_t spilled = json_integer_value(result_memory(result, "spilled"));
     json_int_t least = json_integer_value(result_memory(result, "spill_least"));
     json_int_t window = json_integer_value(json_object_get(result_memory(result, "planned"), "spill"));
@@ -88,7 +88,7 @@ Test(spill, a_worker_takes_no_more_than_the_limit)
 {
     job_run(SPILL "--set output.dir=o --set dataset.nodes=20000 --set model.hidden=256 --set workers.count=1 "
                   "--set memory.recompute=never --set memory.limit=64MiB");
-    json_t *result = results_json(folder_path("o/result.json"));
+    json_t *result = results_of("o");
     json_int_t resident = json_integer_value(result_memory(result, "resident_peak")),
                window = json_integer_value(json_object_get(result_memory(result, "planned"), "spill"));
     cr_expect_gt(json_integer_value(result_memory(result, "spilled")), 2 * window);

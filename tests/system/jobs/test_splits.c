@@ -1,5 +1,5 @@
 /* Which split a job had: said on the console, in the plan and in result.json; drawn ones are kept beside the results. */
-#include "partition/files/npy.h"
+#include "tests/support/graphs/array_save.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
@@ -34,7 +34,7 @@ Test(splits, drawn_ones_are_named_and_kept_beside_the_results)
 {
     char seen[200] = {0}, line[256];
     job_run("--set dataset.seed=4");
-    json_t *result = results_json(folder_path("o/result.json")), *dataset = json_object_get(result, "dataset");
+    json_t *result = results_of("o"), *dataset = json_object_get(result, "dataset");
     json_t *split = json_object_get(dataset, "split");
     int64_t n[] = {nodes_of("o/drawn_train_idx.npy", seen), nodes_of("o/drawn_valid_idx.npy", seen),
                    nodes_of("o/drawn_test_idx.npy", seen)};
@@ -67,7 +67,7 @@ Test(splits, given_ones_are_named_and_not_written)
     cr_assert_not_null(strstr(job_run_log, "split given with the data: 4 train, 13 valid, 17 test, 0 in no split"),
                        "%s", job_run_log);
     cr_assert_not(folder_has("o/drawn_train_idx.npy"));
-    json_t *result = results_json(folder_path("o/result.json"));
+    json_t *result = results_of("o");
     json_t *split = json_object_get(json_object_get(result, "dataset"), "split");
     cr_assert_str_eq(json_string_value(json_object_get(split, "origin")), "given");
     cr_assert(results_number(split, "index") == 0 && results_number(split, "of") == 1);
@@ -79,11 +79,6 @@ Test(splits, given_ones_are_named_and_not_written)
 
 enum { N_NODE = 90 };
 
-static void save(const char *name, enum npy_type type, int rank, const int64_t *shape, const void *values)
-{
-    cr_assert_eq(npy_save(folder_path(name), type, rank, shape, values), STATUS_OK, "%s", status_reason());
-}
-
 /* Nodes first … first + n - 1; n 0: no file. */
 static void save_nodes(const char *name, int64_t first, int64_t n)
 {
@@ -93,7 +88,7 @@ static void save_nodes(const char *name, int64_t first, int64_t n)
     }
     remove(folder_path(name));
     if (n > 0) {
-        save(name, NPY_TYPE_I64, 1, &n, nodes);
+        array_save(name, NPY_TYPE_I64, 1, &n, nodes);
     }
 }
 
@@ -113,9 +108,9 @@ static void write_data(int64_t first_valid, int64_t n_valid, int64_t first_test,
         labels[i] = i % 2;
     }
     mkdir(folder_path("data"), 0700); /* the first time */
-    save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, 4 * N_NODE}, edges);
-    save("data/labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
-    save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, 4}, features);
+    array_save("data/edges.npy", NPY_TYPE_I64, 2, (int64_t[]){2, 4 * N_NODE}, edges);
+    array_save("data/labels.npy", NPY_TYPE_I64, 1, (int64_t[]){N_NODE}, labels);
+    array_save("data/features.npy", NPY_TYPE_F32, 2, (int64_t[]){N_NODE, 4}, features);
     save_nodes("data/train_idx.npy", 0, 30);
     save_nodes("data/valid_idx.npy", first_valid, n_valid);
     save_nodes("data/test_idx.npy", first_test, n_test);
@@ -167,7 +162,7 @@ Test(splits, a_prediction_counts_nodes_of_two_splits_once_among_all)
     job_run("--set predict.model=o --set dataset.generator=none --set dataset.path=data --set output.dir=two");
     write_data(30, 20, 50, 40);
     job_run("--set predict.model=o --set dataset.generator=none --set dataset.path=data --set output.dir=one");
-    json_t *one = results_json(folder_path("one/result.json")), *two = results_json(folder_path("two/result.json"));
+    json_t *one = results_of("one"), *two = results_of("two");
     json_t *of_one = json_object_get(one, "metrics"), *of_two = json_object_get(two, "metrics");
     cr_assert_not_null(json_object_get(of_one, "all"));
     cr_expect_eq(results_number(of_one, "all"), results_number(of_two, "all"));

@@ -80,7 +80,7 @@ static void expect_exact(const char *settings)
 {
     json_t *plan = job_run_plan("%s", settings);
     job_run("%s --set output.dir=o", settings);
-    json_t *result = results_json(folder_path("o/result.json")), *traffic = json_object_get(result, "traffic");
+    json_t *result = results_of("o"), *traffic = json_object_get(result, "traffic");
     const json_t *planned = json_object_get(traffic, "planned"), *measured = json_object_get(traffic, "measured");
     cr_expect(json_equal(json_object_get(plan, "traffic"), planned), "%s: result.json has another plan", settings);
     if (!json_equal(planned, measured)) {
@@ -123,7 +123,7 @@ Test(traffic_counted, a_gate_of_edges_sends_two_rows_of_each_halo_node_there_aga
     cr_assert_not_null(realpath("configs/programs/resgated.gnn", path));
     snprintf(settings, sizeof settings, "--set model.kind=program --set model.program=%s --set model.layers=2", path);
     expect_exact(settings);
-    json_t *result = results_json(folder_path("o/result.json")), *plan = job_run_plan("%s", settings);
+    json_t *result = results_of("o"), *plan = job_run_plan("%s", settings);
     const json_t *layers = json_object_get(json_object_get(json_object_get(result, "traffic"), "measured"), "layers");
     double halo = results_number(json_object_get(plan, "partition"), "halo_rows");
     for (size_t l = 0; l < 2; l++) {
@@ -181,7 +181,7 @@ Test(traffic_counted, typed_edges_and_embeddings_are_as_planned)
 static void expect_stored(const char *settings)
 {
     expect_exact(settings);
-    json_t *result = results_json(folder_path("o/result.json"));
+    json_t *result = results_of("o");
     const json_t *measured = json_object_get(json_object_get(result, "traffic"), "measured");
     const json_t *layers = json_object_get(measured, "layers");
     for (int what = 0; what < 3; what++) {
@@ -275,8 +275,7 @@ static void expect_sampled(const char *model, int n_worker, int n_copy)
 {
     job_run("%s --set exchange.sampling=%g --set train.epochs=%d --set workers.count=%d --set output.dir=o", model, P,
             N_EPOCH, n_worker);
-    json_t *result = results_json(folder_path("o/result.json")), *traffic = json_object_get(result, "traffic"), *pair,
-           *layer;
+    json_t *result = results_of("o"), *traffic = json_object_get(result, "traffic"), *pair, *layer;
     const json_t *planned = json_object_get(traffic, "planned"), *measured = json_object_get(traffic, "measured");
     cr_expect_eq(results_number(traffic, "epochs"), N_EPOCH);
     cr_expect_eq(results_number(planned, "reduce"), results_number(measured, "reduce"));
