@@ -238,7 +238,8 @@ struct code_value code_concat(struct code *code, struct code_value a, struct cod
     return code_in_buffer(buffer, 0, n_column, n_head, n_column);
 }
 
-struct code_value code_copied(struct code *code, struct code_value a)
+/* In a buffer of its own, side by side. */
+static struct code_value code_copied(struct code *code, struct code_value a)
 {
     return code_unary(code, TILE_OP_COPY, a, 0.0, 0.0);
 }

@@ -73,8 +73,6 @@ struct code_value code_sum_heads(struct code *code, struct code_value a, struct 
 struct code_value code_product(struct code *code, struct code_value a, struct tile_operand matrix, int64_t f_out);
 /* Side by side, of each head. */
 struct code_value code_concat(struct code *code, struct code_value a, struct code_value b);
-/* In a buffer of its own, side by side. */
-struct code_value code_copied(struct code *code, struct code_value a);
 /* The same numbers as heads. */
 struct code_value code_reshape(struct code *code, struct code_value a, int64_t n_head);
 

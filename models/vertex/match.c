@@ -12,7 +12,8 @@ static bool is(const struct vertex_trace *trace, int32_t op, enum vertex_op_kind
     return op >= 0 && at(trace, op)->kind == kind;
 }
 
-int32_t match_below(const struct vertex_trace *trace, int32_t op)
+/* The operation below changes of shape alone: heads, flat. */
+static int32_t match_below(const struct vertex_trace *trace, int32_t op)
 {
     while (is(trace, op, VERTEX_OP_HEADS) || is(trace, op, VERTEX_OP_FLAT)) {
         op = at(trace, op)->in[0];

@@ -39,7 +39,4 @@ struct match_relation {
 /* One term of Σ_r mean_r(e.src.a) @ w[r]: its relation; -1: another operation. */
 int32_t match_relation(const struct vertex_trace *trace, int32_t op, struct match_relation *out);
 
-/* The operation below changes of shape alone: heads, flat. */
-int32_t match_below(const struct vertex_trace *trace, int32_t op);
-
 #endif

@@ -19,9 +19,6 @@ enum { SANITIZED = 0 };
 enum { SANITIZED = 0 };
 #endif
 
-/* Does this run leave out repeats? Under the sanitizer, but with TEST_THOROUGH. */
-bool sanitized_leaves_out(void);
-
 /* Of n ways in which a job is run, is this one left out here? Called once for each way, in order. Under the sanitizer four of five are, in
  * other builds three of four: other ones for each job of a test, so that each way is taken with some of the jobs. With TEST_THOROUGH none is. */
 bool ways_skip(size_t way, size_t n);

@@ -26,7 +26,8 @@ const struct device_ops *const test_devices[TEST_N_DEVICE] = {
 #endif
 };
 
-bool test_takes(const struct device_ops *ops, int n_part)
+/* Slow devices, the strict one and an emulated GPU, run with 1 and 3 parts alone. */
+static bool test_takes(const struct device_ops *ops, int n_part)
 {
     bool fast = ops == &device_reference || ops == &device_cpu;
     return fast || n_part == 1 || n_part == 3;

@@ -33,7 +33,4 @@ double norm(const double *x, int64_t n);
 #endif
 extern const struct device_ops *const test_devices[TEST_N_DEVICE];
 
-/* Slow devices, the strict one and an emulated GPU, run with 1 and 3 parts alone. */
-bool test_takes(const struct device_ops *ops, int n_part);
-
 #endif

@@ -513,7 +513,8 @@ double truth_loss(struct truth *t)
     return loss / weight;
 }
 
-double truth_objective(struct truth *t)
+/* The loss with Σ ⟨returned, value⟩ added: what truth_gradient differentiates. */
+static double truth_objective(struct truth *t)
 {
     double sum = truth_loss(t);
     for (int v = 0; t->returned != NULL && v < t->program->n_value; v++) {

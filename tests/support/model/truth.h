@@ -39,9 +39,6 @@ void truth_release(struct truth *truth);
 /* Mean loss over the training rows, after filling `value`. */
 double truth_loss(struct truth *truth);
 
-/* The same with Σ ⟨returned, value⟩ added: what truth_gradient differentiates. */
-double truth_objective(struct truth *truth);
-
 /* d objective / d held of one value, by central differences; out n_node × width. */
 void truth_gradient_held(struct truth *truth, int value, double *out);
 

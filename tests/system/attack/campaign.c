@@ -72,7 +72,8 @@ void campaign_note(const char *format, ...)
     add(text);
 }
 
-const char *campaign_story(void)
+/* Seed, step and the last notes. */
+static const char *campaign_story(void)
 {
     static char whole[N_STORY + 128];
     snprintf(whole, sizeof whole, "seed %llu, step %d:%s", (unsigned long long)seed, at_step, story);

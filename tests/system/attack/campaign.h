@@ -25,9 +25,6 @@ void campaign_nap(uint32_t ms);
 void campaign_step(int step);
 void campaign_note(const char *format, ...) __attribute__((format(printf, 1, 2)));
 
-/* Seed, step and the last notes. */
-const char *campaign_story(void);
-
 /* Be root again, whoever this process acts as: a failure ends the test. */
 #define HOLDS(condition, ...) ((condition) ? (void)0 : campaign_fail(__FILE__, __LINE__, __VA_ARGS__))
 void campaign_fail(const char *file, int line, const char *format, ...) __attribute__((format(printf, 3, 4)));

@@ -92,7 +92,15 @@ bool talk_line(int file, char *out, size_t n_out)
     }
 }
 
-json_t *talk_try(enum user who, const char *request)
+static void talk_drop(enum user who)
+{
+    while (n_kept[who] > 0) {
+        close(kept[who][--n_kept[who]]);
+    }
+}
+
+/* A request and its answer: NULL where the connection ended before. owns  the caller has the reference */
+static json_t *talk_try(enum user who, const char *request)
 {
     static char line[N_LINE];
     int file = talk_open(who);
@@ -169,13 +177,6 @@ void talk_keep(enum user who, int file)
         close(file);
     } else if (file >= 0) {
         kept[who][n_kept[who]++] = file;
-    }
-}
-
-void talk_drop(enum user who)
-{
-    while (n_kept[who] > 0) {
-        close(kept[who][--n_kept[who]]);
     }
 }
 

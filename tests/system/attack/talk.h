@@ -23,9 +23,8 @@ void talk_send(int file, const void *bytes, size_t n);
  * within TALK_S fails the test. */
 bool talk_line(int file, char *out, size_t n_out);
 
-/* A request and its answer: NULL where the connection ended before. owns  the caller has the reference */
-json_t *talk_try(enum user who, const char *request);
-/* The same; a daemon that was to die has its successor asked, and connections that the user keeps open make room. */
+/* A request and its answer. A daemon that was to die has its successor asked, and connections that the user keeps open
+ * make room. owns  the caller has the reference */
 json_t *talk_ask(enum user who, const char *format, ...) __attribute__((format(printf, 2, 3)));
 
 bool talk_is_ok(const json_t *answer);
@@ -33,7 +32,6 @@ const char *talk_error(const json_t *answer);
 
 /* Connections that are kept open. */
 void talk_keep(enum user who, int file);
-void talk_drop(enum user who);
 void talk_drop_all(void);
 
 /* GET a path of the metrics' port; the answer's first bytes, "" where the connection ended without any. Valid until

@@ -41,7 +41,8 @@ const char *user_home(enum user who)
     return accounts[who].home;
 }
 
-const char *user_secret(enum user who)
+/* The word that only this user's private file has. */
+static const char *user_secret(enum user who)
 {
     return accounts[who].secret;
 }

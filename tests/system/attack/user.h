@@ -19,8 +19,6 @@ bool users_make(void);
 uid_t user_uid(enum user who);
 /* "home0": its folder, in the test's. */
 const char *user_home(enum user who);
-/* The word that only this user's private file has. */
-const char *user_secret(enum user who);
 
 /* Act as that user, until user_leave. */
 void user_become(enum user who);

@@ -15,22 +15,25 @@ struct level guard_level(const struct job *job, const struct checkpoint_state *s
     return level_at(job, (uint32_t)(epoch > 0 ? epoch : 0), state->n_back_off);
 }
 
-void guard_level_text(const struct level *level, char out[GUARD_LEVEL_BYTES])
+#define LEVEL_BYTES 96
+
+/* "0.2 of the boundary rows, int8", or "exact epochs". */
+static void guard_level_text(const struct level *level, char out[LEVEL_BYTES])
 {
     int n = 0;
     if (level_is_exact(level)) {
-        snprintf(out, GUARD_LEVEL_BYTES, "exact epochs");
+        snprintf(out, LEVEL_BYTES, "exact epochs");
         return;
     }
     if (level->stale) {
-        n = snprintf(out, GUARD_LEVEL_BYTES, "rows of the epoch before, ");
+        n = snprintf(out, LEVEL_BYTES, "rows of the epoch before, ");
     }
     if (level->sampling < 1.0) {
-        n = snprintf(out, GUARD_LEVEL_BYTES, "%.4g of the boundary rows, ", level->sampling);
+        n = snprintf(out, LEVEL_BYTES, "%.4g of the boundary rows, ", level->sampling);
     }
-    n += snprintf(out + n, GUARD_LEVEL_BYTES - (size_t)n, "%s", level_codec_text(level->codec));
+    n += snprintf(out + n, LEVEL_BYTES - (size_t)n, "%s", level_codec_text(level->codec));
     if (level->codec_backward != level->codec) {
-        snprintf(out + n, GUARD_LEVEL_BYTES - (size_t)n, ", gradients %s", level_codec_text(level->codec_backward));
+        snprintf(out + n, LEVEL_BYTES - (size_t)n, ", gradients %s", level_codec_text(level->codec_backward));
     }
 }
 
@@ -39,7 +42,7 @@ static void back_off_note(struct training *training, int64_t epoch)
     const struct checkpoint_state *state = &training->state;
     double limit = training->job->exchange.guard_limit;
     const struct level level = guard_level(training->job, state, epoch + 1);
-    char text[GUARD_LEVEL_BYTES];
+    char text[LEVEL_BYTES];
     guard_level_text(&level, text);
     progress_print(
         training->progress,

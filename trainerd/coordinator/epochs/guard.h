@@ -22,8 +22,4 @@ enum status guard_restore(const struct training *training);
 /* What an epoch's payloads lose, as things stand. */
 struct level guard_level(const struct job *job, const struct checkpoint_state *state, int64_t epoch);
 
-/* "0.2 of the boundary rows, int8", or "exact epochs". */
-#define GUARD_LEVEL_BYTES 96
-void guard_level_text(const struct level *level, char out[GUARD_LEVEL_BYTES]);
-
 #endif
