@@ -4,7 +4,6 @@
 #include "protocol/base/memory.h"
 #include "protocol/transport/address.h"
 
-#include <arpa/inet.h>
 #include <errno.h>
 #include <microhttpd.h>
 #include <netdb.h>

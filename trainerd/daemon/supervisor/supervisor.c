@@ -10,7 +10,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #define ORDERS_MOST 256   /* jobs that are changed in one transaction */
 #define RETAIN_REST_MS 50 /* between two slices of removing jobs */

@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <xxhash.h>
 
 static char *bytes; /* part 1 of 3 of a directed graph with sparse features, 64-byte aligned */
 static size_t n_bytes;

@@ -6,7 +6,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 TestSuite(submit, .init = talk_begin, .fini = talk_end, .timeout = 900);
 
