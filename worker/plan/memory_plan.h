@@ -175,6 +175,7 @@ struct memory_merged {
     int64_t n_edge[PART_DIRECTION_N][PART_N_HOP_MOST + 1];
     /* Rows of all own parts up to a hop, side by side; where nothing is left out, as they lie in the arena. */
     int64_t n_row[PART_N_HOP_MOST + 1];
+    uint32_t alone; /* hops, as bits, whose transposed blocks no pass walks part by part */
     bool attention; /* attentions run over them, too */
     bool nodes;     /* all rows' nodes are listed, by which these drop coefficients and programs draw */
 };

@@ -50,6 +50,18 @@ static bool reads_nodes(const struct memory_plan *plan, const struct program *pr
     return any;
 }
 
+/* Does some other aggregate with an output of this hop walk transposed blocks? */
+static bool has_other(const struct memory_plan *plan, const struct program *program, int32_t hop)
+{
+    bool any = false;
+    for (int i = 0; i < program->n_op && !any; i++) {
+        const struct op *op = &program->op[i];
+        any = part_hop_walks(program, op, PART_DIRECTION_OUT, hop) &&
+              !is_arena_sum(plan, program, op, PART_DIRECTION_OUT);
+    }
+    return any;
+}
+
 /* Evaluations sum all rows, whatever training does. */
 static bool is_walked(const struct memory_plan *plan, const struct program *program, enum part_direction d,
                       int32_t hop)
@@ -132,6 +144,10 @@ void memory_plan_merge(const struct memory_plan_input *in, struct memory_plan *p
             plan->merged.n_edge[d][hop] = walked ? edges_of(in, of, hop) : 0;
         }
     }
+    for (int32_t hop = 0; hop < plan->n_hop; hop++) {
+        bool alone = plan->merged.n_edge[PART_DIRECTION_OUT][hop] > 0 && !has_other(plan, in->program, hop);
+        plan->merged.alone |= alone ? UINT32_C(1) << hop : 0;
+    }
     plan->merged.nodes = merges_any(plan) && reads_nodes(plan, in->program);
 }
 
@@ -164,7 +180,7 @@ int64_t memory_plan_merged(const struct memory_plan_input *in, bool scaled, stru
     lists += plan->merged.nodes ? plan->rows.n_row * (int64_t)sizeof(uint32_t) : 0;
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         n_bytes += block_bytes(in, PART_DIRECTION_IN, hop, plan) + block_bytes(in, PART_DIRECTION_OUT, hop, plan);
-        lists += plan->n_hop > 0 ? plan->merged.n_row[hop] * (int64_t)sizeof(uint32_t) : 0;
+        lists += hop > 0 ? plan->merged.n_row[hop] * (int64_t)sizeof(uint32_t) : 0;
         lists += scaled ? memory_plan_rows(plan, hop) * (int64_t)sizeof(float) : 0;
     }
     return n_bytes + memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, lists);

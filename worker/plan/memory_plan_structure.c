@@ -83,10 +83,10 @@ static void copy_add(const struct part_hop_sizes *sizes, int64_t *copy_out, int6
     *copy_out += part_hop_copy_bytes(sizes);
 }
 
-/* What training walks of an own part's blocks at one hop, besides the blocks themselves; *copy_out: edges picked out;
- * *places_out: bytes of where the blocks of these lie, to be added. */
+/* What training walks of an own part's blocks at one hop, besides the blocks themselves; merged: transposed ones are
+ * not walked; *copy_out: edges picked out; *places_out: bytes of where the blocks of these lie, to be added. */
 static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory_plan_part *own, int32_t hop,
-                         int64_t *copy_out, int64_t *places_out)
+                         bool merged, int64_t *copy_out, int64_t *places_out)
 {
     const struct part_halo *halo = own->halo;
     int64_t n_bytes = 0, n_target = memory_plan_rows_own(own, hop);
@@ -106,7 +106,7 @@ static int64_t hop_bytes(const struct memory_plan_input *in, const struct memory
                                              .weighted = own->weighted};
         copy_add(&sizes, copy_out, places_out);
     }
-    if (part_hop_used(in->program, PART_DIRECTION_OUT, hop)) {
+    if (!merged && part_hop_used(in->program, PART_DIRECTION_OUT, hop)) {
         const struct part_rows listed = halo_rows_out(halo, HALO_DIRECTION_IN, before);
         struct part_hop_sizes sizes = {.n_pair = listed.pairs->n_pair,
                                        .n_edge = part_hop_edges(in->program, own->implied_loops,
@@ -126,7 +126,7 @@ int64_t memory_plan_copies(const struct memory_plan_input *in, int32_t i, int64_
     int64_t sum = 0, copy, places;
     *most_out = 0;
     for (int32_t hop = 0; hop < in->own[i].halo->n_hop; hop++) {
-        hop_bytes(in, &in->own[i], hop, &copy, &places);
+        hop_bytes(in, &in->own[i], hop, false, &copy, &places);
         *most_out = larger(*most_out, copy);
         sum += copy;
     }
@@ -293,7 +293,7 @@ static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool sc
                    memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts);
     }
     for (int32_t hop = 0; hop < own->halo->n_hop; hop++) {
-        n_bytes += hop_bytes(in, own, hop, &copy, &places);
+        n_bytes += hop_bytes(in, own, hop, (plan->merged.alone >> hop & 1) != 0, &copy, &places);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, places) +
                    memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, spills ? 0 : copy);
     }

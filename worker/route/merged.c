@@ -16,7 +16,7 @@ struct merged {
     int64_t *begin; /* n_hop + 1 × own parts: where rows of a part that are of this very hop begin */
     struct device_block block[PART_DIRECTION_N][N_HOP]; /* indptr NULL: not merged */
     struct part_lent made[PART_DIRECTION_N][N_HOP];     /* its arrays; empty: another's */
-    struct part_lent order[N_HOP]; /* where in an array of this hop's rows each lies; empty: in this order */
+    struct part_lent order[N_HOP]; /* where in an array of this hop's rows each lies; empty: so, or unread */
     struct part_lent scale[N_HOP]; /* memory_plan_rows floats; empty: none */
     struct part_lent node;         /* of all rows, as they lie in the arena; empty: none */
 };
@@ -226,6 +226,17 @@ static enum status heads_open(struct merged *merged, const struct part_lent *len
     return status;
 }
 
+/* A row has too many edges: the parts' own transposed blocks at a hop are walked, after all. */
+static enum status parts_open(const struct merged *merged, int32_t hop)
+{
+    const struct own_parts *own = merged->own;
+    enum status status = STATUS_OK;
+    for (int32_t i = 0; i < own->n && status == STATUS_OK && (own->setup.merged >> hop & 1) != 0; i++) {
+        status = part_hop_open(&own->setup, PART_DIRECTION_OUT, hop, &own->part[i]);
+    }
+    return status;
+}
+
 static enum status side_open(struct merged *merged, enum part_direction d, int32_t hop)
 {
     const struct side side = side_of(merged, d, hop);
@@ -242,7 +253,7 @@ static enum status side_open(struct merged *merged, enum part_direction d, int32
     const struct part_edges to = edges_at(made, n_row, n_edge, weighted);
     if (indptr_fill(merged, &side, n_row, to.indptr) > merged->most_edges) {
         memory_release(MEMORY_STRUCTURE, made, (size_t)n_bytes, 1);
-        return STATUS_OK;
+        return d == PART_DIRECTION_OUT ? parts_open(merged, hop) : STATUS_OK;
     }
     for (int32_t i = 0; i < merged->own->n; i++) {
         part_join(merged, &side, i, &to);
@@ -308,7 +319,7 @@ static enum status node_open(const struct merged *merged, struct part_lent *out)
 static enum status lists_open(struct merged *merged, int32_t hop)
 {
     enum status status = STATUS_OK;
-    if (merged->n_hop > 0) {
+    if (hop > 0) { /* no sum writes gradients of hop 0: sources are a hop further */
         status = order_open(merged, hop, &merged->order[hop]);
     }
     if (status == STATUS_OK && merged->own->setup.scaled != NULL) {

@@ -214,7 +214,8 @@ enum status part_device_open(const struct part_device_setup *setup, const struct
     }
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int32_t hop = 0; status == STATUS_OK && hop < part->n_hop; hop++) {
-            status = part_hop_open(setup, (enum part_direction)d, hop, out);
+            bool merged = d == PART_DIRECTION_OUT && (setup->merged >> hop & 1) != 0;
+            status = merged ? STATUS_OK : part_hop_open(setup, (enum part_direction)d, hop, out);
         }
     }
     return status == STATUS_OK ? features_open(setup, part, out) : status;

@@ -81,6 +81,7 @@ struct part_device_setup {
     /* By part: its blocks of hops with parts of other ranks, trimmed to what comes of a cover, by part_hop_place.
      * NULL: there are none. */
     struct part_edges *const *trimmed;
+    uint32_t merged; /* hops, as bits: their transposed blocks are walked merged (merged.h), and not opened */
     /* where what is made of a part's bytes goes; all parts then count as other ranks'. NULL: none */
     struct spill *spill;
 };

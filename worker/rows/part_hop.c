@@ -5,10 +5,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool is_walked(const struct program *program, const struct op *op, enum part_direction d)
+bool part_hop_walks(const struct program *program, const struct op *op, enum part_direction d, int32_t hop)
 {
-    return d == PART_DIRECTION_IN ||
-           (program->value[op->out].needs_grad && aggregate_walks_out(program, op->aggregate));
+    const struct value *out = &program->value[op->out];
+    return op->kind == OP_KIND_AGGREGATE && !op->is_static && out->hop == hop &&
+           (d == PART_DIRECTION_IN || (out->needs_grad && aggregate_walks_out(program, op->aggregate)));
 }
 
 /* Does an aggregate of training walk such blocks, of those whose rows travel, or of any? */
@@ -17,9 +18,8 @@ static bool any_walks(const struct program *program, enum part_direction d, int3
     bool any = false;
     for (int i = 0; i < program->n_op && !any; i++) {
         const struct op *op = &program->op[i];
-        bool walks = op->kind == OP_KIND_AGGREGATE && !op->is_static && program->value[op->out].hop == hop &&
-                     is_walked(program, op, d);
-        any = walks && !(travelling && program->value[op->in[0]].hop == PROGRAM_HOP_HALO);
+        any = part_hop_walks(program, op, d, hop) &&
+              !(travelling && program->value[op->in[0]].hop == PROGRAM_HOP_HALO);
     }
     return any;
 }

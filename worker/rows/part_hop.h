@@ -14,7 +14,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Does some aggregate walk blocks of this direction in training for an output of this hop? */
+/* Does an aggregate, or some one, walk blocks of this direction in training for an output of this hop? */
+bool part_hop_walks(const struct program *program, const struct op *op, enum part_direction d, int32_t hop);
 bool part_hop_used(const struct program *program, enum part_direction d, int32_t hop);
 
 /* And do rows of other parts travel for it? Not for one of stored inputs. */

@@ -109,6 +109,7 @@ static enum status parts_open(struct trainer *t)
 {
     t->own.setup.dedup = t->own.setup.dedups ? dedup_counts(t->routes.dedup) : NULL;
     t->own.setup.trimmed = dedup_trimmed(t->routes.dedup);
+    t->own.setup.merged = t->plan.merged.alone;
     enum status status = own_parts_open(&t->own);
     dedup_trimmed_end(t->routes.dedup);
     return status;

@@ -237,6 +237,12 @@ Test(merged, every_rows_edges_come_in_the_order_of_its_parts_blocks)
     }
 }
 
+/* Have the parts transposed blocks of a hop of their own? */
+static bool parts_have(int32_t hop)
+{
+    return part_device_blocks(&world.trainer->own.part[0], PART_DIRECTION_OUT, hop)->at != NULL;
+}
+
 /* The sums of a model of three layers whose first one is computed once, or whose aggregates follow their linear
  * maps. */
 Test(merged, blocks_of_a_hop_have_the_edges_to_rows_that_count_and_no_others)
@@ -249,6 +255,7 @@ Test(merged, blocks_of_a_hop_have_the_edges_to_rows_that_count_and_no_others)
             block_agrees(PART_DIRECTION_IN, hop, PROGRAM_HOP_ALL, PROGRAM_HOP_ALL);
             block_agrees(PART_DIRECTION_OUT, hop, hop, hop + 1);
             block_agrees(PART_DIRECTION_OUT, hop, hop, PROGRAM_HOP_ALL);
+            cr_expect_not(parts_have(hop), "edges are there once");
         }
         world_close();
     }
@@ -266,6 +273,7 @@ Test(merged, a_row_of_more_edges_than_the_device_sums_alike_leaves_blocks_as_the
     world_open(&graph, "kind = \"gcn\"\nlayers = 3", 3, 3);
     cr_expect_not(has_block(PART_DIRECTION_IN, PROGRAM_HOP_ALL));
     cr_expect_not(has_block(PART_DIRECTION_IN, 0), "they are the first rows of all");
+    cr_expect(parts_have(1) && !has_block(PART_DIRECTION_OUT, 1));
     world_close();
 }
 
