@@ -20,7 +20,7 @@ from daemon import PROGRAMS
 from trainerd.module_program import ACTIVATIONS, LAYERS, WEIGHED
 from trainerd.modules import job_of_module
 
-DRAWS = int(os.environ.get("TEST_MODELS", "24"))
+DRAWS = int(os.environ.get("TEST_MODELS", "12"))
 SEED = int(os.environ.get("TEST_SEED", "1"))
 NEAR = 1e-5  # float32 beside float64, relative to the largest logit
 F, C = 11, 5

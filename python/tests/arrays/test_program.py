@@ -17,7 +17,7 @@ from program_texts import edges_at_random, weightless_at_random
 from trainerd import Program
 
 LIBRARY = ROOT / "configs/programs"
-N_RANDOM = int(os.environ.get("TEST_PROGRAMS", "24"))
+N_RANDOM = int(os.environ.get("TEST_PROGRAMS", "12"))
 
 
 @trainerd.program
