@@ -39,9 +39,6 @@
 /* Losses and counts, kept in double: only the order of additions differs. */
 #define TOLERANCE_SCORE 1e-12
 
-/* The reference's softmax keeps L and D in float: an α is off by 2^-24 of |L|, some units. */
-#define TOLERANCE_ATTENTION_REFERENCE 1e-6
-
 /* Scores of some hundreds, in float: α is off by 2^-24 of them. */
 #define TOLERANCE_ATTENTION_LARGE 3e-5
 
