@@ -29,6 +29,7 @@ static struct asker {
 } askers[N_ASKER];
 static double latency[N_PACED];
 static int n_latency;
+
 static double resident_mib(void)
 {
     char path[64], line[256];

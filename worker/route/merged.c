@@ -16,7 +16,7 @@ struct merged {
     int64_t *begin; /* n_hop + 1 × own parts: where rows of a part that are of this very hop begin */
     struct device_block block[PART_DIRECTION_N][N_HOP]; /* indptr NULL: not merged */
     struct part_lent made[PART_DIRECTION_N][N_HOP];     /* its arrays; empty: another's */
-    struct part_lent order[N_HOP]; /* where in an array of this hop's rows each lies; empty: so, or unread */
+    struct part_lent order[N_HOP]; /* where in an array of this hop's rows each lies; empty: in order, or not read */
     struct part_lent scale[N_HOP]; /* memory_plan_rows floats; empty: none */
     struct part_lent node;         /* of all rows, as they lie in the arena; empty: none */
 };

@@ -14,7 +14,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Does an aggregate, or some one, walk blocks of this direction in training for an output of this hop? */
+/* Does this aggregate walk blocks of this direction in training for an output of this hop? Does some one? */
 bool part_hop_walks(const struct program *program, const struct op *op, enum part_direction d, int32_t hop);
 bool part_hop_used(const struct program *program, enum part_direction d, int32_t hop);
 

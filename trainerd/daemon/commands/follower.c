@@ -226,8 +226,10 @@ static enum status begin(struct commands *commands, struct connection *connectio
     follower->pending.job = record->id;
     follower->pending.proceed = proceed;
     follower->pending.job_changed = job_changed;
-    if (status != STATUS_OK ||
-        (status = pending_begin(&follower->pending, commands, connection, request)) != STATUS_OK) {
+    if (status == STATUS_OK) {
+        status = pending_begin(&follower->pending, commands, connection, request);
+    }
+    if (status != STATUS_OK) {
         free(follower);
         return status;
     }
