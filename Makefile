@@ -45,6 +45,9 @@ endif
 ifeq ($(VARIANT),emulated)
 $(BUILD)/obj/models/cuda/%.o $(BUILD)/obj/tests/gpu/%.o: CXXFLAGS += -O1
 endif
+ifeq ($(VARIANT),emulated-asan)
+$(BUILD)/obj/tests/emulator/%.o: CXXFLAGS += -O2
+endif
 ifeq ($(VARIANT),release)
 $(TESTS_OBJECTS): CFLAGS += -g1 -O1
 $(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -g1
@@ -54,8 +57,8 @@ endif
 ifeq ($(VARIANT),fuzz)
 $(BUILD)/obj/models/%.o $(BUILD)/obj/worker/%.o: CFLAGS += -O0
 endif
-# The vector kernels of the cpu device take minutes under sanitizers. The variant asan has them so; no fuzzer and no emulated GPU computes by them.
-ifneq ($(filter fuzz emulated-asan emulated-tsan,$(VARIANT)),)
+# The vector kernels of the cpu device take minutes under sanitizers. The variant asan has them so; no fuzzer computes by them.
+ifeq ($(VARIANT),fuzz)
 $(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -fno-sanitize=all
 endif
 
@@ -85,9 +88,10 @@ SOURCES := $(filter-out $(MAINS) $(filter-out $(CUDA_OUTSIDE),$(CUDA_SOURCES)),$
     $(if $(EMULATED),$(filter-out $(CUDA_OUTSIDE),$(CUDA_SOURCES)))
 EMULATOR := $(wildcard tests/emulator/*.cpp)
 object = $(patsubst %,$(BUILD)/obj/%.o,$(1))
-# Of the emulator ThreadSanitizer sees copies alone.
+# Of the emulator ThreadSanitizer sees copies alone. Rows of four floats stay loads of 16 bytes, which are counted as such (COUNTED).
 ifeq ($(VARIANT),emulated-tsan)
 $(call object,$(filter-out %/copy.cpp,$(EMULATOR))): CXXFLAGS += -fno-sanitize=thread
+$(BUILD)/obj/%.cu.o: CXXFLAGS += -fno-tree-sra
 endif
 archive = $(foreach module,$(1),$(BUILD)/lib/$(module).a)
 
@@ -120,7 +124,7 @@ of_variant = $(patsubst $(BUILD)/%,$(call beside,$(1))/%,$(2))
 FUZZ = $(call variant,fuzz) CC=clang
 RUN = $(Q)BUILD=$(BUILD) FUZZ_S=$(1) scripts/run-tests
 
-.PHONY: all objects other tests unit emulator emulated gpu-programs gpu-bundle check check-all asan bench bench-programs benches fuzz fuzzers quickstart install uninstall package wheel docs lint shape format clean help force
+.PHONY: all objects other tests unit emulator emulated counted counted-other gpu-programs gpu-bundle check check-all asan bench bench-programs benches fuzz fuzzers quickstart install uninstall package wheel docs lint shape format clean help force
 .SECONDARY:
 
 all: $(PROGRAMS) $(CUDA_MODULE) ## the programs, in build/bin
@@ -129,7 +133,7 @@ all: $(PROGRAMS) $(CUDA_MODULE) ## the programs, in build/bin
 	@echo "  $(if $(CUDA_MODULE),$(CUDA_MODULE)$(if $(EMULATED), (emulated), by $(NVCC)),$(if $(KEPT),with $(KEPT) as it is,without a device for GPUs: $(if $(NVCC),VARIANT=$(VARIANT) CUDA=$(CUDA),no nvcc)))"
 
 # Emulated variants take objects of the host, which know nothing of CUDA, from another variant, which is made first.
-OTHER := $(if $(filter build/emulated %-emulated,$(BUILD)),release,$(if $(filter build/emulated-asan %-emulated-asan,$(BUILD)),asan))
+OTHER := $(if $(filter build/emulated build/emulated-tsan %-emulated %-emulated-tsan,$(BUILD)),release,$(if $(filter build/emulated-asan %-emulated-asan,$(BUILD)),asan))
 ifneq ($(OTHER),)
 OTHER_BUILD := $(if $(filter build/$(VARIANT),$(BUILD)),build/$(OTHER),$(BUILD:%-$(VARIANT)=%)$(patsubst asan,-asan,$(OTHER:release=)))
 OTHERS := $(call object,$(shell grep -LE 'CUDA_EMULATED|models/cuda/|job_keys.def' $(filter-out models/cuda/%,$(filter %.c,$(SOURCES)))))
@@ -235,7 +239,7 @@ $(call program,worker/main_trainer_worker.c): models/cuda/module.exports
 
 # Programs for a machine with a GPU (tests/gpu), and the archive that takes them there (scripts/gpu-bundle). The benchmark contains the cuda
 # device, whose stream cuSPARSE shares; the other opens trainer-cuda.so, as workers do.
-GPU_PROGRAMS := $(if $(CUDA_MODULE),$(BUILD)/bin/gpu_operations $(BUILD)/bin/bench_gpu)
+GPU_PROGRAMS := $(if $(CUDA_MODULE),$(BUILD)/bin/gpu_operations $(BUILD)/bin/bench_gpu $(if $(filter emulated,$(VARIANT)),$(BUILD)/hashes.txt))
 GPU_BENCH := $(wildcard tests/gpu/bench/*.c tests/gpu/bench/*.cu)
 GPU_BENCH_OBJECTS := $(if $(EMULATED),$(call object,$(GPU_BENCH)),$(patsubst %,$(CUDA_BUILD)/%.o,$(GPU_BENCH)) $(CUDA_OBJECTS))
 GPU_OPERATIONS_OBJECTS := $(call object,tests/gpu/gpu_operations.c $(wildcard tests/support/operations/*.c))
@@ -245,6 +249,9 @@ $(eval $(call link_rule,$(BUILD)/bin/bench_gpu,$(GPU_BENCH_OBJECTS),$(BELOW_mode
 $(eval $(call members_rule,$(BUILD)/bin/bench_gpu,$(GPU_BENCH_OBJECTS)))
 $(BUILD)/bin/gpu_operations: LDFLAGS += -Wl,--dynamic-list=models/cuda/module.exports
 $(BUILD)/bin/gpu_operations: | $(CUDA_MODULE)
+# The bits of each operation, emulated.
+$(BUILD)/hashes.txt: $(BUILD)/bin/gpu_operations $(CUDA_MODULE)
+	$(Q)$< --print > $@.new && mv $@.new $@
 
 gpu-programs: $(GPU_PROGRAMS) ## programs that test and measure a GPU (tests/gpu), where nvcc is or VARIANT=emulated
 
@@ -278,19 +285,24 @@ $(foreach b,$(EMULATOR_BUILDS),$(eval $(call emulator_rules,$(b))))
 EMULATOR_FAULTS := $(foreach b,$(EMULATOR_BUILDS),$(BUILD)/emulator/$(b)/faults)
 emulator: $(EMULATOR_FAULTS) ## the CUDA emulator with faults planted in small kernels, plain and under sanitizers
 
-# What kernels ask of memory, counted (tests/emulator/sectors): g++ calls a function of ours at each load and store, for
-# which the options of ThreadSanitizer serve, without its run time; and rows of four floats stay loads of 16 bytes.
+# What kernels ask of memory, counted (tests/emulator/sectors): g++ calls a function of ours at each load and store. These are the kernels of
+# the variant emulated-tsan, whose objects are made first, without the sanitizer's run time.
 COUNTED := $(filter %.cu,$(CUDA_SOURCES)) tests/emulator/sectors/planted.cu
-COUNTED_FLAGS := -O1 -fsanitize=thread --param tsan-instrument-func-entry-exit=0 -fno-tree-sra
-COUNTED_OBJECTS := $(patsubst %,$(BUILD)/counted/%.o,$(COUNTED)) \
+COUNTED_OBJECTS := $(call object,$(COUNTED))
+ifeq ($(VARIANT),emulated)
+COUNTED_BUILD := $(patsubst %emulated,%emulated-tsan,$(BUILD))
+COUNTED_OBJECTS := $(COUNTED_OBJECTS:$(BUILD)/%=$(COUNTED_BUILD)/%)
+$(COUNTED_OBJECTS): counted-other ;
+counted-other:
+	+$(Q)$(MAKE) --no-print-directory $(JOBS) VARIANT=emulated-tsan BUILD=$(COUNTED_BUILD) counted
+SECTORS_OBJECTS := $(COUNTED_OBJECTS) \
     $(call object,$(wildcard tests/emulator/sectors/*.c tests/emulator/sectors/*.cpp) tests/gpu/bench/figure.c tests/gpu/bench/graph.c)
-$(BUILD)/counted/%.cu.o: %.cu
-	@mkdir -p $(@D)
-	$(if $(V),,@echo "  CXX  $< (counted)")
-	$(Q)$(CXX) $(CXXFLAGS) $(COUNTED_FLAGS) -MMD -MP -x c++ -c $< -o $@
-$(eval $(call link_rule,$(BUILD)/bin/sectors,$(COUNTED_OBJECTS),$(BELOW_models)))
-$(eval $(call members_rule,$(BUILD)/bin/sectors,$(COUNTED_OBJECTS)))
+$(eval $(call link_rule,$(BUILD)/bin/sectors,$(SECTORS_OBJECTS),$(BELOW_models)))
+$(eval $(call members_rule,$(BUILD)/bin/sectors,$(SECTORS_OBJECTS)))
 $(BUILD)/bin/sectors: LDFLAGS += -rdynamic
+endif
+counted: $(COUNTED_OBJECTS)
+	@:
 
 EMULATED_TESTS := $(patsubst %,$(BUILD)/bin/test-%,models golden gradient)
 emulated: ## the programs with the cuda device emulated, in build/emulated/bin (workers.device = "cuda-emulated")
@@ -330,12 +342,12 @@ built-release:
 	$(call variant,release) BUILD=$(BUILD) all tests benches emulator gpu-programs $(PROPERTY_RUN)
 built-asan:
 	$(call variant,asan) all tests
-built-emulated: built-release
+built-emulated: built-release built-emulated-tsan
 	$(call variant,emulated) all gpu-programs $(call of_variant,emulated,$(EMULATED_TESTS) $(PROPERTY_RUN) $(BUILD)/bin/sectors)
 built-emulated-asan: built-asan
 	$(call variant,emulated-asan) all $(call of_variant,emulated-asan,$(BUILD)/bin/gpu_operations)
-built-emulated-tsan:
-	$(call variant,emulated-tsan) $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations)
+built-emulated-tsan: built-release
+	$(call variant,emulated-tsan) $(call of_variant,emulated-tsan,$(BUILD)/bin/gpu_operations) counted
 built-fuzz:
 	$(FUZZ) fuzzers
 
@@ -397,4 +409,4 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 20
 
--include $(shell find $(BUILD)/obj $(CUDA_BUILD) $(BUILD)/counted $(BUILD)/emulator -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(CUDA_BUILD) $(BUILD)/emulator -name '*.d' 2>/dev/null)

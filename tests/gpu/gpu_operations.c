@@ -1,8 +1,9 @@
 /* Every operation of the cuda device against the cpu device, and against the bits that it has emulated.
  *
- * usage  gpu_operations --print            the hash of each case's results, of all that have the same bits on every
- *        GPU gpu_operations HASHES [PREFIX]    compare with what --print wrote; PREFIX: of cases whose names begin so
- *        alone, without the cpu
+ * usage  gpu_operations --print [CASE …]    the hash of each case's results, of all that have the same bits on every
+ *                                            GPU, but for these cases
+ *        gpu_operations HASHES [PREFIX]     compare with what --print wrote; PREFIX: of cases whose names begin so
+ *                                            alone, without the cpu
  *
  * Needs trainer-cuda.so beside it (protocol/base/program.h), by nvcc or emulated. Closing line: tests: N passed, N
  * failed, 0 skipped. Exits with 69 where there is no usable GPU.
@@ -112,14 +113,22 @@ static void print(const struct operation_case *c)
     }
 }
 
+static bool is_among(const char *name, int n, char *const names[])
+{
+    while (n > 0 && strcmp(names[n - 1], name) != 0) {
+        n--;
+    }
+    return n > 0;
+}
+
 int main(int argc, char **argv)
 {
-    int n_hashed = 0;
-    if (argc < 2 || argc > 3) {
-        fprintf(stderr, "usage: gpu_operations --print | gpu_operations HASHES [PREFIX]\n");
+    int n_hashed = 0, n_left_out = 0;
+    bool prints = argc > 1 && strcmp(argv[1], "--print") == 0;
+    if (argc < 2 || (argc > 3 && !prints)) {
+        fprintf(stderr, "usage: gpu_operations --print [CASE ...] | gpu_operations HASHES [PREFIX]\n");
         return 2;
     }
-    bool prints = strcmp(argv[1], "--print") == 0;
     const char *prefix = argc == 3 ? argv[2] : "";
     if (device_cpu.open(1, &cpu) != STATUS_OK || device_cuda_module.open(1, &cuda) != STATUS_OK) {
         fprintf(stderr, "%s\n", status_reason());
@@ -131,12 +140,17 @@ int main(int argc, char **argv)
     for (int l = 0; l < N_LIST; l++) {
         for (const struct operation_case *c = lists[l]; c->name != NULL; c++) {
             n_hashed += c->same != OPERATION_SAME_NUMBERS;
-            if (prints) {
+            if (prints && is_among(c->name, argc - 2, argv + 2)) {
+                n_left_out++;
+            } else if (prints) {
                 print(c);
             } else if (strncmp(c->name, prefix, strlen(prefix)) == 0) {
                 check(c, argc == 2);
             }
         }
+    }
+    if (prints && n_left_out != argc - 2) {
+        operation_give_up("there is no case of a name that is to be left out");
     }
     if (!prints) {
         judge(&(struct operation_case){.name = argv[1]}, "as many hashes as cases",

@@ -264,6 +264,14 @@ void __tsan_init()
 {
 }
 
+void __tsan_func_entry(void *)
+{
+}
+
+void __tsan_func_exit()
+{
+}
+
 void __tsan_vptr_update(void **, void *)
 {
 }
