@@ -146,27 +146,19 @@ void compare_ways(const struct task *task, const struct way *first, const struct
 
 void compare_all_ways(const struct task *task)
 {
-    enum { N_HALF = 5 };
-    static const struct way ways[2 * N_HALF] = {
+    static const struct way ways[] = {
         {.threads = 2, .prefetch = 1, .is_halo = true},
         {.workers = 2, .threads = 2, .prefetch = 3, .recompute = "always"},
         {.device = &device_strict},
         {.workers = 4, .prefetch = 1, .is_halo = true, .recompute = "always"},
         {.workers = 2, .prefetch = 1, .is_halo = true, .recompute = "always", .spills = true},
-
         {.workers = 2},
         {.workers = 3, .prefetch = 1, .recompute = "auto"},
         {.prefetch = 1, .spills = true},
         {.workers = 3, .threads = 2, .device = &device_strict},
         {.workers = 4, .prefetch = 1, .is_halo = true, .recompute = "always", .device = &device_strict},
     };
-    static size_t n_job;
-    const struct way *half = ways + n_job++ % 2 * N_HALF;
-    if (getenv("TEST_THOROUGH") == NULL) {
-        compare_ways(task, &compare_plain, ways, 2 * N_HALF);
-    } else {
-        compare_ways(task, &compare_plain, half, N_HALF);
-    }
+    compare_ways(task, &compare_plain, ways, sizeof ways / sizeof *ways);
 }
 
 void compare_reference(const struct task *task)

@@ -51,13 +51,13 @@ void compare_run(const struct task *task, const struct way *way, struct cluster_
 void compare_same(const struct task *task, const struct way *way, const struct cluster_result *first,
                   const struct cluster_result *other);
 
-/* Run the job in the first way and in n others: the same bits. Some of the others are left out, but with TEST_THOROUGH
- * (tests/support/sanitized.h): fewer remain on the strict device, which protects and opens its memory around each call.
+/* Run the job in the first way and in n others: the same bits. Some of the others are left out, but with
+ * TEST_THOROUGH=all (tests/support/sanitized.h): fewer remain on the strict device, which protects and opens its memory around each call.
  */
 void compare_ways(const struct task *task, const struct way *first, const struct way *ways, size_t n);
 
 /* The same bits in standard ways: workers 1 to 4, threads, prefetch, both schedules, recomputed, on the strict device, spilled in the least
- * memory that suffices. With TEST_THOROUGH a job takes half of the ways, and the next job the other half. Jobs with stale rows and of links do not spill.
+ * memory that suffices. Jobs with stale rows and of links do not spill.
  */
 void compare_all_ways(const struct task *task);
 
