@@ -20,7 +20,8 @@ struct cpu_device {
     void (*poll)(void *context); /* NULL: none */
     void *poll_context;
     const struct cpu_kernels *kernels;
-    enum status failed; /* the first failure since open */
+    bool multiplies_pairs; /* cpu_kernels_pairs: with products_bf16 */
+    enum status failed;    /* the first failure since open */
     char reason[1024];
 };
 

@@ -1,7 +1,7 @@
 /* Dense products through oneDNN, one thread per fixed piece of rows, and sums over rows.
  *
  * oneDNN works on every piece with one thread, so a piece's bits depend only on its shape. Only this file uses
- * oneDNN.
+ * oneDNN. Products in BF16 are the kernels', whose bits depend on no piece.
  */
 #include "models/cpu/cpu.h"
 
@@ -43,10 +43,15 @@ static void fail(struct cpu_device *device, dnnl_status_t code, int64_t m, int64
     }
 }
 
-/* c (m × n) = op(a) · op(b) + beta · c, row-major, only by the calling thread. */
+/* c (m × n) = op(a) · op(b) + beta · c, row-major, only by the calling thread; beta 0 or 1. */
 static void multiply(struct cpu_device *device, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
                      const float *a, const float *b, float beta, float *c)
 {
+    if (device->base.products_bf16) {
+        device->kernels->product(&(struct cpu_product){m, n, k, a, b, trans_a != 'N', trans_b != 'N', beta > 0.0f,
+                                                       device->multiplies_pairs, c});
+        return;
+    }
     /* A region of one thread does not count as parallel: oneDNN would start a team of its own there. The setting is
      * that of this region's implicit task and ends with it. */
     omp_set_num_threads(1);

@@ -86,9 +86,15 @@ CODEC_FUNCTION uint16_t codec_bf16(float x, uint16_t draw)
 }
 
 /* The nearest bf16, of two equally near the one whose last bit is 0. */
+CODEC_FUNCTION float codec_round(float x)
+{
+    uint32_t bits = codec_to_bits(x), nearest = bits + 0x7fffu + (bits >> 16 & 1u);
+    return codec_from_bits(((bits & 0x7fffffffu) > 0x7f800000u ? bits | 0x400000u : nearest) & 0xffff0000u);
+}
+
 CODEC_FUNCTION uint16_t codec_bf16_nearest(float x)
 {
-    return codec_bf16(x, (uint16_t)(0x7fffu + (codec_to_bits(x) >> 16 & 1u)));
+    return (uint16_t)(codec_to_bits(codec_round(x)) >> 16);
 }
 
 /* The nearest bf16 that is not above x, or with `up` not below it. */

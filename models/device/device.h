@@ -397,6 +397,9 @@ struct device {
     struct device_capacity capacity;
     int64_t n_wait;   /* number of waits of the host; 0 if operations are done when they return */
     int64_t n_replay; /* recordings replayed */
+    /* linear and linear_backward_weight round both operands to BF16. To be set after open; only the reference and the
+     * cpu device have it */
+    bool products_bf16;
 };
 
 /* Wait for all that COMPUTE was given. errors  the first failure since open */

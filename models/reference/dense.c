@@ -1,16 +1,22 @@
 /* Products with a weight w (f_out × f_in), and sums over rows. */
+#include "models/device/codec.h"
 #include "models/reference/reference.h"
+
+/* An operand of a product. */
+static double operand(const struct device *device, float x)
+{
+    return device->products_bf16 ? codec_round(x) : x;
+}
 
 void reference_linear(struct device *device, const struct device_linear *how, float *y)
 {
-    (void)device;
     int64_t f_in = how->f_in, f_out = how->f_out, step_out = how->turned ? 1 : f_in,
             step_in = how->turned ? f_out : 1;
     for (int64_t r = 0; r < how->n; r++) {
         for (int64_t o = 0; o < f_out; o++) {
             double sum = (how->bias != NULL ? how->bias[o] : 0.0) + (how->add ? y[r * f_out + o] : 0.0);
             for (int64_t i = 0; i < f_in; i++) {
-                sum += (double)how->x[r * f_in + i] * how->w[o * step_out + i * step_in];
+                sum += operand(device, how->x[r * f_in + i]) * operand(device, how->w[o * step_out + i * step_in]);
             }
             y[r * f_out + o] = (float)sum;
         }
@@ -20,13 +26,12 @@ void reference_linear(struct device *device, const struct device_linear *how, fl
 void reference_linear_backward_weight(struct device *device, int64_t n, int64_t f_in, int64_t f_out, const float *x,
                                       const float *grad_y, void *scratch, bool add, float *grad_w)
 {
-    (void)device;
     (void)scratch;
     for (int64_t o = 0; o < f_out; o++) {
         for (int64_t i = 0; i < f_in; i++) {
             double sum = add ? grad_w[o * f_in + i] : 0.0;
             for (int64_t r = 0; r < n; r++) {
-                sum += (double)grad_y[r * f_out + o] * x[r * f_in + i];
+                sum += operand(device, grad_y[r * f_out + o]) * operand(device, x[r * f_in + i]);
             }
             grad_w[o * f_in + i] = (float)sum;
         }

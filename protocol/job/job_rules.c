@@ -426,8 +426,8 @@ static void check_plateau(const struct job *job, const struct check *check)
     }
 }
 
-/* GPUs: arrays cannot be spilled to files, and cuSPARSE makes only some sums. device_choose checks the rules on a
- * device or a loaded model that are known later. */
+/* GPUs: arrays cannot be spilled to files, products are float32, and cuSPARSE makes only some sums. device_choose
+ * checks the rules on a device or a loaded model that are known later. */
 static void check_device(const struct job *job, const struct check *check)
 {
     char expect[JOB_EXPECT_BYTES];
@@ -438,6 +438,12 @@ static void check_device(const struct job *job, const struct check *check)
                "memory.spill is for workers.device = \"cpu\", and does not go with \"%s\": what does not fit a GPU "
                "goes to "
                "host memory by memory.offload",
+               name);
+    }
+    if (job->train.products == JOB_PRECISION_BF16 && device == JOB_DEVICE_CUDA) {
+        BROKEN(train_products,
+               "train.products = \"bf16\" is for workers.device = \"cpu\" or \"reference\", and does not go with "
+               "\"%s\": expected train.products = \"fp32\"",
                name);
     }
     if (job->model.kernel == JOB_KERNEL_OWN) {

@@ -1,4 +1,5 @@
-/* Dense products of the cpu device against oneDNN called directly for the whole matrix, interleaved in one run.
+/* Dense products of the cpu device against oneDNN called directly for the whole matrix, interleaved in one run: in
+ * float32, and of numbers rounded to BF16 in both forms (oneDNN's in float32).
  *
  * usage  bench_gemm [threads [rows f_in f_out]]
  */
@@ -77,10 +78,13 @@ static void measure(struct device *device, const struct shape *s)
         }
         double flops = 2e-9 * (double)s->n * (double)s->f_in * (double)s->f_out;
         char figure[96];
-        snprintf(figure, sizeof figure, "linear %s %d x %d x %d", names[which], (int)s->n, (int)s->f_in,
-                 (int)s->f_out);
+        snprintf(figure, sizeof figure, "linear %s %d x %d x %d%s%s", names[which], (int)s->n, (int)s->f_in,
+                 (int)s->f_out, device->products_bf16 ? ", BF16" : "",
+                 cpu_device(device)->multiplies_pairs ? " by pairs" : "");
         bench_line(figure, flops / our_time.best, "GF/s", flops / direct_time.best, direct_time.best / our_time.best,
-                   s->n >= 200000 && s->f_out >= 256 ? 0.95 : 0.0); /* narrow and small products have no bar */
+                   s->n < 200000 || s->f_out < 256 ? 0.0
+                   : device->products_bf16         ? 0.9
+                                                   : 0.95); /* narrow and small products have no bar */
     }
     device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.x, (size_t)(s->n * s->f_in) * sizeof(float));
     device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.w,
@@ -102,9 +106,13 @@ int main(int argc, char **argv)
     omp_set_num_threads(((struct cpu_device *)device)->n_thread);
     size_t n_standard = argc > 4 ? 0 : sizeof standard / sizeof *standard;
     bench_header();
-    if (argc > 4) {
-        measure(device, &(struct shape){atoll(argv[2]), atoll(argv[3]), atoll(argv[4])});
+    struct shape given = argc > 4 ? (struct shape){atoll(argv[2]), atoll(argv[3]), atoll(argv[4])} : standard[0];
+    for (int form = argc > 4 ? 0 : 1; form < (__builtin_cpu_supports("avx512bf16") ? 3 : 2); form++) {
+        device->products_bf16 = form > 0;
+        cpu_device(device)->multiplies_pairs = form > 1;
+        measure(device, &given);
     }
+    device->products_bf16 = cpu_device(device)->multiplies_pairs = false;
     for (size_t i = 0; i < n_standard; i++) {
         measure(device, &standard[i]);
     }

@@ -264,6 +264,9 @@ SAME(bf16_in_lossy_rows, sums, WEIGHTS,
           "sampling = 0.3\ncodec = 'int8, fp32@2'\nguard_every = 2", "plain = true"),
      BF16)
 SAME(bf16_of_sparse_features, summed_inputs, SPARSE, NULL, LIST("precision = 'bf16'\nprune = 'always'"))
+#define PRODUCTS "products = 'bf16'"
+SAME(products_in_bf16, each, GRAPHS, NULL, LIST(PRODUCTS, PRODUCTS "\nprecision = 'bf16'\nprune = 'always'"))
+SAME(products_in_bf16_of_lossy_rows, some, FEW, LIST("sampling = 0.4", "codec = 'int8'"), LIST(PRODUCTS))
 SAME(bf16_of_layers_that_are_read_twice, layers_read_twice, GRAPHS, NULL, BF16)
 SAME(layers_that_are_read_twice, layers_read_twice, GRAPHS, NULL, NULL)
 SAME(weights_of_edges, sums, WEIGHTS, NULL, NULL)
@@ -383,7 +386,7 @@ SAME(links_of_ends, some, GRAPHS, LIST("", "codec = 'int8'"),
      LIST("loss = 'margin'" LINKS "\nnegatives = 2\nmargin = 0.7", "loss = 'cross_entropy'" LINKS "\nnegatives = 3",
           "loss = 'bce'" LINKS "\nsampling = 'ends'"))
 SAME(links_of_layers, some, GRAPHS, NULL,
-     LIST("lr = 0.01" LINKS "\ndecoder = 'mlp'\ndecoder_hidden = 5",
+     LIST("lr = 0.01" LINKS "\ndecoder = 'mlp'\ndecoder_hidden = 5", PRODUCTS LINKS "\ndecoder = 'mlp'",
           "loss = 'margin'" LINKS "\ndecoder = 'mlp'\ndecoder_layers = 3"))
 SAME(links_of_relations, of_relations, TYPED, NULL,
      LIST("lr = 0.02" LINKS "\ndecoder = 'distmult'\nnegatives = 2",

@@ -62,8 +62,8 @@ static const struct way ways[] = {
 };
 static const char *const exchange[] = {NULL, "sampling = 0.5", "codec = 'int8'", NULL,
                                        "sampling = 0.4\ncodec = 'int4'"};
-static const char *const train[] = {NULL, "lr = 0.02\nprune = 'always'", "lr = 0.01\nprecision = 'bf16'",
-                                    "lr = 0.01\nclip_norm = 0.5"};
+static const char *const train[] = {NULL, "lr = 0.02\nprune = 'always'",
+                                    "lr = 0.01\nprecision = 'bf16'\nproducts = 'bf16'", "lr = 0.01\nclip_norm = 0.5"};
 #define FIRST "lr = 0.01\ndecay = 'first'\nweight_decay = 0.01"
 #define LENGTH(list) (sizeof(list) / sizeof *(list))
 

@@ -2,6 +2,7 @@
  * and workers, every partition method, with and without pruning. */
 #include "partition/files/npy.h"
 #include "tests/golden/golden_case.h"
+#include "tests/support/device/device_case.h"
 #include "tests/support/model/gradient.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"
@@ -44,10 +45,15 @@ static const struct layout layouts[] = {
 
 /* What an array, and a loss, may be off by. */
 static const struct precision {
-    const char *name;
+    const char *key; /* of [train] */
     double array, loss;
-} precisions[] = {{"fp32", TOLERANCE_ARRAY, TOLERANCE_LOSS}, {"bf16", TOLERANCE_BF16, TOLERANCE_BF16}};
-enum { N_LAYOUT = sizeof layouts / sizeof *layouts, N_PRECISION = sizeof precisions / sizeof *precisions };
+} precisions[] = {{"precision = 'fp32'", TOLERANCE_ARRAY, TOLERANCE_LOSS},
+                  {"precision = 'bf16'", TOLERANCE_BF16, TOLERANCE_BF16},
+                  {"products = 'bf16'", TOLERANCE_BF16, TOLERANCE_BF16}};
+enum {
+    N_LAYOUT = sizeof layouts / sizeof *layouts,
+    N_PRECISION = DEVICE_EMULATED ? 2 : 3
+}; /* products: of the cpu */
 
 struct trial {
     const struct golden_case *golden;
@@ -83,11 +89,11 @@ static void job_run(const struct trial *trial, const char *train)
         fprintf(file, "file = \"%s/owners.txt\"\n", folder);
     }
     fprintf(file,
-            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\nprecision = \"%s\"\nprune = "
+            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\n%s\nprune = "
             "\"%s\"\n%s\n[workers]\ncount = %d\nthreads = "
             "1\ndevice = \"%s\"\n"
             "[output]\ndir = \"%s/out\"\n",
-            trial->golden->folder, trial->model, trial->precision->name, trial->layout->prune, train,
+            trial->golden->folder, trial->model, trial->precision->key, trial->layout->prune, train,
             trial->layout->workers, trial->layout->device, folder);
     fclose(file);
     snprintf(command, sizeof command, "'%s' --config %s/job.toml 2>%s/log", program_path, folder, folder);
@@ -185,7 +191,7 @@ static void check(const char *name, const char *model)
         trial.layout = &layouts[i % N_LAYOUT];
         trial.precision = &precisions[i / N_LAYOUT];
         snprintf(trial.where, sizeof trial.where, "%s, %s, %s, %d parts, %d workers, prune %s", name,
-                 trial.precision->name, trial.layout->method, trial.layout->parts, trial.layout->workers,
+                 trial.precision->key, trial.layout->method, trial.layout->parts, trial.layout->workers,
                  trial.layout->prune);
         owners_write(&trial);
         job_run(&trial, "epochs = 0");

@@ -254,6 +254,8 @@ def draw_train(rng, case):
     t["prune"] = pick(rng, "auto", "always", "never")
     if rng.random() < 0.25:
         t["precision"] = "bf16"
+    if rng.random() < 0.15:
+        t["products"] = "bf16"
     if t["loss"] == "auto" and rng.random() < 0.3:
         t["label_smoothing"] = 0.1
     if t["loss"] == "auto" and rng.random() < 0.2:

@@ -6,7 +6,7 @@
 #define TOLERANCE_LOSS 1e-6
 #define TOLERANCE_ARRAY 1e-5
 
-/* Values and gradients in BF16, which has 8 bits: the contract's. */
+/* Values and gradients, or what products multiply, in BF16, which has 8 bits: the contract's. */
 #define TOLERANCE_BF16 2e-2
 
 /* Half-width of central differences in double: rounding leaves 1e-16 / step = 1e-9, far below TOLERANCE_ARRAY; a wider step

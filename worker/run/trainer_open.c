@@ -374,7 +374,10 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
     if (status == STATUS_OK && t->ops->close == NULL) { /* sizes alone: device_cuda_module */
         t->ops = t->device->ops;
     }
-    status = status == STATUS_OK ? level_check(setup->job, setup->ops) : status;
+    if (status == STATUS_OK) {
+        t->device->products_bf16 = setup->job->train.products == JOB_PRECISION_BF16;
+        status = level_check(setup->job, setup->ops);
+    }
     t->run.level = level_at(setup->job, 0, 0);
     for (size_t step = 0; step < sizeof openings / sizeof *openings && status == STATUS_OK; step++) {
         status = openings[step](t);

@@ -158,6 +158,16 @@ struct cpu_link_row {
     int64_t row, begin, end, next_begin, next_end;
 };
 
+/* c (m × n) (+)= a (m × k) · b (k × n); turned ones lie as k × m, n × k. */
+struct cpu_product {
+    int64_t m, n, k;
+    const float *a, *b;
+    bool a_is_turned, b_is_turned;
+    bool add;
+    bool by_pairs; /* by vdpbf16ps, in the set of AVX-512 alone: the same bits */
+    float *c;
+};
+
 struct cpu_kernels {
     const char *name;
     /* Rows first … end-1 of a sum. */
@@ -211,6 +221,8 @@ struct cpu_kernels {
     void (*round_row)(int64_t f, float *x, void *out);
     /* to (n_col × n_row) = from (n_row × n_col) transposed; steps: floats from one row to the next */
     void (*transpose)(int64_t n_row, int64_t n_col, const float *from, int64_t from_step, float *to, int64_t to_step);
+    /* A product of numbers rounded to BF16; its order: kernels_product.inc.h */
+    void (*product)(const struct cpu_product *product);
 };
 
 extern const struct cpu_kernels cpu_kernels_avx512;
@@ -220,5 +232,9 @@ extern const struct cpu_kernels cpu_kernels_portable;
 /* The set of a variant, NULL where this processor lacks it; the best one there is. */
 const struct cpu_kernels *cpu_kernels_find(enum cpu_variant variant);
 const struct cpu_kernels *cpu_kernels_best(void);
+
+/* Does this processor multiply pairs of BF16 with the bits of single numbers, and sooner? Tries some ten
+ * microseconds. */
+bool cpu_kernels_pairs(const struct cpu_kernels *kernels);
 
 #endif

@@ -228,7 +228,7 @@ TARGET static void round_row(int64_t f, float *x, void *out)
 {
     uint16_t *half = out;
     for (int64_t c = 0; c < f; c++) {
-        x[c] = codec_from_bf16(codec_bf16_nearest(x[c]));
+        x[c] = codec_round(x[c]);
     }
     for (int64_t c = 0; c < f && out != NULL; c++) {
         half[c] = (uint16_t)(codec_to_bits(x[c]) >> 16);

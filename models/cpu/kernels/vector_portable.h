@@ -3,7 +3,9 @@
 #ifndef MODELS_CPU_VECTOR_PORTABLE_H
 #define MODELS_CPU_VECTOR_PORTABLE_H
 
+#include <float.h>
 #include <math.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 
@@ -74,6 +76,20 @@ INLINE vector vector_multiply(vector a, vector b)
 INLINE vector vector_fma(vector a, vector b, vector c)
 {
     return (vector){fmaf(a[0], b[0], c[0]), fmaf(a[1], b[1], c[1]), fmaf(a[2], b[2], c[2]), fmaf(a[3], b[3], c[3])};
+}
+
+/* Likewise with 0 in place of denormals, which the other alphabets leave to a mode of the processor, and of sums that
+ * a denormal's few bits would round up to the least normal number. */
+INLINE vector vector_fma_flushed(vector a, vector b, vector c)
+{
+    EACH_LANE(i)
+    {
+        const float x = fabsf(a[i]) < FLT_MIN ? 0.0f * a[i] : a[i], y = fabsf(b[i]) < FLT_MIN ? 0.0f * b[i] : b[i];
+        const float z = fabsf(c[i]) < FLT_MIN ? 0.0f * c[i] : c[i], sum = fmaf(x, y, z);
+        const bool is_less = fabsf(sum) <= FLT_MIN && fabsf(fmaf(0x1p40f * x, y, 0x1p40f * z)) < 0x1p40f * FLT_MIN;
+        c[i] = is_less ? copysignf(0.0f, sum) : sum;
+    }
+    return c;
 }
 
 INLINE void vector_store(float *to, vector value)

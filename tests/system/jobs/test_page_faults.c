@@ -46,6 +46,7 @@ Test(page_faults, of_an_epoch_are_few_for_each_kind)
                                         "transformer",
                                         "gcn --set workers.count=2",
                                         "sage --set train.precision=bf16",
+                                        "gcn --set train.products=bf16",
                                         "gcn --set workers.count=2 --set exchange.codec=int8"};
     folder_write("job.toml",
                  "[dataset]\ngenerator = \"sbm\"\nnodes = 600\ndegree = 6\nfeatures = 128\n[partition]\n"

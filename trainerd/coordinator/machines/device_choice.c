@@ -42,7 +42,7 @@ static enum status device_before(const struct checkpoint *checkpoint, int *out)
 static int device_here(const struct job *job)
 {
     char module[PATH_MAX];
-    bool may = launcher_shares_gpus(job) && job->memory.spill[0] == '\0';
+    bool may = launcher_shares_gpus(job) && job->memory.spill[0] == '\0' && job->train.products == JOB_PRECISION_FP32;
     return may && program_module(PROGRAM_CUDA, module) == STATUS_OK && gpu_find() == STATUS_OK ? JOB_DEVICE_CUDA
                                                                                                : JOB_DEVICE_CPU;
 }
@@ -54,11 +54,12 @@ static enum status choose_again(const struct checkpoint *checkpoint, bool needs_
     if (status != STATUS_OK || job_io->workers.device != JOB_DEVICE_CUDA) {
         return status;
     }
-    if (job_io->memory.spill[0] != '\0') {
-        return status_fail(
-            STATUS_CONFIG,
-            "cannot resume: memory.spill is for workers.device = \"cpu\", in checkpoint '%s' it is \"%s\"",
-            checkpoint->path, job_choice_text("workers", "device", JOB_DEVICE_CUDA));
+    bool spills = job_io->memory.spill[0] != '\0';
+    if (spills || job_io->train.products == JOB_PRECISION_BF16) {
+        return status_fail(STATUS_CONFIG,
+                           "cannot resume: %s is for workers.device = \"cpu\", in checkpoint '%s' it is \"%s\"",
+                           spills ? "memory.spill" : "train.products = \"bf16\"", checkpoint->path,
+                           job_choice_text("workers", "device", JOB_DEVICE_CUDA));
     }
     status = needs_gpu ? gpu_find() : STATUS_OK;
     return status == STATUS_OK

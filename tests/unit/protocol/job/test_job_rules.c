@@ -291,6 +291,18 @@ Test(job_rules, sums_by_cusparse_are_refused_without_a_gpu_or_sums)
         STATUS_OK, "the kind is the trained model's");
 }
 
+Test(job_rules, products_in_bf16_are_refused_on_a_gpu)
+{
+    struct job job;
+    REFUSED(
+        GRAPH "[train]\nproducts = \"bf16\"\n[workers]\ndevice = \"" JOB_CUDA "\"\n",
+        "job.toml:4:12: train.products = \"bf16\" is for workers.device = \"cpu\" or \"reference\", and does not go "
+        "with \"" JOB_CUDA "\": expected train.products = \"fp32\"");
+    expect_done(job_case_load(GRAPH "[train]\nproducts = \"bf16\"\n[workers]\ndevice = \"reference\"\n", &job));
+    cr_expect_eq(job.train.products, JOB_PRECISION_BF16);
+    REFUSED(GRAPH "[train]\namp = true\n", "did you mean 'train.products'");
+}
+
 Test(job_rules, a_guard_wants_something_to_compare)
 {
     struct job job;
