@@ -60,8 +60,8 @@ static bool is_by_row(const struct moving *m, const struct vertex_op *op)
             return false;
         }
     }
-    bool reduces = kind >= VERTEX_OP_SUM, leaf = kind <= VERTEX_OP_NUMBER, slices = kind == VERTEX_OP_SLICE_RELATION;
-    return !reduces && !leaf && !slices && kind != VERTEX_OP_SOFTMAX && kind != VERTEX_OP_DROPOUT;
+    bool reduces = kind >= VERTEX_OP_SUM, leaf = kind <= VERTEX_OP_NUMBER;
+    return !reduces && !leaf && kind != VERTEX_OP_SOFTMAX && kind != VERTEX_OP_DROPOUT;
 }
 
 /* The end at which all operands of an operation of edges are, SOURCE or TARGET; N: they are not at one. */

@@ -215,7 +215,8 @@ static enum status read_sign(struct vertex_lexer *lexer, struct vertex_token *ou
         size_t n = strlen(others[i]);
         if (n <= left && memcmp(text, others[i], n) == 0) {
             return vertex_fail(lexer->source, (struct vertex_span){lexer->at, lexer->at + (int32_t)n},
-                               "%s is not part of programs; " VERTEX_GRAMMAR, others[i]);
+                               "%s is not part of programs; %s", others[i],
+                               i == 3 ? "write y = y + …" : VERTEX_GRAMMAR);
         }
     }
     for (int s = 0; s < VERTEX_SIGN_N; s++) {

@@ -35,8 +35,7 @@ enum vertex_place { VERTEX_PLACE_WEIGHT, VERTEX_PLACE_NODE, VERTEX_PLACE_EDGE };
     X(PRODUCT, "product") X(LINEAR, "linear") X(DOT, "dot") X(SUM_COLUMNS, "sum_columns") X(NORM, "norm")            \
     X(NORMALIZE, "normalize") X(LAYER_NORM, "layer_norm") X(BATCH_NORM, "batch_norm") X(CONCAT, "concat")            \
     X(SOFTMAX, "softmax") X(DROPOUT, "dropout") X(HEADS, "heads") X(FLAT, "flat") X(MEAN_HEADS, "mean_heads")        \
-    X(SUM_HEADS, "sum_heads") X(COLUMNS, "columns") X(SLICE, "slice") X(SLICE_RELATION, "slice_relation")            \
-    X(SLICE_TYPE, "slice_type")                                                                                      \
+    X(SUM_HEADS, "sum_heads") X(COLUMNS, "columns") X(SLICE, "slice")                                                \
     X(SUM, "sum") X(MEAN, "mean") X(MAX, "max") X(MIN, "min") X(VAR, "var") X(STD, "std")
 /* clang-format on */
 

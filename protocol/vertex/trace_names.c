@@ -232,7 +232,7 @@ enum status trace_field(struct trace *trace, int32_t node, struct value *out)
 
 /* --- slices --- */
 
-/* W[number], W[e.relation], W[v.type] */
+/* W[number] */
 enum status trace_slice(struct trace *trace, int32_t node, struct value *out)
 {
     const struct vertex_node *of = node_of(trace, node);
@@ -255,19 +255,17 @@ enum status trace_slice(struct trace *trace, int32_t node, struct value *out)
     op.shape.n_dim = shape.n_dim - 1;
     memcpy(op.shape.dim, shape.dim + 1, (size_t)op.shape.n_dim * sizeof *op.shape.dim);
     *out = (struct value){.kind = VALUE_OP};
-    if (index.kind == VALUE_RELATION || index.kind == VALUE_TYPE) {
-        bool relation = index.kind == VALUE_RELATION;
-        int64_t n = relation ? trace->facts->n_relation : trace->facts->n_type;
-        if (n != shape.dim[0] && n != VERTEX_UNKNOWN && shape.dim[0] != VERTEX_UNKNOWN) {
-            return TRACE_FAIL(trace, node, "the weight's first dimension is %lld; expected %s, %lld",
-                              (long long)shape.dim[0], relation ? "graph.relations" : "graph.types", (long long)n);
-        }
-        op.kind = relation ? VERTEX_OP_SLICE_RELATION : VERTEX_OP_SLICE_TYPE;
-        op.place = relation ? VERTEX_PLACE_EDGE : VERTEX_PLACE_NODE;
-        return trace_op(trace, node, op, &out->op);
+    if (index.kind == VALUE_RELATION) {
+        char quoted[VERTEX_QUOTE_BYTES];
+        trace_quote(trace, of->a, quoted);
+        return TRACE_FAIL(
+            trace, node,
+            "an edge chooses no weight; write y = y + mean(e.src.z for e in v.in_edges if e.relation == "
+            "r) @ %s[r] in a loop, for r in range(graph.relations)",
+            quoted);
     }
     if (index.kind != VALUE_NUMBER) {
-        return trace_refuse(trace, of->b, &index, "a number, e.relation or v.type");
+        return trace_refuse(trace, of->b, &index, "a number that is known before training");
     }
     int64_t most = shape.dim[0] == VERTEX_UNKNOWN ? INT32_MAX : shape.dim[0] - 1;
     if (!isnan(index.number) &&

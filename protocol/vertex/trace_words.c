@@ -195,6 +195,9 @@ static enum status word_concat(struct trace *trace, int32_t node, int32_t *out)
     enum status status = first >= 0 ? STATUS_OK : TRACE_FAIL(trace, node, "concat lacks an argument");
     for (int32_t a = first; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
         int32_t row = -1;
+        if (node_of(trace, a)->kind == VERTEX_NODE_KEYWORD) {
+            return TRACE_FAIL(trace, a, "concat takes rows alone, and joins their columns: concat(x, y)");
+        }
         status = trace_row(trace, a, &row);
         const struct vertex_op *left = &trace->out.op[*out], *right = &trace->out.op[row];
         if (status != STATUS_OK || a == first) {
@@ -297,6 +300,12 @@ static enum status unknown_function(struct trace *trace, int32_t node, const cha
         int32_t argument = node_of(trace, node)->b;
         if (argument >= 0) {
             trace_quote(trace, argument, quoted);
+        }
+        bool is_two = argument >= 0 && node_of(trace, argument)->next >= 0;
+        if (is_two && (strcmp(name, "max") == 0 || strcmp(name, "min") == 0)) {
+            return TRACE_FAIL(trace, node,
+                              "%s(…) is over v.in_edges: %s(… for e in v.in_edges); of two rows: %simum(x, y)", name,
+                              name, name);
         }
         return TRACE_FAIL(trace, node,
                           "%s(…) is over v.in_edges: %s(… for e in v.in_edges); columns of one row: sum_columns(%s)",
