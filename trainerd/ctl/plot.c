@@ -30,6 +30,14 @@ struct plot {
 
 /* --- the numbers --- */
 
+/* metrics.jsonl numbers epochs from 0, logs, tables and charts from 1. */
+static void add_line(struct curves *curves, json_t *line)
+{
+    json_t *epoch = json_object_get(line, "epoch");
+    json_integer_set(epoch, json_integer_value(epoch) + 1);
+    curves_add(curves, line);
+}
+
 /* All epochs of a job, whose reference is taken. */
 static enum status read_metrics(struct client *client, json_t *job, struct curves *curves)
 {
@@ -38,7 +46,7 @@ static enum status read_metrics(struct client *client, json_t *job, struct curve
     for (bool ends = false; status == STATUS_OK && !ends;) {
         status = client_next(client, -1, &event);
         ends = json_is_true(json_object_get(event, "end"));
-        curves_add(curves, event);
+        add_line(curves, event);
         json_decref(event);
         event = NULL;
     }
@@ -162,7 +170,7 @@ static enum status read_folder(const char *folder, struct curves *curves, char *
     }
     while (getline(&line, &capacity, file) > 0) {
         json_t *event = json_loads(line, 0, NULL);
-        curves_add(curves, event);
+        add_line(curves, event);
         json_decref(event);
     }
     free(line);
