@@ -345,6 +345,12 @@ static void remark_unused(const struct job *job, const struct job_places *places
                  by->choice[*(const int *)((const char *)job + by->offset)], expect);
         remark(places, key, why);
     }
+    if (job->program.args.n > 0 && job->model.kind != JOB_KIND_PROGRAM) {
+        size_t at = strlen(remarks);
+        snprintf(remarks + at, sizeof remarks - at,
+                 "model.args is not used: model.kind is \"%s\", and it goes with \"program\"\n",
+                 job_keys[JOB_KEY_model_kind].choice[job->model.kind]);
+    }
     remark_values(job, places);
     remark_predict(job, places);
     remark_offload(job, places);

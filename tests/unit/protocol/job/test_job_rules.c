@@ -236,6 +236,8 @@ Test(job_rules, a_key_that_means_nothing_beside_another_is_remarked_on_with_both
     cr_assert_eq(job_case_load_set(GRAPH, "model.alpha=0.5", &job_case_scratch), STATUS_OK);
     cr_assert_str_eq(job_remarks(), "--set model.alpha: model.alpha is not used: model.kind is \"gcn\", and it goes "
                                     "with \"appnp\" or \"gcnii\"\n");
+    REMARKED(GRAPH "[model.args]\nt = 2\n",
+             "model.args is not used: model.kind is \"gcn\", and it goes with \"program\"\n");
     REMARKED(GRAPH "[model]\nbases = 2\n",
              "job.toml:4:9: model.bases is not used: model.kind is \"gcn\", and it goes with \"rgcn\"\n");
     REMARKED(GRAPH "[model]\nsteps = 2\n", "job.toml:4:9: model.steps is not used: model.kind is \"gcn\", and it "
