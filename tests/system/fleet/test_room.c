@@ -34,6 +34,15 @@ Test(room, a_job_goes_on_in_system_v_memory_where_dev_shm_is_small)
     cr_assert_null(strstr(job_run_log, "/dev/shm"), "%s", job_run_log);
 }
 
+Test(room, a_job_goes_on_in_system_v_memory_where_dev_shm_may_not_be_written)
+{
+    shared_memory_make("size=64m");
+    cr_assert_eq(mount("none", "/dev/shm", "tmpfs", MS_REMOUNT | MS_RDONLY, "size=64m"), 0);
+    job_run_expect(
+        0, "/dev/shm has 0 MiB free for this user, who may not write there, and 5 processes need 40 MiB of shared",
+        "", "");
+}
+
 Test(room, without_any_shared_memory_a_job_says_how_much_it_needs)
 {
     shared_memory_make("size=16m");

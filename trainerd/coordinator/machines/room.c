@@ -22,10 +22,17 @@
 #define LEAST_BYTES ((int64_t)5 << 20) /* of shared memory for a process that no message waits in */
 #define MIB(n) ((n) >> 20)             /* whole ones, for people */
 
+static bool posix_may_be_written(void)
+{
+    return access(TRANSPORT_SHARED, W_OK) == 0;
+}
+
 static int64_t posix_free(void)
 {
     struct statvfs about;
-    return statvfs(TRANSPORT_SHARED, &about) == 0 ? (int64_t)(about.f_bavail * about.f_bsize) : 0;
+    return posix_may_be_written() && statvfs(TRANSPORT_SHARED, &about) == 0
+               ? (int64_t)(about.f_bavail * about.f_bsize)
+               : 0;
 }
 
 static bool sysv_has_room(int64_t n_process)
@@ -49,22 +56,23 @@ static enum status segments_choose(int64_t n_process)
         return STATUS_OK;
     }
     int64_t has = posix_free(), needs = n_process * TRANSPORT_SHARED_BYTES;
+    const char *why = posix_may_be_written() ? "" : " for this user, who may not write there";
     bool is_short = has < needs, has_other = is_short && sysv_has_room(n_process);
     if (is_short && !has_other && has < n_process * LEAST_BYTES) {
         return status_fail(
             STATUS_NOMEM,
             TRANSPORT_SHARED
-            " has %lld MiB free, and %lld processes need %lld MiB of shared memory, which System V's has no "
+            " has %lld MiB free%s, and %lld processes need %lld MiB of shared memory, which System V's has no "
             "room for either (ipcs -lmu): docker run --shm-size=%lldm, or fewer workers (workers.count)",
-            (long long)MIB(has), (long long)n_process, (long long)MIB(needs), (long long)MIB(needs));
+            (long long)MIB(has), why, (long long)n_process, (long long)MIB(needs), (long long)MIB(needs));
     }
     if (has_other) {
         fprintf(
             stderr,
             TRANSPORT_SHARED
-            " has %lld MiB free, and %lld processes need %lld MiB of shared memory: they share System V's instead "
+            " has %lld MiB free%s, and %lld processes need %lld MiB of shared memory: they share System V's instead "
             "(docker run --shm-size=%lldm)\n",
-            (long long)MIB(has), (long long)n_process, (long long)MIB(needs), (long long)MIB(needs));
+            (long long)MIB(has), why, (long long)n_process, (long long)MIB(needs), (long long)MIB(needs));
     }
     setenv("UCX_TLS", has_other ? "sysv,cma,self" : "sm,self", 0);
     return STATUS_OK;
