@@ -106,8 +106,9 @@ class AnAttack(PageCase):
                              (f"Cookie: {self.page.cookie}\r\nContent-Length: 2\r\nContent-Length: 40\r\n", 400),
                              (f"Cookie: {self.page.cookie}\r\nContent-Length: 2\r\nTransfer-Encoding: chunked\r\n", 400)):
             self.assertEqual(self.answer(f"{head}{more}Content-Type: application/json\r\n\r\n".encode())[0], status, more)
-        request = f"GET {self.page.server.base} HTTP/1.1\r\nHost: {self.page.host}\r\nCookie: {self.page.cookie}\r\nContent-Length: 40\r\n\r\n"
+        request = f"GET {self.page.server.base}api/keys HTTP/1.1\r\nHost: {self.page.host}\r\nCookie: {self.page.cookie}\r\nContent-Length: 40\r\n\r\n"
         self.assertEqual(self.answer(request.encode())[0], 400)  # its body would be the next request
+        self.assertEqual(self.answer(request.replace(": 40", ": 0").encode())[0], 200)  # a proxy's word for none
 
     def test_a_head_has_a_limit(self) -> None:
         begin = f"GET {self.page.server.base} HTTP/1.1\r\nHost: {self.page.host}\r\n"

@@ -264,7 +264,7 @@ class Handler(BaseHTTPRequestHandler):
         if self.server.connections.is_foreign(self.connection):
             raise Refused(403, f"this page is that of user {os.geteuid()} of this machine, and the connection comes from another user")
         self.server.site.admit(method, self.headers)
-        if len(self.headers.get_all("Content-Length", [])) > 1 or "Transfer-Encoding" in self.headers or (method == "GET" and "Content-Length" in self.headers):
+        if len(self.headers.get_all("Content-Length", [])) > 1 or "Transfer-Encoding" in self.headers or (method == "GET" and self.headers.get("Content-Length", "0") != "0"):
             raise Refused(400, "expected no body, or in a POST one with Content-Length")
         try:
             url = urlsplit(self.path)
