@@ -383,6 +383,7 @@ class Pages(PagesCase):
         ends = self.script("return Object.values(Chart.instances)[0].data.datasets.flatMap(set => (set._data ?? set.data).map(p => [p.x, p.y]))")
         self.assertEqual((min(x for x, _ in ends), max(x for x, _ in ends)), (1, 40))
         self.assertTrue(all(0 <= y <= 1 for _, y in ends))
+        self.assertEqual(self.script("return Object.values(Chart.instances)[0].scales.x.ticks.map(tick => tick.value)"), list(range(5, 41, 5)))
         colours = self.script("return [[...document.querySelectorAll('.swatch')].map(s => s.style.background), "
                               "[...document.querySelectorAll('#axes polyline')].map(p => p.style.stroke).reverse()]")
         self.assertEqual(colours, [[f"var(--c{k})" for k in range(4)]] * 2)
@@ -404,10 +405,12 @@ class Pages(PagesCase):
                     with self.emulated(width, scheme):
                         self.open(page)
                         self.until(identity, functools.partial(self.text, identity))
+                        if name in ("job", "failed", "running"):
+                            self.until("curves", lambda: self.script("return window.Chart && Object.keys(Chart.instances).length >= 3"))
                         if name == "group":
                             self.fold("sweep").find_element(By.TAG_NAME, "button").click()
                             self.browser.find_element(By.CSS_SELECTOR, "#jobs tr.member input").click()
-                        if name in ("jobs", "group", "compare"):
+                        if name != "submit":
                             time.sleep(0.5)  # curves are drawn, settings are there
                         self.assertLessEqual(self.script("return document.documentElement.scrollWidth"), width, page)
                         grounds.add((scheme, self.script("return getComputedStyle(document.body).backgroundColor")))

@@ -74,7 +74,7 @@ export function bytes(n) {
 }
 export function seconds(s) {
   if (missing(s)) return "";
-  if (s < 0.1) return `${Number((1000 * s).toPrecision(3))} ms`;
+  if (s < 0.1) return `${Number(Number((1000 * s).toPrecision(3)).toFixed(3))} ms`;
   if (s < 60) return `${Number(s.toPrecision(3))} s`;
   const [days, hours, minutes] = [Math.floor(s / 86400), Math.floor(s / 3600) % 24, Math.floor(s / 60) % 60];
   return days ? `${days} d ${hours} h` : hours ? `${hours} h ${minutes} min` : `${minutes} min ${Math.floor(s % 60)} s`;

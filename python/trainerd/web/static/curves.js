@@ -80,14 +80,14 @@ export class LineChart {
     this.format = plain;
     this.panel = make("section", { className: "panel" }, make("div", { className: "title" }, make("h2", {}, title), this.above), make("div", { className: "chart" }, canvas));
     parent.append(this.panel);
-    const number = { maxRotation: 0 }, label = (item) => item.dataset.label ? `${item.dataset.label} ${this.format(item.parsed.y)}` : null;
+    const number = { maxRotation: 0, includeBounds: false }, label = (item) => item.dataset.label ? `${item.dataset.label} ${this.format(item.parsed.y)}` : null;
     this.chart = new window.Chart(canvas, {
       type: "line", data: { datasets: [] },
       options: {
         animation: false, parsing: false, normalized: true, maintainAspectRatio: false, spanGaps: true,
         interaction: { mode: "nearest", axis: "x", intersect: false },
         elements: { point: { radius: 0, hitRadius: 6 }, line: { borderWidth: 1.6 } },
-        scales: { x: { type: "linear", bounds: "data", title: { display: true }, ticks: { ...number } }, y: { type: "linear", ticks: { ...number, includeBounds: false, callback: (y) => this.#tick(y) } } },
+        scales: { x: { type: "linear", title: { display: true }, ticks: { ...number } }, y: { type: "linear", ticks: { ...number, callback: (y) => this.#tick(y) } } },
         plugins: { legend: { labels: { boxWidth: 14, filter: (item) => Boolean(item.text) } }, tooltip: { callbacks: { label }, filter: (item) => Boolean(item.dataset.label) }, decimation: { enabled: true, algorithm: "min-max" } },
       },
     });
@@ -108,6 +108,9 @@ export class LineChart {
                                borderWidth: one.thin ? 0 : 1.6, bandTone: one.band });
     });
     const scales = this.chart.options.scales;
+    const ends = series.flatMap(({ points }) => points.length ? [points[0].x, points.at(-1).x] : []), [least, most] = [Math.min(...ends), Math.max(...ends)];
+    [scales.x.min, scales.x.max] = least < most ? [least, most] : []; // the data's, with round ticks between them
+    scales.x.ticks.precision = xTitle === "epoch" ? 0 : undefined;
     scales.x.title.text = xTitle;
     scales.y.type = logarithmic ? "logarithmic" : "linear";
     scales.y.max = apart ? endOf(series) : undefined;

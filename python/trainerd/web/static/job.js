@@ -39,6 +39,7 @@ function showJob() {
   write(one("state"), stateOf(job));
   one("state").title = job.reason_text ?? "";
   write(one("progress"), progressText());
+  if (!epochs.length) write(one("last"), job.epoch ? "its epochs are being read" : "no epoch yet");
   facts(one("facts"), [
     ["owner", job.owner], ["reason", job.state === "FAILED" ? "" : job.reason_text], ["position", missing(job.position) ? "" : String(job.position)],
     ["group", job.group && make("a", { href: `compare?group=${encodeURIComponent(job.group)}` }, job.group)], ["tags", (job.tags ?? []).join(", ")],
