@@ -7,6 +7,7 @@ reads, and submissions, which find the first one's job by their submission_id.
 from __future__ import annotations
 
 import os
+import re
 import secrets
 import time
 import tomllib
@@ -14,7 +15,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, TypedDict, Unpack, cast
 
 from .connection import Connection, Login, Lost
-from .errors import JobFileError, MissingInput, Unavailable, UsageError
+from .errors import JobFileError, MissingInput, TrainerdError, Unavailable, UsageError
 from .fields import ENDED, AuditRow, Event, Gpu, JobFields, Shown, User, Version, Workers
 from .job import Job
 from .program import Program
@@ -22,6 +23,7 @@ from .toml_text import job_text, settings_of
 
 JOB_BYTES_MOST = 1 << 20
 RETRY_S = 0.3
+IN_PROGRAM = re.compile(r"(?:job\.toml:\S+ |--set \S+ )?model\.(?:program:\d|args\.)")
 LIMIT_MOST = 1000
 
 
@@ -132,6 +134,7 @@ class Client:
         file, text = _job_of(job)
         home = os.path.abspath(os.path.expanduser(folder or os.getcwd()))
         settings = settings + _program_of(text, settings, home)
+        _check_program(file, text, settings)
         each = None if each is None else [own + _program_of(text, settings + own, home) for own in each]
         given: dict[str, Any] = dict(options)
         given["time_limit_s"] = given.pop("time_limit", None)
@@ -283,6 +286,21 @@ def _job_of(job: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
     if len(text.encode(errors="surrogatepass")) > JOB_BYTES_MOST or "\0" in text:
         raise JobFileError(f"'{file}' is not a job file: it is longer than {JOB_BYTES_MOST} bytes, or contains a NUL")
     return file, text
+
+
+def _check_program(file: str, text: str, settings: list[str]) -> None:
+    """Mistakes of a program, as `trainctl submit` says them: the daemon traces none. Where trainerd is not on this machine, they are found when
+    the job is planned; other mistakes are left to the daemon."""
+    if not re.search(r"^\s*(model\.)?program\s*=", "\n".join([text, *settings]), re.M):
+        return
+    from .web.programs import Programs
+    try:
+        Programs().check(text, settings, os.curdir)
+    except JobFileError as error:
+        if IN_PROGRAM.match(error.reason):
+            raise JobFileError(error.reason.replace("job.toml:", f"{file}:")) from None
+    except TrainerdError:
+        pass
 
 
 def _program_of(text: str, settings: list[str], folder: str) -> list[str]:

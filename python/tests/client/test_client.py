@@ -45,6 +45,16 @@ class AClient(DaemonCase):
             path.write_text(text, encoding="utf-8")
             self.assertEqual((done["kind"], done["program"], done["args"]), ("program", text, {"a": 2}))
 
+    def test_with_a_program_that_is_wrong_is_refused_before_there_is_a_job(self) -> None:
+        newest = self.client.jobs(limit=1)
+        for model, words in (({"program": "def layer(v, out):\n    return liner('a', v.x, out)\n"}, "model.program:2:12: no function liner; did you mean"),
+                             ({"program": "def layer(v, out):\n    return linear('a', v.x, out)\n", "args": {"t": 1}}, "model.args.t: the program has no")):
+            self.expect(trainerd.JobFileError, words, self.client.submit, {**SHORT, "model": {"kind": "program", **model}})
+        with unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": "", "PATH": ""}):  # no programs: the daemon's plan says it
+            job = self.client.submit({**SHORT, "model": {"kind": "program", **model}})
+        self.expect(trainerd.JobFileError, words, job.wait, PATIENCE_S)
+        self.assertEqual(len(self.client.jobs()), len(newest) and newest[0]["id"] + 1 or 1)
+
     def test_starts_relative_paths_of_a_job_in_the_folder_that_it_names(self) -> None:
         (self.folder / "elsewhere").mkdir()
         result = self.client.submit(SHORT, folder="elsewhere").wait(PATIENCE_S)
