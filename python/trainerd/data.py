@@ -368,6 +368,9 @@ def from_arrays(folder: Folder, *, edges: Any, labels: Any = None, features: Any
     """
     held: Any = {name: value for name, value in options.items() if name in HeldOut.__annotations__}
     others: Any = {name: value for name, value in options.items() if name not in HeldOut.__annotations__}
+    known = [*Options.__annotations__, *HeldOut.__annotations__, *list(inspect.signature(arrays_graph).parameters)[:-1]]
+    if unknown := next((name for name in others if name not in Options.__annotations__), None):
+        raise UsageError(f"'{unknown}' is not an array or option of from_arrays, expected one of {', '.join(sorted(known))}")
     graph = arrays_graph(edges=edges, labels=labels, features=features, train=train, valid=valid, test=test, ids=ids, edge_weight=edge_weight,
                          edge_attr=edge_attr, edge_type=edge_type, node_type=node_type, nodes=nodes, **held)
     return write_graph(graph, folder, **others)

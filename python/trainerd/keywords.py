@@ -56,7 +56,9 @@ def _section_of(name: str, value: Any, keys: Keys) -> str:
 
 
 def _model_of(value: Any, keys: Keys) -> dict[str, Any]:
-    """[model] of model="gcn", "pna", "own.gnn", or a Program: a kind, the text of that name in configs/programs, or a text."""
+    """[model] of model="gcn", "pna", "own.gnn", a text with lines, or a Program: a kind, the text of that name in configs/programs, or a text."""
+    if isinstance(value, str) and "\n" in value:
+        value = Program.from_text(value)
     if isinstance(value, Program):
         return {"kind": "program", "program": value}
     if isinstance(value, os.PathLike) or (isinstance(value, str) and (value.endswith(".gnn") or os.sep in value)):
@@ -70,7 +72,7 @@ def _model_of(value: Any, keys: Keys) -> dict[str, Any]:
     if value in texts:
         return {"kind": "program", "program": Program.from_file(texts[value])}
     others = sorted(texts.keys() - set(keys.kinds))
-    near = _nearest(value, [*keys.kinds, *others])
+    near = _nearest(value.lower().removesuffix("conv"), [*keys.kinds, *others])
     raise JobFileError(f"model={value!r}: there is no kind or text of that name" + (f"; did you mean {near!r}?" if near else "")
                        + f"; expected a kind ({', '.join(keys.kinds)}), a text ({', '.join(others) or 'none is on this machine'}), or a file that ends with .gnn")
 

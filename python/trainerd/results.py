@@ -45,11 +45,14 @@ class Result:
         """For notebooks: metrics of the best and the last weights, and the curves."""
         def text(value: Any) -> str:
             return "" if value is None else f"{value:.4g}" if isinstance(value, float) else html.escape(str(value))
+        def numbered(epoch: Any) -> dict[str, Any]:
+            """From 1, as the curves below."""
+            return {**epoch, "epoch": epoch["epoch"] + 1} if "epoch" in epoch else dict(epoch)
         columns = ("epoch", "loss", "valid_loss", "train_metric", "valid_metric", "test_metric")
         heading = "".join(f"<th>{name.replace('_', ' ')}</th>" for name in ("weights", *columns))
         rows = "".join(f"<tr><th>{name}</th>{''.join(f'<td>{text(epoch.get(key))}</td>' for key in columns)}</tr>"
-                       for name, epoch in (("best", self.best), ("last", self.last)))
-        where = html.escape(f"{self.json.get('name')}: {self.json.get('state')}, {self.json.get('metric')}, {self.folder}")
+                       for name, epoch in (("best", numbered(self.best)), ("last", numbered(self.last))))
+        where = html.escape(f"{self.json.get('name')}: {str(self.json.get('state')).lower()}, {self.json.get('metric')}, {self.folder}")
         curves = self._curves()
         return f"<p>{where}</p><table><tr>{heading}</tr>{rows}</table>{curves}"
 

@@ -31,6 +31,7 @@ OF_NUMBERS = ("mse", "mae", "huber")  # losses of regression
 MISTAKES = (UsageError, DataError, MissingInput, JobFileError)  # which a second run would have, too
 JOB_FILE, DATA, LOG, INIT = "job.toml", "data", "log.txt", "init.safetensors"  # what a training leaves beside its results
 OTHER_WIDTH = re.compile(r"model\.program:\S+ (\d+) columns are returned; expected the (\d+) ")
+OTHER_TENSOR = re.compile(r".*init\.safetensors: (tensor '.*)")
 OF_STACKS = re.compile(r"model\.(\w+) is not used: model.kind is \"program\"")
 
 
@@ -105,6 +106,11 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
         if start is None or columns is None:
             raise
         raise UsageError(f"model: its output has {columns[1]} columns, expected {columns[2]}, one for each class") from None
+    except DataError as error:
+        tensor = OTHER_TENSOR.match(error.reason)
+        if start is None or tensor is None:
+            raise
+        raise UsageError(f"model: {tensor[1]}, since the data have {columns_of(data)} columns of features") from None
     finally:
         _remove_empty(folder, output)
     return Result(result.folder, result.json, data)

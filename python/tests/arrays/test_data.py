@@ -428,7 +428,8 @@ class Arrays(FolderCase):
                 self.refused(trainerd.DataError, words, self.make, **changed)
         self.assertEqual(list(self.folder.iterdir()), [])
         self.refused(trainerd.UsageError, "draw is (0.6,), expected shares of training, validation and test", self.make, draw=(0.6,))
-        self.refused(trainerd.UsageError, "'colour' is not an option, expected one of name, numbers, classes", self.make, colour=1)
+        self.refused(trainerd.UsageError, "'edge_types' is not an array or option of from_arrays, expected one of classes, draw, edge_attr, edge_type,", self.make,
+                     edge_types=1)
         self.refused(trainerd.DataError, "neither labels nor features nor a number of nodes", self.make, labels=None, features=None)
 
     def test_of_a_graph_for_predictions_may_be_edges_alone(self) -> None:

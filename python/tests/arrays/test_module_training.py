@@ -96,6 +96,8 @@ class AModule(FolderCase):
         for model, kind, words in ((frozen, trainerd.UsageError, "'convs.0.bias' is frozen (requires_grad=False), and a job trains all weights"),
                                    (twice, trainerd.UsageError, "is used in several places of the job's text"),
                                    (nn.LSTM(3, 3), trainerd.UsageError, "model: "),
+                                   (pyg.GCN(COLUMNS - 1, 8, 2, C), trainerd.UsageError, f"model: tensor 'convs.0.lin.weight' has shape [8, {COLUMNS - 1}], "
+                                    f"expected [8, {COLUMNS}], since the data have {COLUMNS} columns of features"),
                                    (pyg.GCN(COLUMNS, 8, 2, C + 1), trainerd.UsageError, f"model: its output has {C + 1} columns, expected {C}, one for each class")):
             with self.subTest(words), self.assertRaises(kind) as caught:
                 trainerd.train(self.data, model=model, epochs=1, **KEYS)

@@ -83,6 +83,8 @@ class Keywords(unittest.TestCase):
         self.assertEqual((pna["kind"], "mean_log_degree" in pna["program"].text), ("program", True))
         self.assertEqual(self.job({"model": "gcn"}), {"model": {"kind": "gcn"}})
         self.refused(trainerd.JobFileError, "model='gatt': there is no kind or text of that name; did you mean 'gat'?", {"model": "gatt"})
+        self.refused(trainerd.JobFileError, "model='GCNConv': there is no kind or text of that name; did you mean 'gcn'?", {"model": "GCNConv"})
+        self.assertEqual(self.job({"model": PROGRAM.text})["model"]["program"].text, PROGRAM.text)
         self.refused(trainerd.MissingInput, "cannot open the program 'own.gnn'", {"model": "own.gnn"})
         self.refused(trainerd.UsageError, "model is 3, expected a kind", {"model": 3})
 
@@ -263,6 +265,7 @@ class ATraining(FolderCase):
         result = trainerd.train(KARATE, epochs=3, progress=False)
         self.assertIn("<svg", result._repr_html_())
         self.assertIn("<th>best</th><td>", result._repr_html_())
+        self.assertIn("<th>last</th><td>3</td>", result._repr_html_())  # from 1, as the curves
         self.assertTrue(result.plot()._repr_svg_().startswith("<?xml"))
         result.plot().savefig("curves.svg")
         with self.assertRaises(trainerd.UsageError):
