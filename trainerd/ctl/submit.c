@@ -1,5 +1,6 @@
 /* Submit a job, or those of a sweep, and with --wait follow them to their end, also over restarts of the daemon. */
 #include "protocol/base/clock.h"
+#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "protocol/base/printable.h"
 #include "protocol/job/job.h"
@@ -276,8 +277,27 @@ static enum status wait_for(const struct ctl_arguments *arguments, struct client
     return status;
 }
 
-/* A row of the table of jobs that have ended, which grows at its end. */
-static void show_row(const json_t *job)
+/* What tells a job from the others of its sweep, "lr=0.01, seed=3".
+ * owns  the caller frees it */
+static char *settings_text(const json_t *set)
+{
+    char *text = NULL;
+    size_t n;
+    FILE *file = open_memstream(&text, &n);
+    ASSERT(file != NULL);
+    for (size_t i = 0; i < json_array_size(set); i++) {
+        const char *setting = json_string_value(json_array_get(set, i));
+        const char *dot = memrchr(setting, '.', strcspn(setting, "="));
+        fprintf(file, "%s%s", i > 0 ? ", " : "", dot != NULL ? dot + 1 : setting);
+    }
+    fclose(file);
+    char *out = text_cut(text, 28, false);
+    free(text);
+    return out;
+}
+
+/* A row of the table of jobs that have ended, which grows at its end. set: the settings that are its own */
+static void show_row(const json_t *job, const json_t *set)
 {
     char epochs[TEXT_BYTES], ran[TEXT_BYTES], valid[TEXT_BYTES], test[TEXT_BYTES], why[REASON_BYTES];
     text_epochs(job, epochs);
@@ -285,24 +305,24 @@ static void show_row(const json_t *job)
     text_metric(job, "best_valid_metric", valid);
     text_metric(job, "best_test_metric", test);
     text_reason(job, why);
-    char *name = text_cut(text_of(job, "name"), 28, false), *reason = text_printable(why);
+    char *name = settings_text(set), *reason = text_printable(why);
     fprintf(stderr, "%6lld  %-28s  %-9s %11s %7s %9s %9s  %s\n", (long long)integer_of(job, "id"), name,
             text_of(job, "state"), epochs, ran, valid, test, reason);
     free(name);
     free(reason);
 }
 
-static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id, bool is_row,
-                            int *exit_code_out)
+static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id,
+                            const json_t *set, int *exit_code_out)
 {
-    struct wait wait = {.job = id, .is_quiet = is_row};
+    struct wait wait = {.job = id, .is_quiet = set != NULL};
     enum status status = wait_for(arguments, client, &wait);
     if (status == STATUS_OK) {
         const json_t *exit_code = json_object_get(wait.last, "exit_code");
         *exit_code_out = json_is_integer(exit_code) ? (int)json_integer_value(exit_code)
                                                     : status_exit_code(STATUS_INTERRUPTED);
-        if (is_row) {
-            show_row(wait.last);
+        if (set != NULL) {
+            show_row(wait.last, set);
         }
         if (ctl_given(arguments, CTL_OPTION_JSON)) {
             text_print_json(wait.last);
@@ -312,20 +332,21 @@ static enum status wait_end(const struct ctl_arguments *arguments, struct client
     return status;
 }
 
-/* Wait for one job after another, several as the rows of a table; the exit code is that of the first that did not
- * succeed. */
+/* Wait for one job after another, several as the rows of a table, with the settings that each has (`each`); the exit
+ * code is that of the first that did not succeed. */
 static enum status wait_ends(const struct ctl_arguments *arguments, struct client *client, const json_t *jobs,
-                             int *exit_code_out)
+                             const json_t *each, int *exit_code_out)
 {
     enum status status = STATUS_OK;
     const size_t n = json_array_size(jobs);
     if (n > 1) {
-        fprintf(stderr, "%6s  %-28s  %-9s %11s %7s %9s %9s  %s\n", "ID", "NAME", "STATE", "EPOCH", "RAN", "VALID",
+        fprintf(stderr, "%6s  %-28s  %-9s %11s %7s %9s %9s  %s\n", "ID", "SETTINGS", "STATE", "EPOCH", "RAN", "VALID",
                 "TEST", "REASON");
     }
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         int exit_code = 0;
-        status = wait_end(arguments, client, json_integer_value(json_array_get(jobs, i)), n > 1, &exit_code);
+        status = wait_end(arguments, client, json_integer_value(json_array_get(jobs, i)),
+                          n > 1 ? json_array_get(each, i) : NULL, &exit_code);
         *exit_code_out = *exit_code_out == 0 ? exit_code : *exit_code_out;
     }
     return status;
@@ -374,15 +395,17 @@ enum status run_submit(const struct ctl_arguments *arguments, int *exit_code_out
         json_decref(request);
         return status;
     }
-    bool is_sweep = json_object_get(request, "jobs") != NULL;
+    json_t *each = json_incref(json_object_get(request, "jobs"));
+    bool is_sweep = each != NULL;
     status = client_ask(&client, request, &answer);
     if (status == STATUS_OK) {
         print_answer(arguments, answer, is_sweep);
         status = ctl_given(arguments, CTL_OPTION_WAIT)
-                     ? wait_ends(arguments, &client, json_object_get(answer, "jobs"), exit_code_out)
+                     ? wait_ends(arguments, &client, json_object_get(answer, "jobs"), each, exit_code_out)
                      : STATUS_OK;
         json_decref(answer);
     }
+    json_decref(each);
     client_close(&client);
     return status;
 }

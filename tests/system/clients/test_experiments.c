@@ -406,9 +406,9 @@ Test(experiments, who_waits_for_a_group_gets_the_exit_code_of_the_first_that_did
     folder_write(
         "path.toml",
         "name = \"s\"\n[partition]\nparts = 2\ncache = \"off\"\n[train]\nepochs = 2\n[workers]\nthreads = 1\n");
-    EXPECT(66, "     2  s                             SUCCEEDED         2/2 ", "submit", "path.toml", "--group", "g",
+    EXPECT(66, "     2  path=data                     SUCCEEDED         2/2 ", "submit", "path.toml", "--group", "g",
            "--sweep", "dataset.path=nowhere,data", "--wait");
-    expect_words(output, "     1  s                             FAILED            0/2 ");
+    expect_words(output, "     1  path=nowhere                  FAILED            0/2 ");
     EXPECT(0, "nowhere       0 of 1 ", "compare", "g");
 }
 
