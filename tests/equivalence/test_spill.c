@@ -97,6 +97,23 @@ Test(spill, a_job_with_activations_of_three_times_the_limit_stays_within_it_and_
     cluster_release(&spilled);
 }
 
+/* Which blocks of a hop have edges is known while they are not in memory. */
+Test(spill, pruned_parts_that_a_cover_was_made_for_give_the_bits_that_they_give_in_memory)
+{
+    const struct task task = {
+        .data = "generator = 'rmat'\nnodes = 512\ndegree = 6\nclasses = 4\nfeatures = 9\nundirected = 'no'",
+        .model = "kind = 'gin'\nhidden = 16\nlearn_eps = true\nlayers = 3",
+        .partition = "parts = 11\nmethod = 'random'"};
+    const struct way plain = {.prefetch = 1, .device = &device_cpu},
+                     spilled = {.prefetch = 1, .spills = true, .device = &device_cpu};
+    struct cluster_result first, other;
+    compare_run(&task, &plain, &first);
+    compare_run(&task, &spilled, &other);
+    compare_same(&task, &spilled, &first, &other);
+    cluster_release(&other);
+    cluster_release(&first);
+}
+
 /* Limits are a 2.4th of the activations (`width` floats a node) beside the parameters and the process; of GAT more, for its steps need it.
  * Once for each use less what is still in memory from the step before, and more for other parts' rows that come by again. 1.02 and 1.33
  * times where each part reads them for itself. */

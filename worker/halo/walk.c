@@ -40,9 +40,8 @@ static bool walks_block(const struct halo *h, int32_t i, const struct part_rows 
     const struct part_device *part = &h->trainer->own.part[i];
     int32_t k = pair_after(taken->pairs, s);
     bool by_edges = part->part->covered && !h->step->stored && h->hop.blocks < part->part->n_hop;
-    return s == 0 ||
-           (part_rows_at(taken, k) > 0 &&
-            !(by_edges && part_device_block(part, halo_blocks(h), h->hop.blocks, k, PART_COLUMNS_OWN).n_edge == 0));
+    return s == 0 || (part_rows_at(taken, k) > 0 &&
+                      (!by_edges || part_device_has_edges(part, halo_blocks(h), h->hop.blocks, k)));
 }
 
 /* Of the blocks that a part walks, the one that comes last, counted from its own. */

@@ -108,6 +108,16 @@ struct device_block part_device_block(const struct part_device *own, int d, int3
     return block;
 }
 
+bool part_device_has_edges(const struct part_device *own, int d, int32_t hop, int32_t pair)
+{
+    const struct part_blocks *blocks = part_device_blocks(own, d, hop);
+    const struct part_pair *at = &blocks->at[pair];
+    if (blocks->hop < own->part->n_hop) { /* the first of rows that all have an edge */
+        return own->part->halo.pairs[d].n_row_hop[pair * (int64_t)own->part->n_hop + blocks->hop] > 0;
+    }
+    return at[1].edge > at->edge;
+}
+
 /* One more schedule behind those there are; the array is full when their number is a power of two. */
 static void schedule_add(struct part_blocks *blocks, int32_t pair, const struct device_block *block)
 {

@@ -113,6 +113,9 @@ const struct part_blocks *part_device_blocks(const struct part_device *part, int
 struct device_block part_device_block(const struct part_device *part, int d, int32_t hop, int32_t pair,
                                       enum part_columns columns);
 
+/* Has the block of a hop an edge? Without a look at its arrays, which may be in the spill. */
+bool part_device_has_edges(const struct part_device *part, int d, int32_t hop, int32_t pair);
+
 /* The host's arrays of a block, as PART_COLUMNS_OWN. */
 struct part_block part_device_host_block(const struct part_device *part, enum part_direction d, int32_t pair);
 
