@@ -67,6 +67,9 @@ ifeq ($(VARIANT),fuzz)
 $(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -fno-sanitize=all
 endif
 
+# So that loops with choices become vectors: exceptions are not read, and values stay.
+$(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -fno-trapping-math
+
 # The modules that each module may use, itself first, and the libraries that each may link.
 MODULES := protocol partition models worker trainerd
 BELOW_protocol  := protocol

@@ -15,10 +15,77 @@ static int64_t run_rows_of(const struct tile *tile)
     return n < 1 ? 1 : n > CPU_TILE_RUN ? CPU_TILE_RUN : n;
 }
 
-static struct cpu_tile tile_over(const struct device_tile *how, float factor, float *registers)
+static struct cpu_tile tile_over(const struct device_tile *how, const uint8_t *layout, float factor, float *registers)
 {
-    return (struct cpu_tile){
-        .how = how, .key = device_key(&how->key, how->now), .factor = factor, .registers = registers};
+    return (struct cpu_tile){.how = how,
+                             .layout = layout,
+                             .key = device_key(&how->key, how->now),
+                             .factor = factor,
+                             .registers = registers};
+}
+
+/* --- layouts --- */
+
+#define REGISTERS_TURNED (CPU_TILE_FLOATS / CPU_TILE_RUN) /* programs with more have no room for both layouts */
+_Static_assert(2 * CPU_TILE_FLOATS <= TILE_FLOAT_MOST, "turned registers lie behind the rows'");
+#define GATHERED_MOST 4 /* numbers of a row that are worth being turned for one instruction */
+
+/* Which instruction made each number turned; -1: it is in the rows' registers. */
+struct turned {
+    int by[REGISTERS_TURNED];
+    uint8_t *layout;
+};
+
+/* Numbers of an operand that are found row by row: none of a weight, nor where all are turned. With `rows` those that
+ * are turned have to be in the rows' registers, too. */
+static int64_t n_gathered(const struct turned *made, const struct tile_instruction *i, const struct tile_operand *o,
+                          bool rows)
+{
+    bool all = o->kind != TILE_ROW;
+    for (int64_t n = 0; o->kind == TILE_REGISTER && n < i->n_head * i->n_column * i->n_inner; n++) {
+        const int64_t h = n / i->n_inner / i->n_column, c = n / i->n_inner % i->n_column, k = n % i->n_inner;
+        const int by = made->by[o->at + h * o->head + c * o->column + k * o->inner];
+        all = all && by >= 0;
+        if (rows && by >= 0) {
+            made->layout[by] |= CPU_TILE_BOTH;
+        }
+    }
+    return all ? 0
+               : (o->head > 0 ? i->n_head : 1) * (o->column > 0 ? i->n_column : 1) * (o->inner > 0 ? i->n_inner : 1);
+}
+
+static uint8_t layout_of(const struct turned *made, const struct tile_instruction *i)
+{
+    const bool two = tile_op_n_operand(i->op) > 1, any = i->op == TILE_OP_WON || i->op == TILE_OP_DROP;
+    const int64_t a = n_gathered(made, i, &i->a, false), b = two ? n_gathered(made, i, &i->b, false) : 0;
+    const bool turns = !any && i->n_inner <= 4 && i->n_head * i->n_column <= CPU_TILE_NARROW &&
+                       (i->n_head == 1 || i->out_head == i->n_column) && a + b <= GATHERED_MOST;
+    n_gathered(made, i, &i->a, !turns || a > 0);
+    n_gathered(made, i, two ? &i->b : &i->a, !turns || b > 0);
+    return turns ? (uint8_t)(CPU_TILE_TURNED | (a == 0 && i->a.kind == TILE_REGISTER ? CPU_TILE_TURNED_A : 0) |
+                             (b == 0 && i->b.kind == TILE_REGISTER ? CPU_TILE_TURNED_B : 0))
+                 : 0;
+}
+
+/* How each instruction works: narrow ones on all rows of a run, unless that moves more than it saves. */
+static void layouts_find(const struct tile *tile, uint8_t layout[TILE_INSTRUCTION_MOST])
+{
+    struct turned made = {.layout = layout};
+    memset(layout, 0, (size_t)tile->n_instruction);
+    memset(made.by, -1, sizeof made.by);
+    for (int k = 0; k < tile->n_instruction && tile->n_float <= REGISTERS_TURNED; k++) {
+        const struct tile_instruction *i = &tile->instruction[k];
+        layout[k] = layout_of(&made, i);
+        for (int64_t j = 0; j < i->n_head * i->n_column; j++) {
+            made.by[i->out + j / i->n_column * i->out_head + j % i->n_column] = layout[k] != 0 ? k : -1;
+        }
+    }
+    for (int k = 0; k < tile->n_result && tile->n_float <= REGISTERS_TURNED; k++) {
+        const struct tile_result *r = &tile->result[k];
+        n_gathered(&made, &(struct tile_instruction){.n_head = 1, .n_column = r->n, .n_inner = 1}, &r->from, true);
+        n_gathered(&made, &(struct tile_instruction){.n_head = 1, .n_column = r->n_with, .n_inner = 1}, &r->with,
+                   true);
+    }
 }
 
 /* --- weights' gradients --- */
@@ -56,9 +123,10 @@ void cpu_tile_rows(struct device *device, int64_t n, const struct device_tile *h
     const struct cpu_device *cpu = cpu_device(device);
     const struct tile *program = how->tile;
     const int64_t n_run = run_rows_of(program);
-    float registers[CPU_TILE_FLOATS > TILE_FLOAT_MOST ? CPU_TILE_FLOATS : TILE_FLOAT_MOST]
-        __attribute__((aligned(64)));
-    struct cpu_tile tile = tile_over(how, 1.0F, registers);
+    float registers[TILE_FLOAT_MOST] __attribute__((aligned(64)));
+    uint8_t layout[TILE_INSTRUCTION_MOST];
+    struct cpu_tile tile = tile_over(how, layout, 1.0F, registers);
+    layouts_find(program, layout);
     double *grad = how->scratch;
     for (int64_t i = tile_n_grad(program) - 1; i >= 0; i--) {
         grad[i] = 0.0;
@@ -78,9 +146,9 @@ void cpu_tile_rows(struct device *device, int64_t n, const struct device_tile *h
         cpu->kernels->tile_run(&tile);
         for (int k = 0; k < program->n_result; k++) {
             const struct tile_result *r = &program->result[k];
-            if (r->target != TILE_TARGET_PARAM && how->to[r->target] != NULL) {
-                int64_t width = program->target[r->target];
-                cpu->kernels->tile_store(&tile, r, width, how->to[r->target] + first * width);
+            for (int64_t t = 0; t < tile.n && r->target != TILE_TARGET_PARAM && how->to[r->target] != NULL; t++) {
+                float *row = how->to[r->target] + (first + t) * program->target[r->target];
+                cpu->kernels->tile_reduce(&tile, &(struct cpu_tile_result){r, t, t + 1, 0.0F, row + r->at, NULL});
             }
         }
         params_weigh(cpu, &tile, grad);
@@ -100,6 +168,7 @@ struct reading {
 struct edges {
     const struct cpu_device *device;
     const struct device_tile_edges *how;
+    const uint8_t *layout;
     int64_t n_run;
     int n_near, n_far; /* of the block's own rows, and of its columns */
     struct reading near[TILE_ROWS_WEIGHT], far[TILE_ROWS_WEIGHT];
@@ -116,11 +185,13 @@ static bool names_nodes(const struct tile *tile)
     return any;
 }
 
-static struct edges edges_over(const struct cpu_device *device, const struct device_tile_edges *how)
+static struct edges edges_over(const struct cpu_device *device, const struct device_tile_edges *how,
+                               const uint8_t *layout)
 {
     const struct tile *program = how->of.tile;
     struct edges out = {.device = device,
                         .how = how,
+                        .layout = layout,
                         .n_run = run_rows_of(program),
                         .reads_weights = program->width[TILE_ROWS_WEIGHT] > 0,
                         .has_weights = how->block->edge_table == NULL && how->block->weights != NULL,
@@ -251,7 +322,7 @@ static void rows_run(const struct edges *e, int64_t first, int64_t end, double *
 {
     const struct device_block *block = e->how->block;
     float registers[TILE_FLOAT_MOST] __attribute__((aligned(64)));
-    struct run run = {.tile = tile_over(&e->how->of, e->how->factor, registers), .grad = grad};
+    struct run run = {.tile = tile_over(&e->how->of, e->layout, e->how->factor, registers), .grad = grad};
     for (int64_t r = first; r < end; r++) {
         int64_t row = block->rows != NULL ? block->rows[r] : r;
         if (e->how->begin) {
@@ -287,7 +358,9 @@ static void unit_run(const struct edges *e, const struct cpu_schedule *schedule,
 void cpu_tile_edges(struct device *device, const struct device_tile_edges *how)
 {
     const struct cpu_device *cpu = cpu_device(device);
-    const struct edges e = edges_over(cpu, how);
+    uint8_t layout[TILE_INSTRUCTION_MOST];
+    const struct edges e = edges_over(cpu, how, layout);
+    layouts_find(how->of.tile, layout);
     const int64_t n_grad = tile_n_grad(how->of.tile);
     struct cpu_small_schedule small;
     const struct cpu_schedule *schedule = cpu_schedule_of(how->block, &small);

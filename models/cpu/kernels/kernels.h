@@ -127,9 +127,18 @@ struct cpu_attention_begin {
 #define CPU_TILE_RUN 32
 #define CPU_TILE_FLOATS 16384
 
+/* How an instruction works. Of up to CPU_TILE_NARROW numbers a row, results may be turned: each number of all rows of
+ * the run side by side, number j of a row at registers + CPU_TILE_FLOATS + j · CPU_TILE_RUN. */
+#define CPU_TILE_NARROW 8
+#define CPU_TILE_TURNED 1
+#define CPU_TILE_TURNED_A 2 /* where an operand lies */
+#define CPU_TILE_TURNED_B 4
+#define CPU_TILE_BOTH 8 /* the turned result is put in the rows' registers, too */
+
 /* A tile program on n nodes or edges at a time. */
 struct cpu_tile {
     const struct device_tile *how;
+    const uint8_t *layout; /* of each instruction */
     struct random_key key;
     float factor; /* of results that are sums */
     int64_t n;
@@ -188,11 +197,10 @@ struct cpu_kernels {
                               const float *x, const float *y, const float *grad_y, bool add, float *grad_x);
     /* sum[c] += Σ_r x[r, c], row after row */
     void (*column_sum)(int64_t n, int64_t f, const float *x, double *sum);
-    /* All instructions; and what a result adds to a row, to a weight's gradient, or to each row's own. */
+    /* All instructions; and what a result adds to a row, or to a weight's gradient. */
     void (*tile_run)(const struct cpu_tile *tile);
     void (*tile_reduce)(const struct cpu_tile *tile, const struct cpu_tile_result *result);
     void (*tile_weigh)(const struct cpu_tile *tile, const struct tile_result *result, double *grad);
-    void (*tile_store)(const struct cpu_tile *tile, const struct tile_result *result, int64_t width, float *to);
     /* Rows first … end-1 of an attention's pass; parameters' gradients are added to `sums` (NULL: not wanted): att's,
      * then those of how->edge, cpu_attention_sums doubles. */
     void (*attention_rows)(const struct cpu_attention *attention, int64_t first, int64_t end, double *sums);

@@ -36,30 +36,6 @@ INLINE void tile_add_products(int64_t n_factor, int64_t width, const float *fact
     }
 }
 
-/* out += what leaves row t */
-INLINE void tile_add(const struct cpu_tile *tile, const struct tile_result *r, int64_t t, float *out)
-{
-    const float *from = tile_operand_at(tile, &r->from, t);
-    const int64_t n = r->n;
-    if (r->n_with > 0) {
-        tile_add_products(r->n_with, n / r->n_with, tile_operand_at(tile, &r->with, t), from, out);
-        return;
-    }
-    TILE_COLUMNS
-    {
-        out[c] += from[c];
-    }
-}
-
-/* Where an operand of each of some rows of a run lies: found once, where it is read often. */
-INLINE void tile_operands_find(const struct cpu_tile *tile, const struct tile_operand *o, int64_t begin, int64_t end,
-                               const float **rows)
-{
-    for (int64_t t = begin; t < end; t++) {
-        rows[t - begin] = tile_operand_at(tile, o, t);
-    }
-}
-
 /* Softmaxes of up to TILE_LANES numbers side by side at `from`, and of each of them `width` columns of y (NULL:
  * none). `most` is their base, of RAISE above (kernels_attention.inc.h), -inf before the first edge. */
 struct tile_softmaxes {
@@ -280,21 +256,18 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
     float sum[256];
     const float *from[CPU_TILE_RUN], *with[CPU_TILE_RUN];
     tile_operands_find(tile, &r->from, 0, tile->n, from);
-    if (r->n_with == 0) {
-        for (int64_t begin = 0; begin < r->n; begin += 256) {
-            const int64_t n = r->n - begin < 256 ? r->n - begin : 256;
-            memset(sum, 0, sizeof sum);
-            for (int64_t t = 0; t < tile->n; t++) {
-                const float *x = from[t] + begin;
-                TILE_COLUMNS
-                {
-                    sum[c] += x[c];
-                }
-            }
-            for (int64_t c = 0; c < n; c++) {
-                grad[begin + c] += (double)(tile->factor * sum[c]);
-            }
+    for (int64_t begin = 0; begin < r->n && r->n_with == 0; begin += 256) {
+        const int64_t n = smaller(r->n - begin, 256);
+        memset(sum, 0, sizeof sum);
+        tile_sum_columns(&(struct tile_sum){.n = tile->n, .scale = 1.0f, .from = from}, n, sum);
+        for (int64_t c = 0; c < n; c++) {
+            grad[begin + c] += (double)(tile->factor * sum[c]);
         }
+        for (int64_t t = 0; t < tile->n; t++) {
+            from[t] += n;
+        }
+    }
+    if (r->n_with == 0) {
         return;
     }
     tile_operands_find(tile, &r->with, 0, tile->n, with);
@@ -309,13 +282,5 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
                 tile_weigh_at(tile, r, from, with, i, c, false, mask, grad);
             }
         }
-    }
-}
-
-/* Row t of `to`, which is `width` wide, += what leaves row t. */
-TARGET static void tile_store(const struct cpu_tile *tile, const struct tile_result *r, int64_t width, float *to)
-{
-    for (int64_t t = 0; t < tile->n; t++) {
-        tile_add(tile, r, t, to + t * width + r->at);
     }
 }
