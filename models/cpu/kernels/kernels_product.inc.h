@@ -74,7 +74,7 @@ TARGET static void part_round(const struct product_part *part, int64_t most_row,
     for (int64_t r = 0; r < most_row; r++) {
         const int64_t n = r < part->n_row ? part->n_column : 0;
         const float *from = part->is_turned ? to + r * to_step : part->at + r * part->step;
-#pragma GCC ivdep
+#pragma omp simd
         for (int64_t c = 0; c < n; c++) { /* in place, or from elsewhere */
             to[r * to_step + c] = codec_round(from[c]);
         }
