@@ -398,7 +398,7 @@ const struct operation_case operation_tile_cases[] = {
     {"tile-rows-4x16", ROWS, {300, 4, 16}},
     {"tile-rows-3x1", ROWS, {2000, 3, 1}},
     {"tile-rows-1x2", ROWS, {2000, 1, 2}},
-    {"tile-rows-2x2", ROWS, {777, 2, 2}},
+    {"tile-rows-2x2", ROWS, {300, 2, 2}},
     {"tile-rows-spilled-2x9", ROWS, {600, 2, 9, 30000}},
     {"tile-rows-empty-2x9", ROWS, {0, 2, 9}},
     {"tile-edges-1x7", EDGES, {SQUARE, 1, 7}},
