@@ -26,7 +26,7 @@ static struct cpu_tile tile_over(const struct device_tile *how, const uint8_t *l
 
 /* --- layouts --- */
 
-#define REGISTERS_TURNED (CPU_TILE_FLOATS / CPU_TILE_RUN) /* programs with more have no room for both layouts */
+#define REGISTERS_TURNED (CPU_TILE_FLOATS / CPU_TILE_RUN) /* programs with more keep rows alone */
 _Static_assert(2 * CPU_TILE_FLOATS <= TILE_FLOAT_MOST, "turned registers lie behind the rows'");
 #define GATHERED_MOST 4 /* numbers of a row that are worth being turned for one instruction */
 

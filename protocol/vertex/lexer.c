@@ -216,7 +216,7 @@ static enum status read_sign(struct vertex_lexer *lexer, struct vertex_token *ou
         if (n <= left && memcmp(text, others[i], n) == 0) {
             return vertex_fail(lexer->source, (struct vertex_span){lexer->at, lexer->at + (int32_t)n},
                                "%s is not part of programs; %s", others[i],
-                               i == 3 ? "write y = y + …" : VERTEX_GRAMMAR);
+                               strcmp(others[i], "+=") == 0 ? "write y = y + …" : VERTEX_GRAMMAR);
         }
     }
     for (int s = 0; s < VERTEX_SIGN_N; s++) {

@@ -241,8 +241,8 @@ extern const struct cpu_kernels cpu_kernels_portable;
 const struct cpu_kernels *cpu_kernels_find(enum cpu_variant variant);
 const struct cpu_kernels *cpu_kernels_best(void);
 
-/* Does this processor multiply pairs of BF16 with the bits of single numbers, and sooner? Tries some ten
- * microseconds. */
+/* Does this processor multiply pairs of BF16 with the bits of single numbers, and sooner? Tries for some
+ * 0.1 ms. */
 bool cpu_kernels_pairs(const struct cpu_kernels *kernels);
 
 #endif
