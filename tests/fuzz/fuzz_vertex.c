@@ -4,6 +4,7 @@
 #include "protocol/base/memory.h"
 #include "protocol/vertex/trace.h"
 #include "tests/fuzz/seeds.h"
+#include "tests/fuzz/tile_run.h"
 
 #include <stdint.h>
 #include <stdlib.h>
@@ -60,33 +61,21 @@ static void check(const struct vertex_trace *trace)
     }
 }
 
-/* A row of a tile, and its results, in arrays of the sizes that it says: a place outside of them ends the fuzzer. */
+/* A place outside of an array ends the fuzzer. */
 static void run(const struct tile *tile)
 {
-    float *arrays[TILE_ROWS_N + TILE_TARGET_N + 2 * TILE_N_PARAM] = {NULL};
-    struct device_tile how = {.tile = tile, .drops = true};
-    const uint32_t node = 1;
-    int n = 0;
+    struct arrays arrays[4] = {{{NULL}, {0}, 0}};
     if (tile->n_instruction > 300 || tile->n_float > 4096) { /* long */
         return;
     }
-    for (int k = 0; k < TILE_ROWS_N; k++) {
-        how.rows[k] = arrays[n++] = memory_alloc((size_t)tile->width[k], sizeof(float));
+    edges_run(&device_reference, NULL, tile, &arrays[0]);
+    edges_run(&device_cpu, cpu, tile, &arrays[1]);
+    if (!is_of_edges(tile)) {
+        rows_run(&device_reference, NULL, tile, &arrays[2]);
+        rows_run(&device_cpu, cpu, tile, &arrays[3]);
     }
-    for (int k = 0; k < TILE_TARGET_N; k++) {
-        how.to[k] = arrays[n++] = memory_alloc((size_t)tile->target[k], sizeof(float));
-    }
-    for (int k = 0; k < TILE_N_PARAM; k++) {
-        how.param[k] = arrays[n++] = memory_alloc((size_t)tile->param[k], sizeof(float));
-        how.grad_param[k] = arrays[n++] = memory_alloc((size_t)tile->param[k], sizeof(float));
-    }
-    how.row_node = &node;
-    how.scratch = memory_alloc((size_t)(tile->n_float + tile_n_grad(tile)), sizeof(double));
-    device_reference.tile_rows(NULL, 1, &how);
-    cpu->ops->tile_rows(cpu, 1, &how);
-    free(how.scratch);
-    for (int k = 0; k < n; k++) {
-        free(arrays[k]);
+    for (int k = 0; k < 4; k++) {
+        arrays_free(&arrays[k]);
     }
 }
 

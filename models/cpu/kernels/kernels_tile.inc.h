@@ -68,13 +68,13 @@ INLINE bool tile_is_flat(const struct tile_operand *o, int64_t n_column)
 #define TILE_MAP(name, two, expression)                                                                              \
     TARGET static void tile_##name(const struct tile_loop *l)                                                        \
     {                                                                                                                \
-        const int64_t n = l->n;                                                                                      \
+        const int64_t n = l->n, step = (two) ? l->i->b.head : 0;                                                     \
         const float first = l->i->number[0], second = l->i->number[1];                                               \
         (void)first, (void)second;                                                                                   \
         for (int64_t t = 0; t < l->n_row; t++) {                                                                     \
             const float *a = l->a[t], *b = l->b[t];                                                                  \
             float *z = l->z[t];                                                                                      \
-            for (int64_t h = 0; h < l->n_head; h++, a += l->i->a.head, b += l->i->b.head, z += l->i->out_head) {     \
+            for (int64_t h = 0; h < l->n_head; h++, a += l->i->a.head, b += step, z += l->i->out_head) {             \
                 if (l->a_one && (l->b_one || !(two))) {                                                              \
                     TILE_EACH(x_0, y_0, expression)                                                                  \
                 } else if (l->a_one) {                                                                               \
