@@ -226,7 +226,7 @@ static void shared_release()
     die("%s, block %u %u: threads wait for each other", kernel, block_index.x, block_index.y);
 }
 
-static void block_begin(void *begun)
+static void block_begin()
 {
     n_live = n_thread;
     n_at_barrier = 0;
@@ -240,9 +240,6 @@ static void block_begin(void *begun)
         f->n_met = 0;
         live[f->warp] = f->lane == 0 ? 1 : live[f->warp] | 1U << f->lane;
         meeting[f->warp] = 0;
-        tsan_become(f->tsan);
-        tsan_acquire(begun);
-        tsan_become(fiber_home());
     }
 }
 
@@ -312,15 +309,10 @@ static void block_run(const char *kernel)
     }
 }
 
-static void block_end(void *ended, const void *code, bool is_last)
+static void block_end(const void *code, bool is_last)
 {
     if (block_watch != nullptr) {
         block_watch(code, is_last);
-    }
-    for (int t = 0; t < n_thread; t++) {
-        tsan_become(of_thread[t]->tsan);
-        tsan_release(ended);
-        tsan_become(fiber_home());
     }
     shared_release();
 }
@@ -333,6 +325,16 @@ static void sizes_check(const char *kernel, dim3 grid, dim3 block)
         die("%s: launched with grid %u %u %u, block %u %u %u", kernel, grid.x, grid.y, grid.z, block.x, block.y,
             block.z);
     }
+}
+
+/* Threads know what the host did before the grid, and after it the host what they did: in no block what another did. */
+static void threads_tell(void (*tell)(void *), void *at)
+{
+    for (int t = 0; t < n_thread; t++) {
+        tsan_become(fibers[t].tsan);
+        tell(at);
+    }
+    tsan_become(fiber_home());
 }
 
 void grid_run(const char *kernel, const void *code, dim3 grid, dim3 block, const std::function<void()> &body)
@@ -353,6 +355,7 @@ void grid_run(const char *kernel, const void *code, dim3 grid, dim3 block, const
     }
     order_arrange(blocks, 1);
     tsan_release(begun);
+    threads_tell(tsan_acquire, begun);
     for (int b : blocks) {
         block_index = dim3((unsigned)b % grid.x, (unsigned)b / grid.x);
         for (int t = 0; t < n_thread; t++) {
@@ -363,10 +366,11 @@ void grid_run(const char *kernel, const void *code, dim3 grid, dim3 block, const
         order_arrange(threads, 2 + (unsigned)b);
         order_run = threads.data();
         n_block_run++;
-        block_begin(begun);
+        block_begin();
         block_run(kernel);
-        block_end(ended, code, b == blocks.back());
+        block_end(code, b == blocks.back());
     }
+    threads_tell(tsan_release, ended);
     tsan_acquire(ended);
 }
 

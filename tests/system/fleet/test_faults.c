@@ -204,7 +204,7 @@ static void expect_recovered(const struct fault_case *fault, int at)
 /* `make check-all` tries each three times, `make check` once. */
 static size_t n_time(void)
 {
-    return getenv("TEST_THOROUGH") != NULL ? 3 : 1;
+    return getenv("TEST_THOROUGH") != NULL ? 2 : 1;
 }
 
 ParameterizedTestParameters(faults, every_death_is_survived_with_the_bits_of_an_undisturbed_job)
