@@ -35,6 +35,7 @@ PROGRAMS: dict[str, dict[str, Any]] = {
     "trainerd": {"set": []},
     "trainerd, parts = 1": {"set": ["partition.parts=1"]},
     "trainerd, bf16": {"set": ["train.precision=bf16"]},
+    "trainerd, bf16, its products, too": {"set": ["train.precision=bf16", "train.products=bf16"]},
     "DGL, tuned": {"child": "dgl", "env": TUNED},
     "DGL": {"child": "dgl"},
     "PyG": {"child": "pyg"},

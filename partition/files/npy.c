@@ -215,16 +215,3 @@ double npy_real(const struct npy *npy, int64_t i)
         return (double)npy_int_stored(npy, i);
     }
 }
-
-enum status npy_save(const char *path, enum npy_type type, int rank, const int64_t *shape, const void *data)
-{
-    char header[256];
-    size_t n_header = npy_header_write(type, rank, shape, header, sizeof header);
-    size_t n_value = 1;
-    for (int i = 0; i < rank; i++) {
-        n_value *= (size_t)shape[i];
-    }
-    const struct iovec piece[] = {{.iov_base = header, .iov_len = n_header},
-                                  {.iov_base = (void *)data, .iov_len = n_value * npy_type_size(type)}};
-    return file_replace(path, piece, 2);
-}

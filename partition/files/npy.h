@@ -66,11 +66,4 @@ double npy_real(const struct npy *npy, int64_t i);
 /* npy_int in the file's own order, which needs no division for arrays by columns. */
 int64_t npy_int_stored(const struct npy *npy, int64_t at);
 
-/* Write an array in format 1.0.
- *
- *   shapes  `data` is the product of shape[0 … rank-1] values of `type`, row after row
- *   errors  those of file_replace: `path` is complete or absent
- */
-enum status npy_save(const char *path, enum npy_type type, int rank, const int64_t *shape, const void *data);
-
 #endif

@@ -23,31 +23,44 @@ struct rmat {
     struct permutation order;
 };
 
-/* Descend from the whole matrix to one entry, half a draw per level. */
-static void edge_draw(const struct rmat *rmat, int64_t edge, int64_t *source, int64_t *destination)
+#define EDGES PERMUTATION_EACH /* drawn side by side */
+
+/* Descend from the whole matrix, from[] = to[] = 0, to one entry for each edge, half a draw per level. */
+WIDEST static void edges_draw(const struct rmat *rmat, int64_t first, uint32_t from[EDGES], uint32_t to[EDGES])
 {
-    int64_t from = 0, to = 0;
-    uint32_t draw[4] = {0};
+    uint32_t draw[4][EDGES];
     for (uint32_t level = 0; level < rmat->scale; level++) {
         if (level % 8 == 0) {
-            uint32_t counter[4], key[2];
-            random_counter(&rmat->edge_key, (uint64_t)edge, level / 8, counter, key);
-            random_philox(counter, key, draw);
+            for (int64_t i = 0; i < EDGES; i++) {
+                uint32_t counter[4], key[2], out[4];
+                random_counter(&rmat->edge_key, (uint64_t)(first + i), level / 8, counter, key);
+                random_philox(counter, key, out);
+                for (int word = 0; word < 4; word++) {
+                    draw[word][i] = out[word];
+                }
+            }
         }
-        uint32_t half = draw[level % 8 / 2] >> (level % 2 * 16) & 0xffff;
-        from = from * 2 + (half >= rmat->below_b);
-        to = to * 2 + ((half >= rmat->below_a && half < rmat->below_b) || half >= rmat->below_c);
+        for (int64_t i = 0; i < EDGES; i++) {
+            const uint32_t half = draw[level % 8 / 2][i] >> (level % 2 * 16) & 0xffff;
+            from[i] = from[i] * 2 + (half >= rmat->below_b);
+            to[i] = to[i] * 2 + (((half >= rmat->below_a) & (half < rmat->below_b)) | (half >= rmat->below_c));
+        }
     }
-    *source = permutation_at(&rmat->order, from);
-    *destination = permutation_at(&rmat->order, to);
 }
 
 static enum status edges_read(void *self, int64_t first, int64_t n, int64_t *source, int64_t *destination)
 {
     const struct rmat *rmat = self;
 #pragma omp parallel for schedule(static)
-    for (int64_t i = 0; i < n; i++) {
-        edge_draw(rmat, first + i, &source[i], &destination[i]);
+    for (int64_t begin = 0; begin < n; begin += EDGES) {
+        uint32_t from[EDGES] = {0}, to[EDGES] = {0};
+        edges_draw(rmat, first + begin, from, to);
+        permutation_each(&rmat->order, from);
+        permutation_each(&rmat->order, to);
+        for (int64_t i = 0; i < EDGES && begin + i < n; i++) {
+            source[begin + i] = from[i];
+            destination[begin + i] = to[i];
+        }
     }
     return STATUS_OK;
 }

@@ -17,11 +17,6 @@ const char *part_section_name(enum part_section section)
     return section_rows[section].text;
 }
 
-size_t part_section_element(enum part_section section)
-{
-    return section_rows[section].element;
-}
-
 enum part_section part_side_section(enum part_direction direction, enum part_side side)
 {
     enum part_section first = direction == PART_DIRECTION_IN ? PART_SECTION_IN_BLOCKS : PART_SECTION_OUT_BLOCKS;

@@ -159,9 +159,6 @@ const char *part_section_name(enum part_section section);
 /* Number of a direction's section. */
 enum part_section part_side_section(enum part_direction direction, enum part_side side);
 
-/* Bytes of one element of a section. */
-size_t part_section_element(enum part_section section);
-
 /* Fill offsets and sizes of the section table and n_bytes from the header's counts (none negative).
  * false when they overflow: no part can be that large. */
 bool part_layout(struct part_header *header);

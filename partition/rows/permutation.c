@@ -18,7 +18,7 @@ struct permutation permutation_make(struct random_key key, int64_t n)
 }
 
 /* The round function; any function will do, a good mixer needs few rounds. */
-static uint32_t mix(uint32_t x, uint32_t key)
+static inline uint32_t mix(uint32_t x, uint32_t key)
 {
     x = (x ^ key) * 0x7feb352du;
     x = (x ^ x >> 15) * 0x846ca68bu;
@@ -47,6 +47,23 @@ int64_t permutation_at(const struct permutation *permutation, int64_t x)
         }
     } while (x >= permutation->n);
     return x;
+}
+
+WIDEST void permutation_each(const struct permutation *permutation, uint32_t x[PERMUTATION_EACH])
+{
+    const uint32_t bits_low = permutation->bits_low, mask_low = ((uint32_t)1 << bits_low) - 1;
+    const uint32_t mask_high = (uint32_t)(((uint64_t)1 << permutation->bits_high) - 1);
+    for (int i = 0; i < PERMUTATION_EACH; i++) {
+        uint32_t low = x[i] & mask_low, high = x[i] >> bits_low;
+        for (int round = 0; round < N_ROUND; round += 2) {
+            low ^= mix(high, permutation->round_key[round]) & mask_low;
+            high ^= mix(low, permutation->round_key[round + 1]) & mask_high;
+        }
+        x[i] = high << bits_low | low;
+    }
+    for (int i = 0; i < PERMUTATION_EACH; i++) {
+        x[i] = x[i] < permutation->n ? x[i] : (uint32_t)permutation_at(permutation, x[i]);
+    }
 }
 
 int64_t permutation_inverse(const struct permutation *permutation, int64_t y)

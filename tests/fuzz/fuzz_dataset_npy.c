@@ -2,6 +2,7 @@
 #include "tests/fuzz/input_folder.h"
 
 #include "partition/files/npy.h"
+#include "tests/support/graphs/npy_save.h"
 
 enum { N_NODE = 6, N_EDGE = 8 };
 

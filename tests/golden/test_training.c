@@ -5,6 +5,7 @@
 #include "partition/files/npy.h"
 #include "protocol/files/dir.h"
 #include "protocol/files/safetensors.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/model/gradient.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"

@@ -2,7 +2,7 @@
 #ifndef TESTS_SUPPORT_ARRAY_SAVE_H
 #define TESTS_SUPPORT_ARRAY_SAVE_H
 
-#include "partition/files/npy.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>

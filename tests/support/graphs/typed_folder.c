@@ -1,4 +1,5 @@
 #include "tests/support/graphs/typed_folder.h"
+#include "tests/support/graphs/npy_save.h"
 
 #include "partition/files/npy.h"
 #include "protocol/base/memory.h"

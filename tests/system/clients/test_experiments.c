@@ -2,6 +2,7 @@
  * meanwhile. */
 #include "partition/files/npy.h"
 #include "protocol/base/clock.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/process/command.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"

@@ -1,6 +1,7 @@
 /* trainer-partition as its users meet it: what it prints where, what it leaves, and that its files can be used. */
 #include "partition/files/npy.h"
 #include "partition/part/part.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 

@@ -1,6 +1,7 @@
 /* A coordinator that a supervisor follows: what it leaves in the job's folder, and what its signals do. */
 #include "partition/files/npy.h"
 #include "protocol/base/clock.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"
 #include "tests/support/process/patience.h"

@@ -3,6 +3,7 @@
  */
 #include "partition/files/npy.h"
 #include "protocol/base/status.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/sanitized.h"

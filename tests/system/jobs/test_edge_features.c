@@ -1,6 +1,7 @@
 /* Jobs on graphs whose edges have features, from their files to their results: training, predictions, memory, what is refused. */
 #include "partition/files/npy.h"
 #include "protocol/base/status.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"

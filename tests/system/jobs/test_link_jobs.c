@@ -1,6 +1,7 @@
 /* Whole jobs that predict links: nothing of held-out edges reaches the weights; resuming; the same bits on any workers; every kind of model;
  * what is learned; what is refused. */
 #include "partition/files/npy.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/graphs/typed_folder.h"
 #include "tests/support/process/folder.h"

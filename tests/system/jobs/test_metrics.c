@@ -4,6 +4,7 @@
  *         mean_absolute_error; torch.nn.functional's cross_entropy, binary_cross_entropy_with_logits, mse_loss
  */
 #include "partition/files/npy.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"

@@ -2,6 +2,7 @@
 #include "partition/files/npy.h"
 #include "partition/files/npy_header.h"
 #include "protocol/files/safetensors.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"

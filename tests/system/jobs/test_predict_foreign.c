@@ -1,5 +1,6 @@
 /* Predictions with weights of another program: a file alone, the job's [model], and [model.names]. */
 #include "partition/files/npy.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"

@@ -1,5 +1,6 @@
 /* Predictions with models of links: rows of the whole graph, scores of pairs, partners of nodes, what is refused. */
 #include "partition/files/npy.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"

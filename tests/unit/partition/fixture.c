@@ -1,6 +1,7 @@
 /* See fixture.h. */
 #include "tests/unit/partition/fixture.h"
 #include "protocol/base/log.h"
+#include "tests/support/graphs/npy_save.h"
 #include "tests/support/process/folder.h"
 
 #include <criterion/criterion.h>

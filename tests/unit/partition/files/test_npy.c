@@ -1,3 +1,4 @@
+#include "tests/support/graphs/npy_save.h"
 #include "tests/unit/partition/fixture.h"
 
 #include "partition/files/npy.h"

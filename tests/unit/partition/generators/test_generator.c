@@ -190,6 +190,36 @@ Test(generator, rmat_has_few_nodes_of_very_high_degree)
     }
 }
 
+static bool has_edge(const struct dataset *dataset, int64_t source, int64_t destination)
+{
+    bool found = false;
+    for (int64_t i = dataset->indptr[destination]; i < dataset->indptr[destination + 1]; i++) {
+        found = found || dataset->indices[i] == source;
+    }
+    return found;
+}
+
+/* 0.57, 0.19, 0.19 of 65 536 */
+Test(generator, rmat_has_the_edges_that_halves_of_draws_choose_level_by_level)
+{
+    struct job job = job_of(JOB_GENERATOR_RMAT, 3000);
+    struct dataset dataset = fixture_loaded(&job);
+    const struct random_key key = generator_key(&job, GENERATOR_DRAW_EDGE);
+    const struct permutation order = permutation_make(generator_key(&job, GENERATOR_DRAW_PERMUTATION), 4096);
+    const int64_t n_edge = (int64_t)(4096 * job.dataset.degree);
+    for (int64_t edge = 0; edge < n_edge; edge += edge < 40 || edge > n_edge - 40 ? 1 : 7) {
+        int64_t source = 0, destination = 0;
+        for (uint32_t level = 0; level < 12; level++) {
+            uint32_t half = random_u32(&key, (uint64_t)edge, level / 2) >> (level % 2 * 16) & 0xffff;
+            source = 2 * source + (half >= 49807);
+            destination = 2 * destination + ((half >= 37355 && half < 49807) || half >= 62259);
+        }
+        source = permutation_at(&order, source);
+        destination = permutation_at(&order, destination);
+        cr_assert(source == destination || has_edge(&dataset, source, destination), "edge %lld", (long long)edge);
+    }
+}
+
 Test(generator, a_graph_of_one_node_trains_on_it)
 {
     static const enum job_generator kinds[] = {JOB_GENERATOR_SBM, JOB_GENERATOR_RMAT};
@@ -222,6 +252,23 @@ Test(generator, a_permutation_hits_every_number_once_and_goes_back)
             cr_assert(y >= 0 && y < sizes[i] && !seen[y]);
             seen[y] = true;
             cr_assert_eq(permutation_inverse(&permutation, y), x);
+        }
+    }
+}
+
+Test(generator, numbers_side_by_side_are_permuted_as_one_by_one)
+{
+    struct job job = job_of(JOB_GENERATOR_SBM, 1);
+    static const int64_t sizes[] = {1, 2, 3, 17, 65, 1000, 1 << 20, 4294967295, 4294967296};
+    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
+        struct permutation permutation = permutation_make(generator_key(&job, GENERATOR_DRAW_PERMUTATION), sizes[i]);
+        uint32_t x[PERMUTATION_EACH], y[PERMUTATION_EACH];
+        for (int64_t k = 0; k < PERMUTATION_EACH; k++) {
+            x[k] = y[k] = (uint32_t)(k * 2654435761 % sizes[i]);
+        }
+        permutation_each(&permutation, y);
+        for (int64_t k = 0; k < PERMUTATION_EACH; k++) {
+            cr_assert_eq(y[k], permutation_at(&permutation, x[k]), "%u of %lld", x[k], (long long)sizes[i]);
         }
     }
 }

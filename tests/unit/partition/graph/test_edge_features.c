@@ -1,4 +1,5 @@
 /* Features of edges in folders: which edge gets which row, what repeats, reverses and loops get, who reads them, what is refused. */
+#include "tests/support/graphs/npy_save.h"
 #include "tests/unit/partition/fixture.h"
 
 #include "protocol/base/log.h"

@@ -1,4 +1,5 @@
 /* Weights of edges in folders: which edge and which layer gets them, what repeats, reverses and loops weigh, what is refused. */
+#include "tests/support/graphs/npy_save.h"
 #include "tests/unit/partition/fixture.h"
 
 #include "protocol/base/memory.h"

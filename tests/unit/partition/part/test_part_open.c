@@ -136,8 +136,13 @@ static void broken_at(size_t offset, const void *value, size_t n, const char *re
 
 static size_t entry(enum part_section section, int64_t index)
 {
+    static const size_t element[] = {
+#define X(name, text, type) [PART_SECTION_##name] = sizeof(type),
+        PART_SECTION_LIST(X)
+#undef X
+    };
     const struct part_header *header = (const void *)bytes;
-    size_t size = part_section_element(section), n = header->section[section].n_bytes / size;
+    const size_t size = element[section], n = header->section[section].n_bytes / size;
     cr_assert_gt(n, 0);
     return header->section[section].offset + (index < 0 ? n - 1 : (size_t)index) * size;
 }
