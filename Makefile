@@ -37,14 +37,15 @@ LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
 FMA     := $(if $(shell grep -m 1 -w fma /proc/cpuinfo),-mfma)
 # Sanitized jobs spend their time in the mathematics; central differences, which are a test's own, need no sanitizer. The rest takes longer to
 # compile than to run, and so do tests, but for central differences and benchmarks, and in part the kernels of an emulated GPU. Of the three
-# widths of a vector, whose kernels are one source, the portable one has all checks of undefined behaviour.
+# widths of a vector, whose kernels are one source, the portable one has all checks of undefined behaviour, and AVX2's none.
 TESTS_OBJECTS := $(addprefix $(BUILD)/obj/tests/,$(addsuffix /%.o,unit system golden equivalence))
 ifeq ($(VARIANT),asan)
 $(BUILD)/obj/models/%.o $(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -O2
 $(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -fno-sanitize=all
 $(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -O1
 $(BUILD)/obj/models/cpu/kernels/kernels_portable.c.o: CFLAGS += $(FMA)
-$(BUILD)/obj/models/cpu/kernels/kernels_avx%.c.o: CFLAGS += $(SAN_SOME)
+$(BUILD)/obj/models/cpu/kernels/kernels_avx512.c.o: CFLAGS += $(SAN_SOME)
+$(BUILD)/obj/models/cpu/kernels/kernels_avx2.c.o: CFLAGS += -fno-sanitize=undefined
 $(BUILD)/obj/trainerd/%.o $(TESTS_OBJECTS): CFLAGS += -O0
 endif
 ifeq ($(VARIANT),emulated)
@@ -334,7 +335,7 @@ IN_ORDER := $(LONGEST) $(filter-out $(LONGEST),$(TESTS))
 AT_LENGTH := $(patsubst %,'$(BUILD)/bin/test-%',system-attack:attack/injections equivalence:@(bits|programs)/* \
     system-daemon:@(daemon_faults|random)/* system-jobs:planted/* system-fleet:faults/* models:operations/*)
 # The variant asan leaves out what other programs read, and of jobs the lossy ones, which equivalence has, too, and those that planted links mislead.
-SANITIZED := $(call of_variant,asan,$(filter-out %-interop %-jobs,$(IN_ORDER))) '$(call of_variant,asan,$(BUILD)/bin/test-system-jobs):!(lossy|planted)/*'
+SANITIZED := '$(call of_variant,asan,$(BUILD)/bin/test-system-jobs):!(lossy|planted)/*' $(call of_variant,asan,$(filter-out %-interop %-jobs,$(IN_ORDER)))
 
 # The device for GPUs, of which no machine without one runs a line, is left to check-all, but kept up to date where it is.
 check: ## every test that finds a fault in seconds, and lint, with the release build; one closing line
@@ -346,11 +347,11 @@ check: ## every test that finds a fault in seconds, and lint, with the release b
 check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc, tests at length, documents, package, service, Slurm, ssh, Kubernetes
 	$(Q)scripts/install-deps --test && scripts/install-deps --system
 	+$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=-Werror built-asan built-release built-emulated built-emulated-asan built-emulated-tsan built-fuzz
-	$(call RUN,5 TEST_PREPARED=1) scripts/check-emulated-sanitizers TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property TEST_THOROUGH= \
-	    TEST_PROGRAMS=50 TEST_MODELS=10 scripts/check-python:at_random TEST_PROGRAMS= TEST_MODELS= \
-	    scripts/check-slurm-runner scripts/check-bundle $(SANITIZED) scripts/check-slurm \
-	    scripts/check-emulated scripts/check-emulated-memory scripts/check-package scripts/check-docs scripts/check-notebooks scripts/check-wheel scripts/check-web scripts/check-ssh scripts/check-nvcc \
-	    scripts/check-emulator scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS)) TEST_BESIDE=1 scripts/check-service
+	$(call RUN,5 TEST_PREPARED=1) scripts/check-emulated scripts/check-emulated-sanitizers TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property \
+	    TEST_THOROUGH= TEST_PROGRAMS=50 TEST_MODELS=10 scripts/check-python:at_random TEST_PROGRAMS= TEST_MODELS= scripts/check-wheel \
+	    scripts/check-slurm-runner scripts/check-bundle $(SANITIZED) scripts/check-slurm scripts/check-emulated-memory scripts/check-package \
+	    scripts/check-docs scripts/check-notebooks scripts/check-web scripts/check-ssh scripts/check-nvcc scripts/check-emulator \
+	    scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS)) TEST_BESIDE=1 scripts/check-service
 
 # What check-all runs, several variants at a time: one that copies objects of another is built after it.
 .PHONY: built-release built-asan built-emulated built-emulated-asan built-emulated-tsan built-fuzz
