@@ -23,15 +23,13 @@ struct rmat {
     struct permutation order;
 };
 
-#define EDGES PERMUTATION_EACH /* drawn side by side */
-
 /* Descend from the whole matrix, from[] = to[] = 0, to one entry for each edge, half a draw per level. */
-WIDEST static void edges_draw(const struct rmat *rmat, int64_t first, uint32_t from[EDGES], uint32_t to[EDGES])
+WIDEST static void edges_draw(const struct rmat *rmat, int64_t first, uint32_t *from, uint32_t *to)
 {
-    uint32_t draw[4][EDGES];
+    uint32_t draw[4][PERMUTATION_EACH];
     for (uint32_t level = 0; level < rmat->scale; level++) {
         if (level % 8 == 0) {
-            for (int64_t i = 0; i < EDGES; i++) {
+            for (int64_t i = 0; i < PERMUTATION_EACH; i++) {
                 uint32_t counter[4], key[2], out[4];
                 random_counter(&rmat->edge_key, (uint64_t)(first + i), level / 8, counter, key);
                 random_philox(counter, key, out);
@@ -40,7 +38,7 @@ WIDEST static void edges_draw(const struct rmat *rmat, int64_t first, uint32_t f
                 }
             }
         }
-        for (int64_t i = 0; i < EDGES; i++) {
+        for (int64_t i = 0; i < PERMUTATION_EACH; i++) {
             const uint32_t half = draw[level % 8 / 2][i] >> (level % 2 * 16) & 0xffff;
             from[i] = from[i] * 2 + (half >= rmat->below_b);
             to[i] = to[i] * 2 + (((half >= rmat->below_a) & (half < rmat->below_b)) | (half >= rmat->below_c));
@@ -52,12 +50,12 @@ static enum status edges_read(void *self, int64_t first, int64_t n, int64_t *sou
 {
     const struct rmat *rmat = self;
 #pragma omp parallel for schedule(static)
-    for (int64_t begin = 0; begin < n; begin += EDGES) {
-        uint32_t from[EDGES] = {0}, to[EDGES] = {0};
+    for (int64_t begin = 0; begin < n; begin += PERMUTATION_EACH) {
+        uint32_t from[PERMUTATION_EACH] = {0}, to[PERMUTATION_EACH] = {0};
         edges_draw(rmat, first + begin, from, to);
         permutation_each(&rmat->order, from);
         permutation_each(&rmat->order, to);
-        for (int64_t i = 0; i < EDGES && begin + i < n; i++) {
+        for (int64_t i = 0; i < PERMUTATION_EACH && begin + i < n; i++) {
             source[begin + i] = from[i];
             destination[begin + i] = to[i];
         }

@@ -49,20 +49,19 @@ int64_t permutation_at(const struct permutation *permutation, int64_t x)
     return x;
 }
 
-WIDEST void permutation_each(const struct permutation *permutation, uint32_t x[PERMUTATION_EACH])
+WIDEST void permutation_each(const struct permutation *p, uint32_t x[PERMUTATION_EACH])
 {
-    const uint32_t bits_low = permutation->bits_low, mask_low = ((uint32_t)1 << bits_low) - 1;
-    const uint32_t mask_high = (uint32_t)(((uint64_t)1 << permutation->bits_high) - 1);
+    const uint32_t bits = p->bits_low, mask_low = (1U << bits) - 1, mask_high = (1U << p->bits_high) - 1;
     for (int i = 0; i < PERMUTATION_EACH; i++) {
-        uint32_t low = x[i] & mask_low, high = x[i] >> bits_low;
+        uint32_t low = x[i] & mask_low, high = x[i] >> bits;
         for (int round = 0; round < N_ROUND; round += 2) {
-            low ^= mix(high, permutation->round_key[round]) & mask_low;
-            high ^= mix(low, permutation->round_key[round + 1]) & mask_high;
+            low ^= mix(high, p->round_key[round]) & mask_low;
+            high ^= mix(low, p->round_key[round + 1]) & mask_high;
         }
-        x[i] = high << bits_low | low;
+        x[i] = high << bits | low;
     }
     for (int i = 0; i < PERMUTATION_EACH; i++) {
-        x[i] = x[i] < permutation->n ? x[i] : (uint32_t)permutation_at(permutation, x[i]);
+        x[i] = x[i] < p->n ? x[i] : (uint32_t)permutation_at(p, x[i]);
     }
 }
 
