@@ -37,15 +37,14 @@ LDFLAGS += -fopenmp $(SAN_$(VARIANT)) -Wl,--as-needed
 FMA     := $(if $(shell grep -m 1 -w fma /proc/cpuinfo),-mfma)
 # Sanitized jobs spend their time in the mathematics; central differences, which are a test's own, need no sanitizer. The rest takes longer to
 # compile than to run, and so do tests, but for central differences and benchmarks, and in part the kernels of an emulated GPU. Of the three
-# widths of a vector, whose kernels are one source, the portable one has all checks of undefined behaviour, and AVX2's none.
+# widths of a vector, whose kernels are one source, the portable one has all checks of undefined behaviour.
 TESTS_OBJECTS := $(addprefix $(BUILD)/obj/tests/,$(addsuffix /%.o,unit system golden equivalence))
 ifeq ($(VARIANT),asan)
 $(BUILD)/obj/models/%.o $(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -O2
 $(BUILD)/obj/tests/support/model/truth.c.o: CFLAGS += -fno-sanitize=all
 $(BUILD)/obj/models/cpu/kernels/%.o: CFLAGS += -O1
 $(BUILD)/obj/models/cpu/kernels/kernels_portable.c.o: CFLAGS += $(FMA)
-$(BUILD)/obj/models/cpu/kernels/kernels_avx512.c.o: CFLAGS += $(SAN_SOME)
-$(BUILD)/obj/models/cpu/kernels/kernels_avx2.c.o: CFLAGS += -fno-sanitize=undefined
+$(BUILD)/obj/models/cpu/kernels/kernels_avx%.c.o: CFLAGS += $(SAN_SOME)
 $(BUILD)/obj/trainerd/%.o $(TESTS_OBJECTS): CFLAGS += -O0
 endif
 ifeq ($(VARIANT),emulated)
