@@ -23,7 +23,7 @@ struct rmat {
     struct permutation order;
 };
 
-/* A function whose loops become vectors: a copy for each width, of which the loader takes the processor's. */
+/* A function whose loops become vectors: compiled for each width, and the widest that the processor has is run. */
 #if defined(__x86_64__)
 #define WIDEST __attribute__((target_clones("avx512f", "avx2", "default")))
 #else

@@ -7,7 +7,7 @@
 #include <stdint.h>
 
 #define PERMUTATION_ROUNDS 8
-#define PERMUTATION_EACH 16
+#define PERMUTATION_EACH 16 /* numbers of permutation_each */
 
 /* A random order of 0 … n-1 that needs no table: an alternating Feistel network over the smallest power of two that
  * holds n, walked until it lands below n.

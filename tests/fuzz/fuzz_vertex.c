@@ -1,13 +1,11 @@
 /* Any bytes as a vertex program: refused with a place, or traced, with and without data, and compiled. */
 #include "models/program/program.h"
 #include "protocol/base/log.h"
-#include "protocol/base/memory.h"
 #include "protocol/vertex/trace.h"
 #include "tests/fuzz/seeds.h"
 #include "tests/fuzz/tile_run.h"
 
 #include <stdint.h>
-#include <stdlib.h>
 #include <string.h>
 
 int LLVMFuzzerInitialize(int *argc, char ***argv);

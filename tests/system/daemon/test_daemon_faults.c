@@ -52,7 +52,7 @@ TestSuite(daemon_faults, .init = folder_make, .fini = daemon_case_end, .timeout 
 
 ParameterizedTestParameters(daemon_faults, every_death_is_survived_with_the_bits_of_an_undisturbed_job)
 {
-    static int index[3 * N_CASE];
+    static int index[2 * N_CASE];
     size_t n = (getenv("TEST_THOROUGH") != NULL ? 2 : 1) * N_CASE;
     for (size_t i = 0; i < n; i++) {
         index[i] = (int)i;

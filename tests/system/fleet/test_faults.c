@@ -201,7 +201,7 @@ static void expect_recovered(const struct fault_case *fault, int at)
     expect_names(folder_path("job"), "events.jsonl lock rank-0.log rank-1.log results run ");
 }
 
-/* `make check-all` tries each three times, `make check` once. */
+/* `make check-all` tries each twice, `make check` once. */
 static size_t n_time(void)
 {
     return getenv("TEST_THOROUGH") != NULL ? 2 : 1;
@@ -209,7 +209,7 @@ static size_t n_time(void)
 
 ParameterizedTestParameters(faults, every_death_is_survived_with_the_bits_of_an_undisturbed_job)
 {
-    static int index[3 * sizeof cases / sizeof *cases];
+    static int index[2 * sizeof cases / sizeof *cases];
     size_t n = n_time() * (sizeof cases / sizeof *cases);
     for (size_t i = 0; i < n; i++) {
         index[i] = (int)i;

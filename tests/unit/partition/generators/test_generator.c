@@ -203,6 +203,7 @@ static bool has_edge(const struct dataset *dataset, int64_t source, int64_t dest
 Test(generator, rmat_has_the_edges_that_halves_of_draws_choose_level_by_level)
 {
     struct job job = job_of(JOB_GENERATOR_RMAT, 3000);
+    job.dataset.undirected = JOB_SWITCH_NO;
     struct dataset dataset = fixture_loaded(&job);
     const struct random_key key = generator_key(&job, GENERATOR_DRAW_EDGE);
     const struct permutation order = permutation_make(generator_key(&job, GENERATOR_DRAW_PERMUTATION), 4096);
