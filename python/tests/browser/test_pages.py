@@ -421,6 +421,24 @@ class Pages(PagesCase):
         self.assertEqual(faults, [], "\n".join(faults))
         self.assertEqual(len(grounds), 2)
 
+    def test_a_curve_that_was_thinned_takes_new_points(self) -> None:
+        """Points grow past what the chart draws, are halved, and grow again: each time the chart has the last ones."""
+        self.open(f"job?job={self.done.id}")
+        found = self.browser.execute_async_script("""
+            const done = arguments[0];
+            import(new URL("static/curves.js", location).href).then(({ LineChart }) => {
+                const chart = new LineChart(document.body, "loss"), lasts = [];
+                for (const length of [100, 20000, 200, 20000, 300, 400]) {
+                    chart.show("epoch", [{ label: "train", colour: 0, points: Array.from({ length }, (_, x) => ({ x, y: length })) }]);
+                    lasts.push([chart.chart.data.datasets[0].data.at(-1), chart.chart.getDatasetMeta(0).data.length]);
+                }
+                done(lasts);
+            });""")
+        self.assertEqual([(last["x"] + 1, last["y"]) for last, _ in found], [(length, length) for length in (100, 20000, 200, 20000, 300, 400)])
+        drawn = [points for _, points in found]
+        self.assertEqual([drawn[0], drawn[2], *drawn[4:]], [100, 200, 300, 400])
+        self.assertLess(max(drawn), 20000)
+
     def test_points_stay_few_and_a_repeated_epoch_replaces_the_first(self) -> None:
         self.open(f"job?job={self.done.id}")
         found = self.browser.execute_async_script("""

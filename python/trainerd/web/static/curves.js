@@ -102,7 +102,7 @@ export class LineChart {
     const sets = this.chart.data.datasets;
     sets.length = Math.min(sets.length, series.length);
     series.forEach((one, k) => {
-      sets[k] ??= { label: "" };
+      if (!sets[k] || Object.getOwnPropertyDescriptor(sets[k], "data")?.writable === false) sets[k] = { label: "" }; // Chart.js 3: thinned once, then read-only
       sets[k].data = one.points;
       Object.assign(sets[k], { label: one.label, tone: one.colour, pointRadius: one.dot ? 5 : one.points.length === 1 ? 2.5 : 0, fill: one.band ? "-1" : false,
                                borderWidth: one.thin ? 0 : 1.6, bandTone: one.band });
