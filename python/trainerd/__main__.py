@@ -1,4 +1,4 @@
-"""python3 -m trainerd COMMAND: conversions of data sets, tables of predictions, Correct & Smooth, comparisons with PyTorch Geometric, a web page.
+"""python3 -m trainerd COMMAND: conversions of data sets, tables of predictions, Correct & Smooth, comparisons with PyTorch Geometric, curves, a web page.
 
     python3 -m trainerd convert pyg Planetoid:Cora data/cora     torch_geometric.datasets.<class>(root, name)
     python3 -m trainerd convert dgl RedditDataset data/reddit    dgl.data.<class>(raw_dir)
@@ -13,6 +13,7 @@
     python3 -m trainerd table runs/cora                          each node's id, class and probabilities as CSV; a links prediction's partners
     python3 -m trainerd smooth runs/cora --out smoothed.npy      a training's probabilities by Correct & Smooth
     python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
+    python3 -m trainerd plot cora                                curves of the daemon's jobs and groups, or of output folders
     python3 -m trainerd web                                      the daemon's jobs in a browser of this machine
 
 convert writes a data set of another library as an npy folder, and imports only the named package. All splits are
@@ -26,7 +27,9 @@ import contextlib
 import csv
 import importlib
 import inspect
+import json
 import os
+import signal
 import sys
 from pathlib import Path
 from types import ModuleType
@@ -169,6 +172,14 @@ def load(asked: argparse.Namespace) -> None:
         raise TrainingFailed(f"expected at most {DIFFERENCE_MOST:.0e}: is '{asked.data}' the data that the job had?")
 
 
+def plot(asked: argparse.Namespace) -> None:
+    from .plot import draw
+
+    path, n_epoch = draw(asked)
+    line = json.dumps({"file": path, "epochs": n_epoch}, separators=(",", ":")) if asked.json else path
+    sys.stdout.buffer.write(os.fsencode(f"{line}\n"))  # a path of any bytes
+
+
 def web(asked: argparse.Namespace) -> None:
     from .client import Client
     from .web import serve
@@ -220,18 +231,26 @@ def parser_make() -> argparse.ArgumentParser:
     two.add_argument("run_folder", metavar="run", help="a job's output folder")
     two.add_argument("data", help="its npy folder, with edges.npy")
     two.set_defaults(run=load)
-    page = commands.add_parser("web", help="show the daemon's jobs in a browser of this machine", description="Prints an address, and serves it on "
-                               "127.0.0.1 until Ctrl-C. The daemon's address and login are those of trainctl.")
-    page.add_argument("--to", metavar="ADDRESS", help="the daemon's address, unix:PATH or tcp:HOST:PORT; default $TRAINERD_TO, else this user's "
-                      "daemon, else the system's")
-    page.add_argument("--secret-file", metavar="FILE", help="tcp: the file with the secret")
-    page.add_argument("--user", metavar="NAME", help="tcp: the user to log in as")
-    page.add_argument("--fingerprint", metavar="HEX", help="tcp: the fingerprint of the daemon's certificate")
+    login = argparse.ArgumentParser(add_help=False)
+    login.add_argument("--to", metavar="ADDRESS", help="the daemon's address, unix:PATH or tcp:HOST:PORT; default $TRAINERD_TO, else this user's "
+                       "daemon, else the system's")
+    login.add_argument("--secret-file", metavar="FILE", help="tcp: the file with the secret")
+    login.add_argument("--user", metavar="NAME", help="tcp: the user to log in as")
+    login.add_argument("--fingerprint", metavar="HEX", help="tcp: the fingerprint of the daemon's certificate")
+    login.add_argument("--programs", metavar="FOLDER", help="with trainerd and trainctl; default: PATH")
+    drawn = commands.add_parser("plot", parents=[login], help="draw curves of jobs, groups or output folders, as trainctl plot")
+    drawn.add_argument("jobs", nargs="*", metavar="JOB", help="a job's number or name, or a group")
+    drawn.add_argument("-o", "--output", metavar="FILE", help="ends in .svg or .png; default: JOB.svg")
+    drawn.add_argument("--from", dest="folders", metavar="FOLDER", action="append", default=[], help="a job's output folder; may be repeated")
+    drawn.add_argument("-x", "--x", dest="axis", metavar="AXIS", default="epoch", help="epoch, bytes or time (epoch)")
+    drawn.add_argument("-j", "--json", action="store_true", help="print the file's name and the number of epochs as JSON")
+    drawn.set_defaults(run=plot)
+    page = commands.add_parser("web", parents=[login], help="show the daemon's jobs in a browser of this machine", description="Prints an address, "
+                               "and serves it on 127.0.0.1 until Ctrl-C. The daemon's address and login are those of trainctl.")
     page.add_argument("--port", type=int, default=0, metavar="N", help="of 127.0.0.1; default 0: a free one")
     page.add_argument("--base-url", metavar="/PATH", default="", help="the path before the pages, which a proxy passes on")
     page.add_argument("--allow-host", metavar="NAME", action="append", default=[],
                       help="a host, or host:port, by which a proxy's pages are reached; may be repeated")
-    page.add_argument("--programs", metavar="FOLDER", help="with trainerd and trainctl; default: PATH")
     page.set_defaults(run=web)
     return parser
 
@@ -245,8 +264,10 @@ def main(arguments: list[str] | None = None) -> int:
     except BrokenPipeError:  # as of `table | head`
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
     except TrainerdError as error:
-        print(f"trainerd: {error}", file=sys.stderr)
+        print(f"{'trainctl' if getattr(asked, 'programs', None) else 'trainerd'}: {error}", file=sys.stderr)  # trainctl gives its folder
         return error.exit_code
+    except KeyboardInterrupt:
+        return 128 + signal.SIGINT
     return 0
 
 

@@ -28,6 +28,27 @@ def table_of(epochs: list[Epoch]) -> Any:
     return pandas.DataFrame(epochs)
 
 
+def epochs_of(path: Path, is_growing: bool = False) -> list[Epoch]:
+    """The lines of a metrics.jsonl; where a job still writes it, without a last one that is not whole."""
+    epochs = []
+    try:
+        with open(path, encoding="utf-8", errors="replace") as file:
+            lines = list(file)
+    except OSError as error:
+        raise MissingInput(f"cannot open '{path}': {error.strerror}") from error
+    for number, line in enumerate(lines, 1):
+        if is_growing and not line.endswith("\n"):
+            break
+        try:
+            epoch = json.loads(line)
+        except ValueError as error:
+            raise DataError(f"'{path}', line {number}: {error}, expected a JSON object") from error
+        if not isinstance(epoch, dict):
+            raise DataError(f"'{path}', line {number}: expected a JSON object")
+        epochs.append(cast(Epoch, epoch))
+    return epochs
+
+
 class Result:
     """A job's results. `json` is result.json as a dict, `folder` where the other files are."""
 
@@ -60,12 +81,11 @@ class Result:
         from .curves import svg_of
         try:
             return svg_of(self)
-        except TrainerdError as error:  # of another machine, or a prediction
+        except TrainerdError as error:  # of another machine, of a prediction, or without matplotlib
             return f"<p>{html.escape(str(error))}</p>"
 
     def plot(self) -> Any:
-        """Loss and metrics over the epochs: a matplotlib Figure where that is installed, else an SVG that notebooks show.
-        Both have `savefig("curves.svg")`."""
+        """Loss and metrics over the epochs: a figure of matplotlib, which notebooks show; `savefig("curves.svg")` writes it."""
         from .curves import plot
         return plot(self)
 
@@ -111,15 +131,7 @@ class Result:
 
     def epochs(self) -> list[Epoch]:
         """metrics.jsonl: a dict for each epoch."""
-        epochs = []
-        path = self._path("metrics.jsonl")
-        with open(path, encoding="utf-8") as file:
-            for number, line in enumerate(file, 1):
-                try:
-                    epochs.append(cast(Epoch, json.loads(line)))
-                except ValueError as error:
-                    raise DataError(f"'{path}', line {number}: {error}, expected a JSON object") from error
-        return epochs
+        return epochs_of(self._path("metrics.jsonl"))
 
     def metrics(self) -> Any:
         """metrics.jsonl as a pandas.DataFrame, or as a list of dicts where pandas is missing."""

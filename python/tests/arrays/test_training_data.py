@@ -150,7 +150,7 @@ class ATraining(FolderCase):
         links = trainerd.train(self.data, task="link", channels=4, **KEYS)
         self.refused(trainerd.DataError, "is of links, which have no class", links.predictions)
 
-    def test_is_drawn_by_matplotlib_where_that_is(self) -> None:
+    def test_is_drawn_by_matplotlib(self) -> None:
         result = trainerd.train(self.data, **KEYS)
         figure = result.plot()
         self.assertTrue(figure._repr_png_().startswith(b"\x89PNG"))

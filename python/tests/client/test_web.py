@@ -468,7 +468,7 @@ class APage(PageCase):
 
 
 class ASharedFolder(DaemonCase):
-    """`trainctl web` in a folder that belongs to another user, who has put programs and modules there."""
+    """`trainctl web` and `plot` in a folder that belongs to another user, who has put programs and modules there."""
 
     def setUp(self) -> None:
         super().setUp()
@@ -476,7 +476,7 @@ class ASharedFolder(DaemonCase):
         self.mark.unlink(missing_ok=True)
         place = self.folder / "shared"
         for name in ("trainerd/__init__.py", "trainerd/__main__.py", "trainerd/web/__init__.py", "sitecustomize.py", "json.py", "below/json.py",
-                     "below/trainerd/__init__.py"):
+                     "below/trainerd/__init__.py", "matplotlib.py"):
             (place / name).parent.mkdir(parents=True, exist_ok=True)
             (place / name).write_text(f"open({str(self.mark)!r}, 'a').write(__file__)\n", encoding="utf-8")
         for name in ("python3", "ssh", "ucx_info"):
@@ -500,6 +500,7 @@ class ASharedFolder(DaemonCase):
     def test_runs_nothing_that_lies_there(self) -> None:
         for environment in ({}, {"PYTHONPATH": ""}, {"PYTHONPATH": ":/nowhere"}, {"PYTHONPATH": "/nowhere:"}, {"PYTHONPATH": ".:below"}, {"PATH": ":PATH"},
                             {"PATH": ".:PATH"}, {"PATH": "below/..:PATH"}):
+            self.runs_nothing_of_it(str(PROGRAMS / "trainctl"), "plot", "--from", "nowhere", **environment)
             self.assertIn("open this address", self.runs_nothing_of_it(str(PROGRAMS / "trainctl"), "web", "--to", self.daemon.address, **environment))
 
     def test_runs_nothing_that_lies_there_where_programs_are_apart_from_the_package(self) -> None:

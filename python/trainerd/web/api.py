@@ -25,7 +25,7 @@ from ..fields import Shown
 from . import templates
 from .files import RunFolder
 from .live import JobList, job_events
-from .programs import Programs
+from .programs import Programs, login_of
 from .sweep import Sweep
 
 TEMPLATES_MOST = 15  # jobs of this user
@@ -74,7 +74,7 @@ class Api:
             "template": lambda asked: templates.text_of(self.programs.path("trainerd"), asked.get("name", "")),
             "keys": lambda _: [key._asdict() for key in self.programs.keys()],
             "groups": lambda _: self.jobs.groups(),
-            "compare": lambda asked: self.programs.compare(_runs(asked), "all" in asked, self._login()),
+            "compare": lambda asked: self.programs.compare(_runs(asked), "all" in asked, login_of(self.client)),
         }
         _check_texts(query)
         return self._found(reads, path)(query)
@@ -84,12 +84,6 @@ class Api:
         if path not in known:
             raise MissingInput(f"there is no {_short(path)}, expected one of {', '.join(known)}")
         return known[path]
-
-    def _login(self) -> list[str]:
-        """The daemon's address and login as options of trainctl; a secret's file by its path."""
-        given = {"to": self.client.address, "secret-file": self.client.secret_file, "user": self.client.user,
-                 "fingerprint": self.client.fingerprint}
-        return [f"--{name}={value}" for name, value in given.items() if value]
 
     def _job(self, job: int) -> dict[str, Any]:
         """`show`, with the files of the output folder."""

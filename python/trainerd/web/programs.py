@@ -15,6 +15,7 @@ import threading
 from collections.abc import Iterator
 from typing import Any
 
+from ..client import Client
 from ..errors import MissingInput, TrainerdError, UsageError, error_of
 from ..programs import Key, described_keys, find_program
 
@@ -93,6 +94,12 @@ class Programs:
         options = ["--json", *(["--all"] if of_any_data else [])]
         compared: dict[str, Any] = json.loads(self._output(self._start("trainctl", "compare", *options, *login, "--", *runs)))
         return compared
+
+
+def login_of(client: Client) -> list[str]:
+    """The daemon's address and login as options of trainctl; a secret's file by its path."""
+    given = {"to": client.address, "secret-file": client.secret_file, "user": client.user, "fingerprint": client.fingerprint}
+    return [f"--{name}={value}" for name, value in given.items() if value]
 
 
 def _set(settings: list[str]) -> list[str]:

@@ -257,35 +257,6 @@ Test(experiments, compare_takes_groups_jobs_and_folders_together_and_counts_what
     await_in("runs", "CANCELLED", 2);
 }
 
-Test(experiments, a_groups_picture_has_a_curve_for_each_setting)
-{
-    static char svg[1 << 18];
-    EXPECT(0, "", "submit", "job.toml", "--group", "g", "--sweep", "train.lr=0.01,0.1,0.2", "--sweep",
-           "model.hidden=4,8,16", "--seeds", "2", "--wait");
-    EXPECT(0, "the best 8 of 9 settings are drawn", "plot", "g");
-    cr_assert_eq(strncmp(printed, "g.svg\n", 6), 0, "%s", printed);
-    folder_read("g.svg", svg, sizeof svg);
-    expect_words(svg, ">g: means over seeds and splits, bands of one standard deviation</text>");
-    expect_words(svg, ">hidden=16, lr=0.2 (2 runs)</text>");
-    cr_assert_not_null(strstr(svg, "fill-opacity:0."), "a band: %s", svg);
-    cr_assert_null(strstr(svg, ">-0<"), "%s", svg);
-    EXPECT(0, "", "submit", "job.toml", "--group", "one", "--seeds", "2", "--wait");
-    EXPECT(2, "more than 8 jobs are given, a chart has at most 8", "plot", "g", "one");
-    EXPECT(0, "one.svg", "plot", "one");
-    folder_read("one.svg", svg, sizeof svg);
-    expect_words(svg, ">one (2 runs)</text>");
-    EXPECT(0, "both.svg", "plot", "one", "17", "18", "-o", "both.svg");
-    folder_read("both.svg", svg, sizeof svg);
-    cr_assert(strstr(svg, ">k (job 17)</text>") != NULL && strstr(svg, ">k (job 18)</text>") != NULL, "%s", svg);
-    EXPECT(0, "", "submit", "long.toml", "--group", "all-slots", "-s", "workers.count=4", "-s", "partition.parts=4");
-    await_in("all-slots", "RUNNING", 1);
-    EXPECT(0, "", "submit", "job.toml", "--group", "waits", "--seeds", "2");
-    EXPECT(66, "there is no epoch to draw: none is done yet", "plot", "waits");
-    EXPECT(0, "", "cancel", "--group", "waits");
-    EXPECT(0, "", "cancel", "--group", "all-slots");
-    EXPECT(66, "there is no job 'none'", "plot", "none");
-}
-
 /* --- splits of a data folder --- */
 
 static void save(const char *name, int rank, const int64_t *shape, const int64_t *values)

@@ -354,7 +354,6 @@ Test(trainctl, a_prediction_is_shown_without_epochs_and_one_epoch_as_one)
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "--predict", "runs/k");
     EXPECT(0, " SUCCEEDED        1  ", "status", "2");
     EXPECT(0, "\"epochs\":0,", "status", "2", "--json");
-    EXPECT(66, "there is no epoch to draw: none is done yet, or it is a prediction", "plot", "2");
     pid_t child = terminal_start("trainctl", (const char *const[]){"watch", "2", NULL}, &master);
     terminal_await(master, "job 2: SUCCEEDED\r\n");
     expect_words(output, "no epochs  1 worker, attempt 1");
@@ -371,56 +370,24 @@ Test(trainctl, watch_on_no_terminal_writes_lines)
     cr_assert_null(strchr(printed, '\x1b'));
 }
 
+/* python/tests/arrays/test_curves.py has what is drawn. */
 Test(trainctl, a_picture_comes_from_the_daemon_or_from_a_folder)
 {
     EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
     EXPECT(0, "k.svg", "plot", "1");
-    EXPECT(0, "x.png", "plot", "--from", "runs/k", "-o", "x.png");
+    EXPECT(0, "{\"file\":\"x.png\",\"epochs\":3}", "plot", "--json", "--from", "runs/k", "-o", "x.png", "-x", "time");
     cr_assert(folder_has("k.svg") && folder_has("x.png"));
-    EXPECT(2, "either JOB or --from FOLDER", "plot");
-    EXPECT(2, "either JOB or --from FOLDER", "plot", "1", "--from", "runs/k");
-    EXPECT(2, "--x is 'miles', expected epoch, bytes or time", "plot", "1", "--x", "miles");
-    EXPECT(66, "k: its workers received nothing", "plot", "1", "--x", "bytes");
-    EXPECT(0, "t.svg", "plot", "1", "-x", "time", "-o", "t.svg");
-    EXPECT(2, "ends in neither .svg nor .png", "plot", "1", "-o", "x.gif");
-    EXPECT(66, "cannot open 'nowhere/metrics.jsonl'", "plot", "--from", "nowhere");
+    EXPECT(2, "trainctl: plot takes either JOB or --from FOLDER", "plot");
+    EXPECT(66, "trainctl: cannot open 'nowhere/metrics.jsonl': No such file", "plot", "--from", "nowhere");
+    EXPECT(66, "trainctl: there is no job 'none'", "plot", "none");
 }
 
-Test(trainctl, a_pictures_axes_have_the_metrics_name_and_unit_and_the_loss_of_both_splits)
-{
-    static char svg[1 << 18];
-    mkdir(folder_path("m"), 0777);
-    folder_write(
-        "m/metrics.jsonl",
-        "{\"epoch\":0,\"metric\":\"rmse\",\"loss\":2,\"valid_loss\":3,\"train_metric\":2,\"valid_metric\":0.25}\n"
-        "{\"epoch\":1,\"metric\":\"rmse\",\"loss\":1,\"valid_loss\":2,\"train_metric\":1,\"valid_metric\":0.5}\n");
-    EXPECT(0, "m.svg", "plot", "--from", "m", "-o", "m.svg");
-    folder_read("m.svg", svg, sizeof svg);
-    cr_expect(strstr(svg, ">rmse<") && strstr(svg, "best valid 0.25 at epoch 1<") && !strstr(svg, " %<"), "%s", svg);
-    const char *valid = strstr(svg, ">valid<");
-    cr_expect(valid != NULL && strstr(valid + 1, ">valid<") != NULL, "beside the loss, and beside the metric: %s",
-              svg);
-    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait");
-    EXPECT(0, "k.svg", "plot", "1");
-    folder_read("k.svg", svg, sizeof svg);
-    cr_expect(strstr(svg, ">accuracy<") && strstr(svg, " %<"), "%s", svg);
-    EXPECT(0, "both.svg", "plot", "--from", "runs/k", "--from", "runs/k-1", "-o", "both.svg");
-    folder_read("both.svg", svg, sizeof svg);
-    cr_expect(strstr(svg, ">valid accuracy<") && strstr(svg, ">test accuracy<"), "%s", svg);
-    mkdir(folder_path("n"), 0777);
-    folder_write("n/metrics.jsonl", "{\"epoch\":0,\"metric\":\"mae\",\"loss\":2,\"valid_metric\":0.25}\n");
-    EXPECT(0, "both.svg", "plot", "--from", "m", "--from", "n", "-o", "both.svg");
-    folder_read("both.svg", svg, sizeof svg);
-    cr_expect(strstr(svg, ">valid metric<") && !strstr(svg, " %<"), "of several errors: %s", svg);
-}
-
-Test(trainctl, a_picture_of_an_output_folder_is_of_the_run_in_it_where_none_has_succeeded)
+Test(trainctl, metrics_of_an_output_folder_are_of_the_run_in_it_where_none_has_succeeded)
 {
     EXPECT(1, "FAILED", "submit", "job.toml", "--wait", "-s", "train.optimizer=sgd", "-s", "train.lr=1e6", "-s",
            "model.kind=sage", "-s", "model.layers=4", "-s", "train.eval_every=0", "-s", "train.epochs=50", "-s",
            "output.dir=o");
     cr_assert(folder_has("o/.run-1/metrics.jsonl") && !folder_has("o/metrics.jsonl"));
-    EXPECT(0, "x.svg", "plot", "--from", "o", "-o", "x.svg");
     EXPECT(0, "  LOSS ", "metrics", "1");
     json_t *answer = shown("1");
     cr_assert(json_is_object(json_object_get(answer, "last")) && json_is_null(json_object_get(answer, "result")),
@@ -431,25 +398,6 @@ Test(trainctl, a_picture_of_an_output_folder_is_of_the_run_in_it_where_none_has_
     expect_shown("2", 3, "/o");
     expect_shown("3", 5, "/o");
     EXPECT(0, "  LOSS ", "metrics", "2");
-}
-
-Test(trainctl, jobs_are_compared_over_the_bytes_that_they_received)
-{
-    static char svg[1 << 18];
-    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-n", "all", "-s", "workers.count=2", "-s",
-           "model.input_dropout=0.1");
-    EXPECT(0, "SUCCEEDED", "submit", "job.toml", "--wait", "-n", "few", "-s", "workers.count=2", "-s",
-           "model.input_dropout=0.1", "-s", "exchange.codec=int4");
-    EXPECT(0, "both.svg", "plot", "all", "few", "--x", "bytes", "-o", "both.svg");
-    folder_read("both.svg", svg, sizeof svg);
-    expect_words(svg, ">few</text>");
-    expect_words(svg, "received in training");
-    EXPECT(0, "all.svg", "plot", "--from", "runs/all", "--from", "runs/few/");
-    folder_read("all.svg", svg, sizeof svg);
-    expect_words(svg, ">few</text>");
-    EXPECT(66, "cannot open 'nowhere/metrics.jsonl'", "plot", "--from", "runs/all", "--from", "nowhere");
-    EXPECT(2, "9 jobs are given", "plot", "--from", "a", "--from", "b", "--from", "c", "--from", "d", "--from", "e",
-           "--from", "f", "--from", "g", "--from", "h", "--from", "i");
 }
 
 Test(trainctl, doctor_says_of_each_thing_whether_it_is_well_and_what_to_do)
@@ -521,7 +469,6 @@ Test(trainctl, every_command_refuses_an_address_that_is_none_and_a_daemon_that_i
         {"gpus"},
         {"users"},
         {"metrics", "1"},
-        {"plot", "1"},
         {"compare", "g"},
         {"backup", "b"},
         {"drain"},
@@ -638,11 +585,11 @@ Test(trainctl, a_daemon_of_another_protocol_is_named_with_both_versions)
     }
 }
 
-Test(trainctl, web_says_what_to_install_where_python_lacks_it)
+Test(trainctl, commands_of_python_say_what_to_install_where_it_lacks_the_package)
 {
     cr_assert_eq(setenv("PYTHONHOME", "/nowhere", 1), 0); // no Python finds its own library
-    cr_assert_eq(RUN("web"), 69, "%s", output);
-    cr_assert_not_null(strstr(output, "install Python 3.11 or newer and trainerd's Python package"), "%s", output);
+    EXPECT(69, "install Python 3.11 or newer and trainerd's Python package", "web");
+    EXPECT(69, "install Python 3.11 or newer and trainerd's Python package", "plot", "1");
     cr_assert_eq(RUN("web", "--port", "65536"), 2, "%s", output);
     cr_assert_eq(RUN("web", "--json"), 2, "%s", output);
 }

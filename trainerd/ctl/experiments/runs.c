@@ -194,7 +194,7 @@ static enum status find_group(struct client *client, const char *group, json_t *
     return status;
 }
 
-enum status runs_add_group(struct runs *runs, struct client *client, const char *group)
+static enum status add_group(struct runs *runs, struct client *client, const char *group)
 {
     json_t *ids = NULL;
     enum status status = find_group(client, group, &ids);
@@ -208,7 +208,7 @@ enum status runs_add_group(struct runs *runs, struct client *client, const char 
 enum status runs_add_named(struct runs *runs, struct client *client, const char *name)
 {
     size_t n_before = runs->n;
-    enum status status = runs_add_group(runs, client, name);
+    enum status status = add_group(runs, client, name);
     if (status != STATUS_OK || runs->n > n_before) {
         return status;
     }

@@ -30,14 +30,13 @@ struct runs {
 
 void runs_release(struct runs *runs);
 
-/* Add a folder of results / the jobs of the client's group, if there are some / these, or else the job of that name
- * or number. Jobs come in the order of their numbers.
+/* Add a folder of results / the jobs of the client's group, if there are some, or else the job of that name or
+ * number. Jobs come in the order of their numbers.
  *
  *   owns    the caller owns *runs, from {0} on: runs_release
  *   errors  STATUS_NO_INPUT nothing has that name; STATUS_DATA its result.json is not valid, or of another version
  */
 enum status runs_add_folder(struct runs *runs, const char *folder);
-enum status runs_add_group(struct runs *runs, struct client *client, const char *group);
 enum status runs_add_named(struct runs *runs, struct client *client, const char *name);
 
 /* Does the folder have results? */
