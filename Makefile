@@ -83,7 +83,7 @@ BELOW_daemon    := trainerd protocol
 LIB_protocol  := -ljansson -lxxhash -lucp -lucs -lsodium
 LIB_partition := -lmetis -lzip -lz
 LIB_models    := -ldnnl
-LIB_trainerd  := -luv -lsqlite3 -lmicrohttpd -lcairo -lgnutls
+LIB_trainerd  := -luv -lsqlite3 -lmicrohttpd -lgnutls
 libs = $(foreach module,$(1),$(LIB_$(module))) -lm -lpthread -ldl
 comma := ,
 
@@ -98,7 +98,7 @@ SOURCES := $(filter-out $(MAINS) $(filter-out $(CUDA_OUTSIDE),$(CUDA_SOURCES)),$
     $(if $(EMULATED),$(filter-out $(CUDA_OUTSIDE),$(CUDA_SOURCES)))
 ifeq ($(VARIANT),fuzz)
 SOURCES := $(filter-out $(foreach f,coordinator/epochs coordinator/plan coordinator/records coordinator/score daemon/commands daemon/jobs \
-    daemon/monitor ctl/draw ctl/experiments,trainerd/$(f)/%) $(wildcard trainerd/ctl/*.c),$(SOURCES)) # which no fuzzer links
+    daemon/monitor ctl/experiments,trainerd/$(f)/%) $(wildcard trainerd/ctl/*.c),$(SOURCES)) # which no fuzzer links
 endif
 EMULATOR := $(wildcard tests/emulator/*.cpp)
 object = $(patsubst %,$(BUILD)/obj/%.o,$(1))

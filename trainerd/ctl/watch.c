@@ -1,9 +1,8 @@
 /* Watch a job: on a terminal a live screen, elsewhere a line per event. */
-#include "trainerd/ctl/draw/screen.h"
-
 #include "protocol/base/clock.h"
 #include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"
+#include "trainerd/ctl/screen.h"
 
 #include <poll.h>
 #include <stdlib.h>
@@ -17,10 +16,10 @@
 struct watch {
     struct client client;
     struct screen screen;
-    struct curves curves;
+    struct history history;
     json_t *job; /* from the last event, with the newest epoch's numbers */
     char footer[256];
-    bool is_live, is_json, in_colour, ends;
+    bool is_live, is_json, ends;
     double drawn_ms;
 };
 
@@ -57,9 +56,9 @@ static void print_event(const struct watch *watch, const json_t *event)
 /* Copy an epoch's numbers to the job: events "job" come with changes of state only. */
 static void handle_epoch(struct watch *watch, const json_t *event)
 {
-    static const char *const keys[] = {"epoch",        "epochs",      "loss",    "train_metric",
+    static const char *const keys[] = {"epoch",        "epochs",      "loss",    "metric",      "train_metric",
                                        "valid_metric", "test_metric", "epoch_s", "seconds_left"};
-    curves_add(&watch->curves, event);
+    history_add(&watch->history, event);
     if (watch->job == NULL) {
         return;
     }
@@ -85,7 +84,6 @@ static void handle_event(struct watch *watch, const json_t *event)
     if (strcmp(kind, "job") == 0) {
         json_decref(watch->job);
         watch->job = json_deep_copy(json_object_get(event, "job"));
-        job_metric_find(text_of(watch->job, "metric"), &watch->curves.metric);
     } else if (strcmp(kind, "epoch") == 0) {
         handle_epoch(watch, event);
     } else if (strcmp(kind, "checkpoint") == 0) {
@@ -111,9 +109,8 @@ static void draw(struct watch *watch)
     }
     screen_draw(stdout, &(struct screen_view){.n_column = size.ws_col,
                                               .n_row = size.ws_row,
-                                              .in_colour = watch->in_colour,
                                               .job = watch->job,
-                                              .curves = &watch->curves,
+                                              .history = &watch->history,
                                               .footer = watch->footer});
     watch->drawn_ms = 1e3 * clock_s();
 }
@@ -181,12 +178,11 @@ static enum status run(struct watch *watch)
 
 enum status run_watch(const struct ctl_arguments *arguments, int *exit_code_out)
 {
-    const char *term = getenv("TERM"), *no_colour = getenv("NO_COLOR");
+    const char *term = getenv("TERM");
     struct watch watch = {.footer = "q: quit, the job runs on"};
     (void)exit_code_out;
     watch.is_json = ctl_given(arguments, CTL_OPTION_JSON);
     watch.is_live = !watch.is_json && isatty(STDOUT_FILENO) && (term == NULL || strcmp(term, "dumb") != 0);
-    watch.in_colour = no_colour == NULL || no_colour[0] == '\0';
     json_t *request = ctl_job_request(arguments, "watch");
     json_object_set_new(request, "tail", json_integer(HISTORY_LINES));
     enum status status = ctl_connect(arguments, &watch.client);
@@ -194,12 +190,11 @@ enum status run_watch(const struct ctl_arguments *arguments, int *exit_code_out)
         json_decref(request);
         return status;
     }
-    curves_init(&watch.curves);
     status = client_send(&watch.client, request);
     if (status == STATUS_OK) {
         status = run(&watch);
     }
-    curves_release(&watch.curves);
+    history_release(&watch.history);
     json_decref(watch.job);
     client_close(&watch.client);
     return status;
