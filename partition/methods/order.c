@@ -26,44 +26,39 @@ static void deal(const uint32_t *sequence, int64_t n_node, const int32_t *owner,
 enum status order_misses(const struct dataset *dataset, const int32_t *owner, const uint32_t *order, int64_t window,
                          int64_t *n_miss_out)
 {
-    uint32_t *fetched; /* when a row was last fetched, in fetches so far; 0 never */
+    uint32_t(*fetched)[2]; /* when a row was last fetched into each cache, in its fetches so far; 0 never */
     enum status status = memory_acquire(MEMORY_OTHER, (size_t)dataset->n_node, sizeof *fetched, &fetched);
     if (status != STATUS_OK) {
         return status;
     }
     /* Fetches are counted modulo 2^32 - 1, from 1: a row that survives a whole round of the counter does no harm. */
-    uint32_t now = 0;
-    int64_t n_miss = 0;
+    const int64_t windows[2] = {window, ORDER_CACHES * window};
+    uint32_t now[2] = {0};
+    *n_miss_out = 0;
     for (int64_t r = 0; r < dataset->n_node; r++) {
         int64_t v = order[r];
         for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
             uint32_t u = dataset->indices[i];
-            if (owner[u] == owner[v] && (fetched[u] == 0 || now - fetched[u] >= window)) {
-                now = now == UINT32_MAX ? 1 : now + 1;
-                fetched[u] = now;
-                n_miss++;
+            for (int k = 0; k < 2 && owner[u] == owner[v]; k++) {
+                if (fetched[u][k] == 0 || now[k] - fetched[u][k] >= windows[k]) {
+                    now[k] = now[k] == UINT32_MAX ? 1 : now[k] + 1;
+                    fetched[u][k] = now[k];
+                    ++*n_miss_out;
+                }
             }
         }
     }
     memory_release(MEMORY_OTHER, fetched, (size_t)dataset->n_node, sizeof *fetched);
-    *n_miss_out = n_miss;
     return STATUS_OK;
 }
 
-/* Small clusters are purer; large communities need large ones. */
-enum candidate { CANDIDATE_SMALL_CLUSTERS, CANDIDATE_LARGE_CLUSTERS, CANDIDATE_BREADTH, CANDIDATE_N };
+enum candidate { CANDIDATE_CLUSTERS, CANDIDATE_BREADTH, CANDIDATE_N };
 
 static enum status make(enum candidate candidate, const struct dataset *dataset, const int32_t *owner, int64_t window,
                         uint32_t *sequence)
 {
-    switch (candidate) {
-    case CANDIDATE_SMALL_CLUSTERS:
-        return order_cluster(dataset, window / 8, sequence);
-    case CANDIDATE_LARGE_CLUSTERS:
-        return order_cluster(dataset, window / 2, sequence);
-    default:
-        return order_breadth(dataset, owner, sequence);
-    }
+    return candidate == CANDIDATE_CLUSTERS ? order_cluster(dataset, window / 8, 8 * window, sequence)
+                                           : order_breadth(dataset, owner, sequence);
 }
 
 /* Smaller parts are measured with a smaller cache, for which they are then ordered. */

@@ -1,7 +1,8 @@
 /* Label propagation with a cap on sizes, then a walk from cluster to cluster along the heaviest links.
  *
  * Nodes adopt the label that most of their sources have, one node after another, so a pass sees its own moves. The
- * cap keeps a label from flooding the graph, and a cluster's rows within a cache.
+ * cap keeps a label from flooding the graph, and a cluster's rows within a cache. Nested clusters take only links
+ * inside of the larger ones, and each larger one is walked to its end before the next.
  */
 #include "partition/methods/order.h"
 #include "partition/methods/scatter.h"
@@ -17,11 +18,17 @@ struct clusters {
     const struct dataset *dataset;
     int64_t n_node;
     int64_t most;
-    uint32_t *label;   /* n_node */
-    uint32_t *size;    /* n_node: nodes of each label */
-    uint32_t *count;   /* n_node: links to each label while they are counted, else 0 */
-    uint32_t *touched; /* labels whose count is not 0 */
+    const uint32_t *outer; /* n_node: the larger cluster of each; NULL: there are none */
+    uint32_t *label;       /* n_node */
+    uint32_t *size;        /* n_node: nodes of each label */
+    uint32_t *count;       /* n_node: links to each label while they are counted, else 0 */
+    uint32_t *touched;     /* labels whose count is not 0 */
 };
+
+static bool is_link(const struct clusters *c, int64_t u, int64_t v)
+{
+    return u != v && (c->outer == NULL || c->outer[u] == c->outer[v]);
+}
 
 static uint32_t best_label(struct clusters *c, int64_t v, uint32_t pass)
 {
@@ -33,7 +40,7 @@ static uint32_t best_label(struct clusters *c, int64_t v, uint32_t pass)
             __builtin_prefetch(&c->count[c->label[d->indices[i + COUNTS_AHEAD]]], 1);
         }
         uint32_t label = c->label[d->indices[i]];
-        if (d->indices[i] != v && c->count[label]++ == 0) {
+        if (is_link(c, d->indices[i], v) && c->count[label]++ == 0) {
             c->touched[n_touched++] = label;
         }
     }
@@ -83,20 +90,24 @@ static int compare_hubs(const void *a, const void *b)
     return *x < *y ? -1 : *x > *y;
 }
 
-/* Label numbers become 0 … n_cluster-1 and `size` each one's first place: cluster k's nodes go to member[first[k] …).
- */
-static int64_t list_members(struct clusters *c, uint32_t *member)
+/* Labels become 0 … n_cluster-1, in their order or as they first come in a sequence of nodes, and `size` each one's
+ * first place: cluster k's nodes go to member[size[k] …). */
+static int64_t list_members(struct clusters *c, const uint32_t *sequence, uint32_t *member)
 {
     int64_t n_cluster = 0;
     uint32_t *number = c->touched;
-    for (int64_t l = 0, at = 0; l < c->n_node; l++) {
-        uint32_t size = c->size[l];
-        if (size > 0) {
+    for (int64_t i = 0, at = 0; i < c->n_node; i++) {
+        uint32_t l = sequence != NULL ? c->label[sequence[i]] : (uint32_t)i;
+        if (c->size[l] > 0) {
             number[l] = (uint32_t)n_cluster;
-            c->size[n_cluster++] = (uint32_t)at;
-            at += size;
+            c->count[n_cluster++] = (uint32_t)at;
+            at += c->size[l];
+            c->size[l] = 0;
         }
     }
+    uint32_t *none = c->size;
+    c->size = c->count;
+    c->count = none;
     for (int64_t v = 0; v < c->n_node; v++) {
         c->label[v] = number[c->label[v]];
         member[c->size[c->label[v]]++] = (uint32_t)v;
@@ -117,7 +128,7 @@ static int64_t next_cluster(struct clusters *c, const uint32_t *node, int64_t n,
     for (int64_t m = 0; m < n; m++) {
         for (int64_t i = d->indptr[node[m]]; i < d->indptr[node[m] + (int64_t)1]; i++) {
             uint32_t label = c->label[d->indices[i]];
-            if (c->count[label] != PLACED && c->count[label]++ == 0) {
+            if (is_link(c, d->indices[i], node[m]) && c->count[label] != PLACED && c->count[label]++ == 0) {
                 c->touched[n_touched++] = label;
             }
         }
@@ -159,12 +170,14 @@ static void walk(struct clusters *c, const uint32_t *member, int64_t n_cluster, 
     }
 }
 
-enum status order_cluster(const struct dataset *dataset, int64_t most, uint32_t *sequence)
+/* Of clusters inside of `outer`, whose nodes lie together in the sequence; NULL: of clusters in all of the graph. */
+static enum status cluster(const struct dataset *dataset, int64_t most, const uint32_t *outer, uint32_t *sequence,
+                           uint32_t *label)
 {
     int64_t n = dataset->n_node;
     uint32_t *block;
     uint64_t *key;
-    enum status status = memory_acquire(MEMORY_OTHER, 5 * (size_t)n, sizeof *block, &block);
+    enum status status = memory_acquire(MEMORY_OTHER, 4 * (size_t)n, sizeof *block, &block);
     if (status != STATUS_OK) {
         return status;
     }
@@ -173,16 +186,32 @@ enum status order_cluster(const struct dataset *dataset, int64_t most, uint32_t 
         struct clusters c = {.dataset = dataset,
                              .n_node = n,
                              .most = most,
-                             .label = block,
-                             .size = block + n,
-                             .count = block + 2 * n,
-                             .touched = block + 3 * n};
-        uint32_t *member = block + 4 * n;
+                             .outer = outer,
+                             .label = label,
+                             .size = block,
+                             .count = block + n,
+                             .touched = block + 2 * n};
+        uint32_t *member = block + 3 * n;
         propagate(&c);
-        int64_t n_cluster = list_members(&c, member);
+        int64_t n_cluster = list_members(&c, outer != NULL ? sequence : NULL, member);
         walk(&c, member, n_cluster, key, sequence);
         memory_release(MEMORY_OTHER, key, (size_t)most, sizeof *key);
     }
-    memory_release(MEMORY_OTHER, block, 5 * (size_t)n, sizeof *block);
+    memory_release(MEMORY_OTHER, block, 4 * (size_t)n, sizeof *block);
+    return status;
+}
+
+enum status order_cluster(const struct dataset *dataset, int64_t most, int64_t outer_most, uint32_t *sequence)
+{
+    size_t n = (size_t)dataset->n_node;
+    uint32_t *label;
+    enum status status = memory_acquire(MEMORY_OTHER, 2 * n, sizeof *label, &label);
+    if (status == STATUS_OK) {
+        status = cluster(dataset, outer_most, NULL, sequence, label + n);
+    }
+    if (status == STATUS_OK) {
+        status = cluster(dataset, most, label + n, sequence, label);
+    }
+    memory_release(MEMORY_OTHER, label, 2 * n, sizeof *label);
     return status;
 }

@@ -13,7 +13,7 @@
 #include <sys/uio.h>
 
 /* Raised by every change of methods, order or file that gives another partition for the same key. */
-#define PARTITION_CACHE_VERSION 4
+#define PARTITION_CACHE_VERSION 5
 
 /* "auto" does not cache smaller graphs: partitioning them takes less than a second. */
 #define PARTITION_CACHE_EDGES_LEAST 200000

@@ -42,14 +42,14 @@ static uint32_t clique_of(uint32_t node)
     return N_CLIQUE;
 }
 
-Test(order, misses_are_those_of_a_first_in_first_out_cache)
+Test(order, misses_are_those_of_two_first_in_first_out_caches)
 {
     /* Row 4 gathers 0 1 2 3 (four misses), row 5 gathers 0 3: both kept by a cache of four, 3 by one of two or three.
-     */
+     * A cache of four times the rows keeps both. */
     const uint32_t pair[6][2] = {{0, 4}, {1, 4}, {2, 4}, {3, 4}, {0, 5}, {3, 5}};
     struct dataset dataset = tiny_from_edges(6, 6, pair, false);
     const uint32_t order[6] = {0, 1, 2, 3, 4, 5};
-    const int64_t expected[] = {0, 6, 5, 5, 4, 4};
+    const int64_t expected[] = {0, 6 + 4, 5 + 4, 5 + 4, 4 + 4, 4 + 4};
     int32_t owner[6] = {0};
     int64_t n_miss;
     for (int64_t window = 1; window <= 5; window++) {
@@ -58,7 +58,7 @@ Test(order, misses_are_those_of_a_first_in_first_out_cache)
     }
     owner[0] = 1; /* edges between parts are not counted */
     cr_assert_eq(order_misses(&dataset, owner, order, 4, &n_miss), STATUS_OK);
-    cr_assert_eq(n_miss, 3);
+    cr_assert_eq(n_miss, 3 + 3);
     tiny_release(&dataset);
 }
 
@@ -66,7 +66,7 @@ Test(order, clusters_lie_in_one_piece_each_and_next_to_those_they_are_linked_to)
 {
     struct dataset dataset = cliques();
     uint32_t sequence[N];
-    cr_assert_eq(order_cluster(&dataset, CLIQUE, sequence), STATUS_OK);
+    cr_assert_eq(order_cluster(&dataset, CLIQUE, N, sequence), STATUS_OK);
     int n_change = 0, n_far = 0;
     for (int i = 1; i < N; i++) {
         uint32_t before = clique_of(sequence[i - 1]), here = clique_of(sequence[i]);
@@ -78,12 +78,48 @@ Test(order, clusters_lie_in_one_piece_each_and_next_to_those_they_are_linked_to)
     tiny_release(&dataset);
 }
 
+#define GROUP 4 /* cliques */
+
+/* Cliques again, not on a ring, but with links to all others of their group. */
+static struct dataset groups(void)
+{
+    static uint32_t pair[N_CLIQUE * (CLIQUE * (CLIQUE - 1) / 2) + N * (GROUP - 1)][2];
+    int64_t n = 0;
+    for (uint32_t a = 0; a < N; a++) {
+        for (uint32_t b = a + 1; b < N; b++) {
+            bool same = a / CLIQUE == b / CLIQUE, linked = a / CLIQUE / GROUP == b / CLIQUE / GROUP;
+            if (same || (linked && a % CLIQUE == b % CLIQUE)) {
+                pair[n][0] = shuffled(a);
+                pair[n++][1] = shuffled(b);
+            }
+        }
+    }
+    return tiny_from_edges(N, n, (const uint32_t(*)[2])pair, true);
+}
+
+Test(order, nested_clusters_lie_in_one_piece_each_and_so_do_those_around_them)
+{
+    struct dataset dataset = groups();
+    uint32_t sequence[N];
+    cr_assert_eq(order_cluster(&dataset, CLIQUE, GROUP * CLIQUE, sequence), STATUS_OK);
+    int n_change = 0, n_group = 0;
+    for (int i = 1; i < N; i++) {
+        uint32_t before = clique_of(sequence[i - 1]), here = clique_of(sequence[i]);
+        n_change += before != here;
+        n_group += before / GROUP != here / GROUP;
+    }
+    cr_assert_eq(n_change, N_CLIQUE - 1);
+    cr_assert_eq(n_group, N_CLIQUE / GROUP - 1);
+    tiny_release(&dataset);
+}
+
 Test(order, no_cluster_grows_past_its_cap)
 {
     struct dataset dataset = cliques();
     uint32_t sequence[N], seen[N] = {0};
     for (int64_t most = 1; most < 40; most += 6) {
-        cr_assert_eq(order_cluster(&dataset, most, sequence), STATUS_OK); /* a larger cluster overruns its keys */
+        int64_t outer = most % 12 == 1 ? most : 3 * most;
+        cr_assert_eq(order_cluster(&dataset, most, outer, sequence), STATUS_OK); /* a larger one overruns its keys */
         for (int i = 0; i < N; i++) {
             seen[sequence[i]]++;
         }
@@ -99,7 +135,7 @@ Test(order, hubs_come_first_in_their_cluster)
     const uint32_t pair[6][2] = {{0, 4}, {1, 4}, {2, 4}, {3, 4}, {2, 3}, {2, 1}};
     struct dataset dataset = tiny_from_edges(5, 6, pair, true);
     uint32_t sequence[5];
-    cr_assert_eq(order_cluster(&dataset, 5, sequence), STATUS_OK);
+    cr_assert_eq(order_cluster(&dataset, 5, 5, sequence), STATUS_OK);
     cr_assert_eq(sequence[0], 4);
     cr_assert_eq(sequence[1], 2);
     cr_assert_eq(sequence[4], 0);
