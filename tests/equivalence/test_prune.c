@@ -1,6 +1,7 @@
 /* A pruned epoch, which leaves out rows that its loss does not depend on, gives the results of all rows up to rounding. */
 #include "tests/equivalence/compare.h"
 #include "tests/equivalence/data.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/tolerance.h"
 
@@ -143,6 +144,9 @@ Test(prune, one_worker_that_merges_blocks_of_rows_that_count_changes_no_bit)
         const char *data[] = {data_few[0], data_few[1], far, data_write(&sparse, m % 2 == 0),
                               data_write(&weighted, m % 2 == 1)};
         for (size_t g = 0; g < sizeof data / sizeof *data; g++) {
+            if (ways_skip(g, SANITIZED ? sizeof data / sizeof *data : 1)) {
+                continue;
+            }
             struct task task = {.data = data[g],
                                 .model = models[m],
                                 .exchange = (m + g / 2) % 2 == 0 ? "cover = true" : "cover = false",

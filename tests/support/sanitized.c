@@ -17,7 +17,7 @@ bool ways_skip(size_t way, size_t n)
 {
     static size_t n_job; /* each begins one way further */
     const char *thorough = getenv("TEST_THOROUGH");
-    const size_t most = thorough != NULL ? (strcmp(thorough, "all") == 0 ? 1 : 5) : SANITIZED ? 16 : 4;
+    const size_t most = thorough != NULL ? (strcmp(thorough, "all") == 0 ? 1 : 8) : SANITIZED ? 32 : 4;
     const size_t stride = n < most ? n : most;
     n_job += way == 0;
     return way % stride != (ways_first() + n_job) % stride;

@@ -19,8 +19,8 @@ enum { SANITIZED = 0 };
 enum { SANITIZED = 0 };
 #endif
 
-/* Of n ways in which a job is run, is this one left out here? Called once for each way, in order. Under the sanitizer 15 of 16 are, in
- * other builds three of four, with TEST_THOROUGH=1, where jobs are more, four of five: other ones for each job of a test, so that each way is
+/* Of n ways in which a job is run, is this one left out here? Called once for each way, in order. Under the sanitizer 31 of 32 are, in
+ * other builds three of four, with TEST_THOROUGH=1, where jobs are more, seven of eight: other ones for each job of a test, so that each way is
  * taken with some of the jobs. With TEST_THOROUGH=all none is. */
 bool ways_skip(size_t way, size_t n);
 void ways_each(void (*expect)(const char *way), const char *const *ways, size_t n); /* of those that are not */
