@@ -261,7 +261,7 @@ GPU_BENCH_OBJECTS := $(if $(EMULATED),$(call object,$(GPU_BENCH)),$(patsubst %,$
 GPU_OPERATIONS_OBJECTS := $(call object,tests/gpu/gpu_operations.c $(wildcard tests/support/operations/*.c))
 $(eval $(call link_rule,$(BUILD)/bin/gpu_operations,$(GPU_OPERATIONS_OBJECTS),$(BELOW_models)))
 $(eval $(call members_rule,$(BUILD)/bin/gpu_operations,$(GPU_OPERATIONS_OBJECTS)))
-$(eval $(call link_rule,$(BUILD)/bin/bench_gpu,$(GPU_BENCH_OBJECTS),$(BELOW_models),$(if $(EMULATED),,-L$(CUDA_HOME)/lib64 -lcudart_static -lrt)))
+$(eval $(call link_rule,$(BUILD)/bin/bench_gpu,$(GPU_BENCH_OBJECTS),models $(BELOW_partition),$(if $(EMULATED),,-L$(CUDA_HOME)/lib64 -lcudart_static -lrt)))
 $(eval $(call members_rule,$(BUILD)/bin/bench_gpu,$(GPU_BENCH_OBJECTS)))
 $(BUILD)/bin/gpu_operations: LDFLAGS += -Wl,--dynamic-list=models/cuda/module.exports
 $(BUILD)/bin/gpu_operations: | $(CUDA_MODULE)
@@ -342,7 +342,7 @@ SANITIZED := '$(call of_variant,asan,$(BUILD)/bin/test-system-jobs):!(lossy|plan
 check: ## every test that finds a fault in seconds, and lint, with the release build; one closing line
 	$(Q)scripts/install-deps --test
 	$(call variant,release) BUILD=$(BUILD) CUDA_PTX=1 $(if $(wildcard $(BUILD)/lib/trainer-cuda.so),,CUDA=0) WERROR=-Werror all tests $(PROPERTY_RUN)
-	$(call RUN,5 TEST_PREPARED=1) scripts/check-python $(IN_ORDER) scripts/check-property scripts/check-layers scripts/check-format scripts/shape scripts/check-links
+	$(call RUN,5 TEST_PREPARED=1) scripts/check-python $(IN_ORDER) scripts/check-property scripts/check-roofline scripts/check-layers scripts/check-format scripts/shape scripts/check-links
 
 # Programs before TEST_BESIDE=1 run side by side; each behind it needs the machine for itself. Other software that reads our files needs no sanitizer.
 check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc, tests at length, documents, package, service, Slurm, ssh, Kubernetes

@@ -21,7 +21,8 @@
 
 static const char help_text[] =
     "usage: trainer-coordinator --config FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
-    "       trainer-coordinator --config FILE --plan [--steps] [--program] [--json] [--set ...]\n"
+    "       trainer-coordinator --config FILE --plan [--steps] [--roofline [--device FILE]] [--program]\n"
+    "                           [--json] [--set ...]\n"
     "\n"
     "Runs one job: loads the graph, partitions it, starts the workers, trains, writes the results.\n"
     "Started by trainerd; may be started by hand.\n"
@@ -31,6 +32,8 @@ static const char help_text[] =
     "  --resume         continue from the newest checkpoint of the job's runs\n"
     "  --plan           print memory, traffic and partition quality without training\n"
     "  --steps          the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
+    "  --roofline       the plan with every step's arithmetic, bytes and least time on a device\n"
+    "  --device FILE    its numbers (configs/devices); without it those of a cpu\n"
     "  --program        the plan with what each pass of the compiler makes of a vertex program\n"
     "  --json           the plan as JSON on standard output\n"
     "  --plan-most N    end with what planning takes, should that be more than N bytes\n"
@@ -50,6 +53,8 @@ enum {
     OPTION_RESUME = 'r',
     OPTION_PLAN = 'p',
     OPTION_STEPS = 'S',
+    OPTION_ROOFLINE = 'R',
+    OPTION_DEVICE = 'D',
     OPTION_PROGRAM = 'G',
     OPTION_JSON = 'j',
     OPTION_PARENT = 'o',
@@ -68,6 +73,8 @@ static const struct option options[] = {{"config", required_argument, NULL, OPTI
                                         {"resume", no_argument, NULL, OPTION_RESUME},
                                         {"plan", no_argument, NULL, OPTION_PLAN},
                                         {"steps", no_argument, NULL, OPTION_STEPS},
+                                        {"roofline", no_argument, NULL, OPTION_ROOFLINE},
+                                        {"device", required_argument, NULL, OPTION_DEVICE},
                                         {"program", no_argument, NULL, OPTION_PROGRAM},
                                         {"json", no_argument, NULL, OPTION_JSON},
                                         {"plan-most", required_argument, NULL, OPTION_PLAN_MOST},
@@ -114,24 +121,23 @@ static enum status check_arguments(int argc, char **argv, const struct coordinat
     if (request->config == NULL) {
         return status_fail(STATUS_USAGE, "no job file is given; expected --config FILE");
     }
-    if (request->json && !request->plan) {
-        return status_fail(STATUS_USAGE, "--json goes with --plan; see trainer-coordinator --help");
-    }
-    if (request->plan_most > 0 && !request->plan) {
-        return status_fail(STATUS_USAGE, "--plan-most goes with --plan; see trainer-coordinator --help");
-    }
-    if ((request->steps || request->program) && !request->plan) {
-        return status_fail(STATUS_USAGE, "--%s goes with --plan; see trainer-coordinator --help",
-                           request->steps ? "steps" : "program");
-    }
-    if (request->waits && request->folder == NULL) {
-        return status_fail(STATUS_USAGE, "--wait goes with --job-folder; see trainer-coordinator --help");
-    }
-    if ((request->folder != NULL) != (request->attempt != 0)) {
-        return status_fail(STATUS_USAGE, "--job-folder and --attempt go together; see trainer-coordinator --help");
-    }
-    if (request->files != NULL && request->folder == NULL) {
-        return status_fail(STATUS_USAGE, "--job-files goes with --job-folder; see trainer-coordinator --help");
+    bool plan = request->plan, folder = request->folder != NULL;
+    const struct {
+        bool fails;
+        const char *text;
+    } rules[] = {{request->json && !plan, "--json goes with --plan"},
+                 {request->plan_most > 0 && !plan, "--plan-most goes with --plan"},
+                 {request->steps && !plan, "--steps goes with --plan"},
+                 {request->program && !plan, "--program goes with --plan"},
+                 {request->roofline && !plan, "--roofline goes with --plan"},
+                 {request->device != NULL && !request->roofline, "--device goes with --roofline"},
+                 {request->waits && !folder, "--wait goes with --job-folder"},
+                 {folder != (request->attempt != 0), "--job-folder and --attempt go together"},
+                 {request->files != NULL && !folder, "--job-files goes with --job-folder"}};
+    for (size_t i = 0; i < sizeof rules / sizeof *rules; i++) {
+        if (rules[i].fails) {
+            return status_fail(STATUS_USAGE, "%s; see trainer-coordinator --help", rules[i].text);
+        }
     }
     return STATUS_OK;
 }
@@ -141,8 +147,9 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
                                   struct coordinator_options *out, bool *is_done)
 {
     bool *const flags[] = {
-        [OPTION_RESUME] = &out->resume,   [OPTION_PLAN] = &out->plan, [OPTION_STEPS] = &out->steps,
-        [OPTION_PROGRAM] = &out->program, [OPTION_JSON] = &out->json, [OPTION_WAIT] = &out->waits,
+        [OPTION_RESUME] = &out->resume,     [OPTION_PLAN] = &out->plan, [OPTION_STEPS] = &out->steps,
+        [OPTION_PROGRAM] = &out->program,   [OPTION_JSON] = &out->json, [OPTION_WAIT] = &out->waits,
+        [OPTION_ROOFLINE] = &out->roofline,
     };
     enum status status;
     *out = (struct coordinator_options){.set = set};
@@ -162,10 +169,14 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
         case OPTION_RESUME:
         case OPTION_PLAN:
         case OPTION_STEPS:
+        case OPTION_ROOFLINE:
         case OPTION_PROGRAM:
         case OPTION_JSON:
         case OPTION_WAIT:
             *flags[option] = true;
+            break;
+        case OPTION_DEVICE:
+            out->device = optarg;
             break;
         case OPTION_PARENT:
             follow_parent(optarg);

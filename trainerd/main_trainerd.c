@@ -22,7 +22,8 @@ static const char help_text[] =
     "usage: trainerd [--config] FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
     "       trainerd --predict MODEL --config FILE [--set ...]\n"
     "       trainerd --check FILE [--set ...]\n"
-    "       trainerd --plan FILE [--predict MODEL] [--steps] [--program] [--json] [--set ...]\n"
+    "       trainerd --plan FILE [--predict MODEL] [--steps] [--roofline [--device FILE]] [--program]\n"
+    "                [--json] [--set ...]\n"
     "       trainerd --listen ADDRESS [--state FOLDER] [--daemon-config FILE] [--set KEY=VALUE ...]\n"
     "       trainerd --restore FILE | --repair [--state FOLDER] [--daemon-config FILE] [--json]\n"
     "       trainerd --fingerprint [--state FOLDER] [--daemon-config FILE] [--json]\n"
@@ -40,6 +41,8 @@ static const char help_text[] =
     "  --set KEY=VALUE    set one key of the job: --set train.epochs=10 --set name=x\n"
     "  --resume           continue from the newest checkpoint of the job's runs\n"
     "  --steps            the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
+    "  --roofline         the plan with every step's arithmetic, bytes and least time on a device\n"
+    "  --device FILE      its numbers (configs/devices); without it those of a cpu\n"
     "  --program          the plan with what each pass of the compiler makes of a vertex program\n"
     "  --json             the plan, the fingerprint or the restored records, as JSON on standard output\n"
     "  --listen ADDRESS   the daemon: accept jobs over unix:PATH or tcp:HOST:PORT, and run them; see trainctl "
@@ -80,6 +83,8 @@ enum {
     OPTION_PREDICT = 'P',
     OPTION_RESUME = 'r',
     OPTION_STEPS = 'S',
+    OPTION_ROOFLINE = 'o',
+    OPTION_DEVICE = 'i',
     OPTION_PROGRAM = 'G',
     OPTION_JSON = 'j',
     OPTION_MARKDOWN = 'm',
@@ -105,6 +110,8 @@ static const struct option options[] = {{"config", required_argument, NULL, COMM
                                         {"resume", no_argument, NULL, OPTION_RESUME},
                                         {"predict", required_argument, NULL, OPTION_PREDICT},
                                         {"steps", no_argument, NULL, OPTION_STEPS},
+                                        {"roofline", no_argument, NULL, OPTION_ROOFLINE},
+                                        {"device", required_argument, NULL, OPTION_DEVICE},
                                         {"program", no_argument, NULL, OPTION_PROGRAM},
                                         {"json", no_argument, NULL, OPTION_JSON},
                                         {"markdown", no_argument, NULL, OPTION_MARKDOWN},
@@ -114,11 +121,11 @@ static const struct option options[] = {{"config", required_argument, NULL, COMM
 struct request {
     enum command command;
     const char *file; /* of the command; --listen: the address */
-    const char *state, *daemon_config;
+    const char *state, *daemon_config, *device;
     char *predict;    /* --predict as a setting, the last of set; NULL: none */
     const char **set; /* as long as argv */
     size_t n_set;
-    bool resume, steps, program, json, markdown;
+    bool resume, steps, roofline, program, json, markdown;
 };
 
 static enum status read_predict(struct request *request, const char *model)
@@ -137,7 +144,7 @@ static enum status read_option(struct request *request, int option)
     bool *const flags[] = {
         [OPTION_RESUME] = &request->resume,     [OPTION_STEPS] = &request->steps,
         [OPTION_PROGRAM] = &request->program,   [OPTION_JSON] = &request->json,
-        [OPTION_MARKDOWN] = &request->markdown,
+        [OPTION_MARKDOWN] = &request->markdown, [OPTION_ROOFLINE] = &request->roofline,
     };
     switch (option) {
     case OPTION_SET:
@@ -147,10 +154,14 @@ static enum status read_option(struct request *request, int option)
         return read_predict(request, optarg);
     case OPTION_RESUME:
     case OPTION_STEPS:
+    case OPTION_ROOFLINE:
     case OPTION_PROGRAM:
     case OPTION_JSON:
     case OPTION_MARKDOWN:
         *flags[option] = true;
+        return STATUS_OK;
+    case OPTION_DEVICE:
+        request->device = optarg;
         return STATUS_OK;
     case OPTION_STATE:
         request->state = optarg;
@@ -181,9 +192,11 @@ static enum status check_request(struct request *request)
         request->command = COMMAND_LISTEN;
     }
     enum command command = request->command;
-    if ((request->steps || request->program) && command != COMMAND_PLAN) {
+    if ((request->steps || request->program || request->roofline) && command != COMMAND_PLAN) {
         return status_fail(STATUS_USAGE, "--%s goes with --plan; see trainerd --help",
-                           request->steps ? "steps" : "program");
+                           request->steps     ? "steps"
+                           : request->program ? "program"
+                                              : "roofline");
     }
     bool takes_job = command == COMMAND_CONFIG || command == COMMAND_CHECK || command == COMMAND_PLAN;
     bool of_state = command == COMMAND_RESTORE || command == COMMAND_REPAIR || command == COMMAND_FINGERPRINT;
@@ -194,6 +207,7 @@ static enum status check_request(struct request *request)
                         : request->daemon_config != NULL && !listens            ? "--daemon-config"
                         : request->resume && command != COMMAND_CONFIG          ? "--resume"
                         : request->json && command != COMMAND_PLAN && !of_state ? "--json"
+                        : request->device != NULL && !request->roofline         ? "--device"
                         : request->markdown && command != COMMAND_DESCRIBE      ? "--markdown"
                                                                                 : NULL;
     if (command == COMMAND_NONE) {
@@ -273,7 +287,7 @@ static enum status run_coordinator(const struct request *request, int *exit_code
     if (status != STATUS_OK) {
         return status;
     }
-    const char **argv = memory_alloc(11 + 2 * request->n_set, sizeof *argv);
+    const char **argv = memory_alloc(14 + 2 * request->n_set, sizeof *argv);
     char self[16];
     size_t n = 0;
     snprintf(self, sizeof self, "%d", (int)getpid());
@@ -290,20 +304,17 @@ static enum status run_coordinator(const struct request *request, int *exit_code
         argv[n++] = "--set";
         argv[n++] = request->set[i];
     }
-    if (request->resume) {
-        argv[n++] = "--resume";
-    }
-    if (request->command == COMMAND_PLAN) {
-        argv[n++] = "--plan";
-    }
-    if (request->steps) {
-        argv[n++] = "--steps";
-    }
-    if (request->program) {
-        argv[n++] = "--program";
-    }
-    if (request->json) {
-        argv[n++] = "--json";
+    const struct {
+        bool is_given;
+        const char *name;
+    } flags[] = {{request->resume, "--resume"},         {request->command == COMMAND_PLAN, "--plan"},
+                 {request->steps, "--steps"},           {request->roofline, "--roofline"},
+                 {request->device != NULL, "--device"}, {request->device != NULL, request->device},
+                 {request->program, "--program"},       {request->json, "--json"}};
+    for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
+        if (flags[i].is_given) {
+            argv[n++] = flags[i].name;
+        }
     }
     status = run_again((char *const *)argv, memo, file, exit_code_out);
     free(argv);

@@ -21,6 +21,8 @@ struct coordinator_options {
     bool json;          /* the plan as JSON on stdout rather than as text on stderr */
     int64_t plan_most;  /* bytes that planning may take, of which it says where it takes more; 0: no limit */
     bool steps;         /* the plan with every step and what it needs */
+    bool roofline;      /* the plan with every step's least time on a device, … */
+    const char *device; /* … whose file this is; NULL: a cpu */
     bool program;       /* the plan with what each pass of the compiler makes of a vertex program */
     const char *folder; /* the job's folder: see events.h; NULL: no supervisor */
     const struct job_files *files; /* those of that folder, inherited; NULL: they are opened by name */

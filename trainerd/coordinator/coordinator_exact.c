@@ -78,7 +78,6 @@ static enum status plan_other(const struct coordinator *c, const struct job *job
     }
     if (status == STATUS_OK) {
         struct plan_input input = coordinator_plan_input(other);
-        input.steps = false;
         status = plan_build(&input, out);
     }
     part_dedup_release(&other->parts.dedup);

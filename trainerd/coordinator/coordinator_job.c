@@ -143,7 +143,9 @@ static enum status load_checkpoint(struct coordinator *c)
 
 static enum status choose_device(struct coordinator *c)
 {
-    return device_choose(c->options->resume ? &c->checkpoint : NULL, !c->options->plan, &c->job);
+    enum status status = device_choose(c->options->resume ? &c->checkpoint : NULL, !c->options->plan, &c->job);
+    bool loads = status == STATUS_OK && c->options->roofline;
+    return loads ? roofline_load(c->options->device, &c->job, &c->roofline) : status;
 }
 
 static enum status limit_memory(struct coordinator *c)

@@ -461,7 +461,8 @@ struct plan_input coordinator_plan_input(const struct coordinator *c)
                                .rank_of_part = c->parts.rank_of_part,
                                .dedup = c->parts.dedup.n_part > 0 ? &c->parts.dedup : NULL,
                                .partition_bytes = c->parts.n_bytes,
-                               .steps = c->options->steps};
+                               .steps = c->options->steps,
+                               .roofline = c->options->roofline ? &c->roofline : NULL};
 }
 
 static int64_t memory_planned(const struct plan *plan)

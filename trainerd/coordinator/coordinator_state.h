@@ -13,6 +13,7 @@
 #include "trainerd/coordinator/folder/splits.h"
 #include "trainerd/coordinator/model_source.h"
 #include "trainerd/coordinator/plan/plan.h"
+#include "trainerd/coordinator/plan/roofline.h"
 #include "trainerd/coordinator/records/embeddings.h"
 #include "trainerd/coordinator/result.h"
 
@@ -58,7 +59,10 @@ struct coordinator {
     struct coordinator_parts parts;
     struct program program;
     struct embeddings embeddings;
-    struct plan plan;
+    struct {
+        struct plan plan;
+        struct roofline roofline; /* of --plan --roofline */
+    };
     struct output output;
     struct coordinator_workers workers;
     struct training training;

@@ -114,6 +114,8 @@ Test(trainerd, wrong_usage_leaves_with_2_and_says_what_was_wrong)
     EXPECT(2, "--json does not go with this command", "--check", "job.toml", "--json");
     EXPECT(2, "--steps goes with --plan", "--check", "job.toml", "--steps");
     EXPECT(2, "--program goes with --plan", "--config", "job.toml", "--program");
+    EXPECT(2, "--roofline goes with --plan", "--check", "job.toml", "--roofline");
+    EXPECT(2, "--device does not go with this command", "--plan", "job.toml", "--device", "x");
     EXPECT(2, "--resume does not go with this command", "--plan", "job.toml", "--resume");
     EXPECT(2, "--markdown does not go with this command", "--help", "--markdown");
     EXPECT(2, "expected section.key=value", "--check", "job.toml", "--set", "train.lr");
@@ -141,6 +143,8 @@ Test(trainerd, a_job_is_handed_to_the_coordinator_beside_it_with_its_settings)
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--plan>\n<--json>\n");
     EXPECT(65, "progress", "--plan", "job.toml", "--steps", "--program");
     cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--plan>\n<--steps>\n<--program>\n");
+    EXPECT(65, "progress", "--plan", "job.toml", "--device", "h.toml", "--roofline", "--json");
+    cr_assert_str_eq(printed, "<--config>\n<job.toml>\n<--plan>\n<--roofline>\n<--device>\n<h.toml>\n<--json>\n");
     EXPECT(65, "progress", "--predict", "runs/a \"b\"", "--config", "job.toml", "--set", "name=x");
     cr_assert_str_eq(printed,
                      "<--config>\n<job.toml>\n<--set>\n<name=x>\n<--set>\n<predict.model=\"runs/a \\\"b\\\"\">\n");

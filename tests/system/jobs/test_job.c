@@ -316,6 +316,8 @@ Test(job, a_wrong_command_line_leaves_with_2)
     expect_failure(2, "unknown option '--wrong'", "--wrong");
     expect_failure(2, "--json goes with --plan", "--json");
     expect_failure(2, "--steps goes with --plan", "--steps");
+    expect_failure(2, "--roofline goes with --plan", "--roofline");
+    expect_failure(2, "--device goes with --roofline", "--device x --plan");
     expect_failure(2, "--set needs a value", "--set");
 }
 

@@ -66,9 +66,7 @@ static void figures_fill(const struct plan_input *in, const struct memory_plan_i
     for (int i = 0; i < in->program->n_op; i++) {
         out->again[i] = memory_plan_recomputes(plan, i);
     }
-    if (in->steps) {
-        plan_steps_build(input, plan, out);
-    }
+    plan_steps_build(input, plan, out);
 }
 
 /* What a program that trains on links draws. */
@@ -124,39 +122,12 @@ static void worker_plan(const struct plan_input *in, const struct device_ops *op
     memory_plan_build(&input, &plan);
     figures_fill(in, &input, &plan, out);
     stages_add(&plan, all);
+    for (int s = 0; s < out->n_step; s++) {
+        all->n_flop += out->step[s].is_static ? 0.0 : out->step[s].work.n_flop;
+    }
     traffic_take(in, &plan, out);
     memory_plan_release(&plan);
     free(own);
-}
-
-/* Forward once; backward once for the weights and once for the input where somebody wants its gradient. */
-static double op_flops(const struct plan_input *in, const struct op *op, int64_t n_feature_value)
-{
-    const struct value *from = &in->program->value[op->in[0]], *to = &in->program->value[op->out];
-    double rows = (double)prune_rows(in->prune, to->hop), edges = (double)prune_edges(in->prune, to->hop);
-    if (op->kind == OP_KIND_LINEAR) {
-        double one = 2.0 * (double)to->width *
-                     (from->is_sparse ? (double)n_feature_value : rows * (double)from->width);
-        return one * (in->program->forward_only ? 1.0 : from->needs_grad ? 3.0 : 2.0);
-    }
-    if (op->kind == OP_KIND_AGGREGATE) {
-        double one = 2.0 * edges * (double)from->width;
-        return one * (from->needs_grad && !in->program->forward_only ? 2.0 : 1.0);
-    }
-    return 0.0;
-}
-
-/* What a worker's linear maps cost when they run again. */
-static double again_flops(const struct plan_input *in, const struct plan_worker *worker, int64_t n_feature_value)
-{
-    double n = 0.0, share = (double)worker->n_node / (double)in->dataset->n_node;
-    for (int i = 0; i < in->program->n_op; i++) {
-        const struct op *op = &in->program->op[i];
-        if (worker->again[i] && op->kind == OP_KIND_LINEAR) {
-            n += share * op_flops(in, op, n_feature_value) / (in->program->value[op->in[0]].needs_grad ? 3.0 : 2.0);
-        }
-    }
-    return n;
 }
 
 enum status plan_build(const struct plan_input *in, struct plan *out)
@@ -179,25 +150,17 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     if (trains_links) {
         links_open(in, &links);
     }
-    int64_t n_feature_value = 0;
     for (int32_t part = 0; part < in->n_part; part++) {
         rank_of_part[part] = (uint32_t)in->rank_of_part[part];
-        n_feature_value += in->sizes[part].n_feature_value + in->sizes[part].n_embedded;
     }
     for (int32_t rank = 0; rank < out->n_worker; rank++) {
         worker_plan(in, ops, rank_of_part, (uint32_t)rank, trains_links ? &links : NULL, out);
         out->n_wire += out->worker[rank].n_wire;
         out->n_wire_guard += out->worker[rank].n_wire_guard;
         out->n_wire_evaluate += out->worker[rank].n_wire_evaluate;
-        out->n_flop += again_flops(in, &out->worker[rank], n_feature_value);
     }
     free(rank_of_part);
     link_draw_close(&links);
-    for (int i = 0; i < in->program->n_op; i++) {
-        if (!in->program->op[i].is_static) {
-            out->n_flop += op_flops(in, &in->program->op[i], n_feature_value);
-        }
-    }
     return STATUS_OK;
 }
 

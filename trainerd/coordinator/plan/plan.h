@@ -16,6 +16,7 @@
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
 #include "trainerd/coordinator/plan/prune.h"
+#include "trainerd/coordinator/plan/step_work.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -56,7 +57,8 @@ struct plan_input {
     const struct prune *prune;
     const int32_t *rank_of_part;      /* n_part */
     const struct part_dedup *dedup;   /* where memory_plan_dedups; else NULL */
-    bool steps;                       /* list the steps, too */
+    bool steps;                       /* print the steps, too */
+    const struct roofline *roofline;  /* and their least times on this device; NULL: not */
     const char *passes;               /* of a vertex program, as text, to be printed; NULL: not */
     const struct plan_exact *exact;   /* PLAN_N_EXACT, to be printed; NULL: none */
     const struct plan_fewest *fewest; /* to be printed; NULL: it is not known */
@@ -73,6 +75,7 @@ struct plan_step {
     int64_t n_alive;            /* bytes of the arena that hold something at this step, its workspace included */
     int64_t n_workspace;        /* bytes of its workspace: scratch, payloads received and sent */
     int64_t n_received; /* bytes of payloads that come from other workers, in the codec in which rows are longest */
+    struct step_work work;
 };
 
 struct plan_worker {
@@ -90,7 +93,7 @@ struct plan_worker {
     /* n_wire and n_wire_evaluate by layer and sender: protocol/wire/traffic.h's table, n_worker columns */
     int64_t *traffic;
     bool *again;            /* n_op: backward runs it again rather than finding its output kept */
-    int n_step, peak;       /* plan_input.steps: how many; which one has most bytes alive, the first of several */
+    int n_step, peak;       /* how many; which one has most bytes alive, the first of several */
     struct plan_step *step; /* n_step */
     int64_t n_arena;        /* bytes of the arena that the steps share */
 };
@@ -114,7 +117,7 @@ struct plan {
     int n_stage;
     struct plan_stage stage[LEVEL_STAGES_MOST]; /* n_stage, one after another */
     double left_out;                            /* share of an epoch's work that train.prune saves */
-    double n_flop; /* per epoch, one multiply-add is two: linear maps, also again, and aggregates */
+    double n_flop;                              /* of all workers per epoch, recomputed steps included: step_work's */
 };
 
 /* owns  the caller owns *out: plan_release. errors  STATUS_CONFIG no such device */

@@ -6,6 +6,7 @@
 #include "trainerd/coordinator/folder/report.h"
 #include "trainerd/coordinator/plan/plan_steps.h"
 #include "trainerd/coordinator/plan/plan_traffic.h"
+#include "trainerd/coordinator/plan/roofline.h"
 
 #include <inttypes.h>
 #include <stdlib.h>
@@ -237,6 +238,9 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     if (in->steps) {
         plan_steps_print(plan, file);
     }
+    if (in->roofline != NULL) {
+        roofline_print(in, plan, file);
+    }
     return flushed(file);
 }
 
@@ -341,6 +345,9 @@ enum status plan_print_json(const struct plan_input *in, const struct plan *plan
         (json_int_t)program_n_weight(in->program), "program", program_json(in->program));
     if (in->passes != NULL) {
         json_object_set_new(all, "passes", lines_json(in->passes));
+    }
+    if (in->roofline != NULL) {
+        json_object_set_new(all, "roofline", roofline_json(in, plan));
     }
     json_object_set_new(all, "traffic", plan_traffic_json(in->program, plan));
     json_object_set_new(all, "exact", in->exact != NULL ? plan_exact_json(in->exact) : json_null());

@@ -9,28 +9,6 @@
 
 /* --- from a plan --- */
 
-/* Rows of all own parts up to a hop; in the static phase and in evaluations all rows. */
-static int64_t rows_up_to(const struct memory_plan_input *in, int32_t hop, bool is_static)
-{
-    int64_t n = 0;
-    for (int32_t i = 0; i < in->n_own_part; i++) {
-        n += memory_plan_rows_own(&in->own[i], is_static || in->program->forward_only ? PROGRAM_HOP_ALL : hop);
-    }
-    return n;
-}
-
-/* Rows that a step is over: of its op's output, in a halo pass over transposed blocks those of its sources. */
-static int64_t step_rows(const struct memory_plan_input *in, const struct step *step, bool is_static)
-{
-    const struct program *program = in->program;
-    if (step->kind == STEP_KIND_REDUCE || step->kind == STEP_KIND_UPDATE || step->kind == STEP_KIND_TOTAL) {
-        return 0;
-    }
-    int32_t hop = program->value[step->op < 0 ? program->logits : program->op[step->op].out].hop;
-    bool sources = step->kind == STEP_KIND_HALO && step->halo->direction != HALO_DIRECTION_IN;
-    return rows_up_to(in, sources ? program_hop_before(hop) : hop, is_static);
-}
-
 /* Of a fused chain its windows, at its first step; scratch of single steps lies in them. */
 static int64_t step_workspace(const struct memory_plan *plan, const struct step *step, bool is_fused)
 {
@@ -43,19 +21,6 @@ static int64_t step_workspace(const struct memory_plan *plan, const struct step 
                                                        : &plan->workspace[workspace->index][workspace->k]);
 }
 
-static int64_t step_received(const struct memory_plan_input *in, const struct memory_plan *plan,
-                             const struct step *step, bool is_static)
-{
-    if (step->kind != STEP_KIND_HALO || step->stored) {
-        return 0;
-    }
-    const struct op *op = &in->program->op[step->op];
-    int32_t hop = is_static || in->program->forward_only ? PROGRAM_HOP_ALL
-                                                         : halo_pass_hop(in->program, op, step->halo);
-    struct memory_payloads payloads = memory_plan_payloads(plan, in->job, in->program, step, hop);
-    return memory_plan_halo(plan, step->halo->direction, hop)->taken.n_row * payloads.n_row_bytes;
-}
-
 void plan_steps_build(const struct memory_plan_input *in, const struct memory_plan *plan, struct plan_worker *out)
 {
     int64_t *alive = memory_alloc((size_t)plan->steps.n_time, sizeof *alive);
@@ -65,21 +30,23 @@ void plan_steps_build(const struct memory_plan_input *in, const struct memory_pl
     const struct step_list *lists[] = {&plan->steps.phase[STEP_PHASE_STATIC], step_lists_timed(&plan->steps)};
     for (int i = 0; i < 2; i++) {
         const struct step_list *list = lists[i];
-        bool is_static = i == 0;
-        int chain_end = 0;
+        bool is_static = i == 0, all = is_static || in->program->forward_only;
+        int chain_begin = 0, chain_end = 0;
         for (int s = 0; s < list->n_step; s++) {
             const struct step *step = &list->step[s];
             bool is_fused = s < chain_end;
+            chain_begin = is_fused ? chain_begin : s;
             chain_end = is_fused ? chain_end : s + step->n_chain;
             struct plan_step *one = &out->step[out->n_step];
             *one = (struct plan_step){.is_static = is_static,
                                       .evaluates = !is_static && in->program->forward_only,
                                       .is_fused = is_fused,
                                       .op = step->op,
-                                      .n_row = step_rows(in, step, is_static),
+                                      .n_row = step_work_rows(in, step, all),
                                       .n_alive = alive[step->time],
                                       .n_workspace = step_workspace(plan, step, is_fused),
-                                      .n_received = step_received(in, plan, step, is_static)};
+                                      .n_received = step_work_received(in, plan, step, all),
+                                      .work = step_work_of(in, plan, &list->step[chain_begin], step, all)};
             step_text(in->program, step, one->text, sizeof one->text);
             out->peak = one->n_alive > out->step[out->peak].n_alive ? out->n_step : out->peak;
             out->n_step++;

@@ -45,13 +45,3 @@ enum status prune_build(const struct job *job, const struct dataset *dataset, co
     reach_release(&reach);
     return status;
 }
-
-int64_t prune_rows(const struct prune *prune, int32_t hop)
-{
-    return prune->n_row[hop < prune->n_hop ? hop : prune->n_hop];
-}
-
-int64_t prune_edges(const struct prune *prune, int32_t hop)
-{
-    return prune->n_edge[hop < prune->n_hop ? hop : prune->n_hop];
-}

@@ -26,8 +26,4 @@ struct prune {
 enum status prune_build(const struct job *job, const struct dataset *dataset, const struct program *program,
                         struct partition *partition, struct prune *out);
 
-/* Nodes and edges that an op works on in training, by the hop of its output. */
-int64_t prune_rows(const struct prune *prune, int32_t hop);
-int64_t prune_edges(const struct prune *prune, int32_t hop);
-
 #endif

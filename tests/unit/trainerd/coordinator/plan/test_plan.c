@@ -1,5 +1,6 @@
 #include "tests/support/process/expect.h"
 #include "trainerd/coordinator/plan/plan_steps.h"
+#include "trainerd/coordinator/plan/roofline.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
@@ -156,4 +157,53 @@ Test(plan, steps_in_json_are_every_workers)
         json_decref(all);
     }
     world_close(&w);
+}
+
+/* --- least times --- */
+
+/* What they are: scripts/check-roofline. */
+Test(plan, least_times_are_printed_by_step_and_by_kind_of_op_with_the_devices_numbers)
+{
+    struct world w;
+    struct roofline device;
+    char *text = NULL, number[32];
+    size_t n;
+    world_open(&w, models[0]);
+    OK(roofline_load(NULL, &w.job, &device));
+    w.input.roofline = &device;
+    FILE *file = open_memstream(&text, &n);
+    roofline_print(&w.input, &w.plan, file);
+    fclose(file);
+    cr_expect_not_null(strstr(text, "roofline of worker 0 on cpu: 0.3 TFLOP/s (fp32), 20 GB/s"), "%s", text);
+    const struct plan_worker *worker = &w.plan.worker[0];
+    int n_step = 0, n_kind = 0;
+    char *rest = text;
+    for (char *line = strsep(&rest, "\n"); line != NULL; line = strsep(&rest, "\n")) {
+        while (n_step < worker->n_step && worker->step[n_step].is_static) {
+            n_step++;
+        }
+        snprintf(number, sizeof number, "%6d  ", n_step);
+        if (n_step < worker->n_step && strncmp(line, number, strlen(number)) == 0) {
+            cr_expect_not_null(strstr(line, worker->step[n_step].text), "%s", line);
+            n_step++;
+        }
+        n_kind += strstr(line, "× ") != NULL;
+    }
+    cr_expect_eq(n_step, worker->n_step);
+    cr_expect_eq(n_kind, 8, "%d: linear, activate, gcn, bias, loss, reduction, update, all", n_kind);
+    free(text);
+    world_close(&w);
+}
+
+Test(plan, a_job_on_gpus_names_its_device_and_bf16_products_have_their_peak)
+{
+    struct roofline device;
+    struct job job = job_of(JOB_LAUNCHER_LOCAL, 0);
+    job.workers.device = JOB_DEVICE_CUDA;
+    expect_fails(roofline_load(NULL, &job, &device), STATUS_USAGE, "--roofline needs --device FILE");
+    job.train.products = JOB_PRECISION_BF16;
+    OK(roofline_load("configs/devices/h100.toml", &job, &device));
+    cr_expect_str_eq(device.name, "h100");
+    cr_expect_eq(device.number[device.peak], 700.0);
+    cr_expect_eq(device.number[ROOFLINE_SMS], 132.0);
 }
