@@ -3,6 +3,9 @@
 
 #include "tests/emulator/emulator.h"
 
+#include <cstdlib>
+#include <string>
+
 struct emulator_blas {
     cudaStream_t stream;
     void *workspace;
@@ -48,9 +51,23 @@ cublasStatus_t cublasSetMathMode(cublasHandle_t, cublasMath_t)
     return CUBLAS_STATUS_SUCCESS;
 }
 
-cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m,
-                              int n, int k, const float *alpha, const float *a, int lda, const float *b, int ldb,
-                              const float *beta, float *c, int ldc)
+/* Of several, in one launch: as many blocks as tiles of 128 × 128, which is how large products are cut. */
+static void product_write(cudaStream_t stream, int m, int n, int k, int n_product)
+{
+    static const bool writes = getenv("EMULATOR_LAUNCHES") != nullptr;
+    if (!writes) {
+        return;
+    }
+    const double asked_s = clock_now_s();
+    const long n_block = (long)((m + 127) / 128) * ((n + 127) / 128) * n_product;
+    const std::string name = "cublas " + std::to_string(m) + " " + std::to_string(n) + " " + std::to_string(k) + " " +
+                             std::to_string(n_product);
+    enqueue(stream, [=] { launch_write(name.c_str(), asked_s, 0.0, n_block, 256); });
+}
+
+static cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m,
+                               int n, int k, const float *alpha, const float *a, int lda, const float *b, int ldb,
+                               const float *beta, float *c, int ldc)
 {
     if (handle->workspace == nullptr) {
         die("cublasSgemm without a workspace of its own");
@@ -65,15 +82,24 @@ cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, 
     return CUBLAS_STATUS_SUCCESS;
 }
 
+cublasStatus_t cublasSgemm_v2(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m,
+                              int n, int k, const float *alpha, const float *a, int lda, const float *b, int ldb,
+                              const float *beta, float *c, int ldc)
+{
+    product_write(handle->stream, m, n, k, 1);
+    return multiply(handle, trans_a, trans_b, m, n, k, alpha, a, lda, b, ldb, beta, c, ldc);
+}
+
 cublasStatus_t cublasSgemmStridedBatched(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b,
                                          int m, int n, int k, const float *alpha, const float *a, int lda,
                                          long long int step_a, const float *b, int ldb, long long int step_b,
                                          const float *beta, float *c, int ldc, long long int step_c, int n_product)
 {
     cublasStatus_t code = CUBLAS_STATUS_SUCCESS;
+    product_write(handle->stream, m, n, k, n_product);
     for (int i = 0; code == CUBLAS_STATUS_SUCCESS && i < n_product; i++) {
-        code = cublasSgemm_v2(handle, trans_a, trans_b, m, n, k, alpha, a + i * step_a, lda, b + i * step_b, ldb,
-                              beta, c + i * step_c, ldc);
+        code = multiply(handle, trans_a, trans_b, m, n, k, alpha, a + i * step_a, lda, b + i * step_b, ldb, beta,
+                        c + i * step_c, ldc);
     }
     return code;
 }

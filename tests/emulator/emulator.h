@@ -48,6 +48,11 @@ extern void (*block_watch)(const void *code, bool is_last);
 long shared_place(const void *at);
 size_t shared_bytes();
 
+/* --- launches (stream.cpp) --- */
+double clock_now_s(); /* CLOCK_MONOTONIC, as traces of jobs have it */
+/* With EMULATOR_LAUNCHES=FILE: add a line "ASKED_S RUN_S BLOCKS THREADS KERNEL" for a grid that has run so long on the processor. */
+void launch_write(const char *kernel, double asked_s, double run_s, long n_block, long n_thread);
+
 /* --- streams (stream.cpp) --- */
 /* Run it in the order of the stream. */
 void enqueue(cudaStream_t stream, std::function<void()> run, std::function<bool()> ready = nullptr);

@@ -2,6 +2,9 @@
 #include "tests/emulator/emulator.h"
 
 #include <algorithm>
+#include <cstdio>
+#include <cstdlib>
+#include <ctime>
 #include <deque>
 #include <random>
 
@@ -108,10 +111,38 @@ void enqueue(cudaStream_t s, std::function<void()> run, std::function<bool()> re
     }
 }
 
+static double seconds(clockid_t clock)
+{
+    timespec now;
+    clock_gettime(clock, &now);
+    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+double clock_now_s()
+{
+    return seconds(CLOCK_MONOTONIC);
+}
+
+void launch_write(const char *kernel, double asked_s, double run_s, long n_block, long n_thread)
+{
+    static const char *path = getenv("EMULATOR_LAUNCHES");
+    static FILE *file = path != nullptr ? fopen(path, "ae") : nullptr;
+    if (file != nullptr) {
+        fprintf(file, "%.9f %.9f %ld %ld %s\n", asked_s, run_s, n_block, n_thread, kernel);
+        fflush(file);
+    }
+}
+
 void launch(const char *kernel, const void *code, dim3 grid, dim3 block, cudaStream_t stream,
             std::function<void()> body)
 {
-    enqueue(stream, [=] { grid_run(kernel, code, grid, block, body); });
+    const double asked_s = clock_now_s();
+    enqueue(stream, [=] {
+        const double begin_s = seconds(CLOCK_THREAD_CPUTIME_ID);
+        grid_run(kernel, code, grid, block, body);
+        launch_write(kernel, asked_s, seconds(CLOCK_THREAD_CPUTIME_ID) - begin_s, (long)grid.x * grid.y * grid.z,
+                     (long)block.x * block.y * block.z);
+    });
 }
 
 } // namespace emulator

@@ -9,7 +9,7 @@
  * events alone: a race is found by what orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
  * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
  * operations. EMULATOR_GPUS says how many GPUs there are (1), of which CUDA_VISIBLE_DEVICES shows some; they are one. EMULATOR_MEMORY is the device's memory in bytes (16 GiB), of which
- * choosing the device takes EMULATOR_CONTEXT (256 MiB), and EMULATOR_OTHERS is what other processes use; each process has it for itself. Not modelled: time, caches, weak memory.
+ * choosing the device takes EMULATOR_CONTEXT (256 MiB), and EMULATOR_OTHERS is what other processes use; each process has it for itself. With EMULATOR_LAUNCHES=FILE each launch becomes a line of that file. Not modelled: time, caches, weak memory.
  */
 #ifndef EMULATOR_CUDA_RUNTIME_H
 #define EMULATOR_CUDA_RUNTIME_H

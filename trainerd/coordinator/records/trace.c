@@ -100,7 +100,8 @@ static enum status workers_write(struct writer *w, struct fleet *fleet, uint32_t
         w->n_dropped += trace.n_dropped;
         fleet_trace_release(&trace);
     }
-    fprintf(w->file, "\n],\"otherData\":{\"dropped_events\":%lld}}\n", (long long)w->n_dropped);
+    fprintf(w->file, "\n],\"otherData\":{\"dropped_events\":%lld,\"start_s\":%.9f}}\n", (long long)w->n_dropped,
+            w->start_s);
     return STATUS_OK;
 }
 
