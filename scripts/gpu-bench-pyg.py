@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What gpu-bench compares with: the same work by PyTorch Geometric, on a graph that bench_gpu wrote.
+"""What gpu-bench compares with: the same work by PyTorch Geometric, on a graph that bench_gpu wrote: of an epoch the job's own.
 
     gpu-bench-pyg.py layer FOLDER                            one GATConv, 4 heads of 64 columns, forward and backward
     gpu-bench-pyg.py epoch gcn|sage FOLDER FEATURES HIDDEN CLASSES LAYERS   a training epoch over a torch.sparse CSR matrix

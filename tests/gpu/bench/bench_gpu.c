@@ -6,8 +6,8 @@
  *        bench_gpu layer EDGES FOLDER        writes the graph to FOLDER, for others to measure, and prints the
  *        milliseconds and the bytes
  *                                            of a whole GAT layer, 4 heads of 64 columns, forward and backward
- *        bench_gpu graph NODES EDGES COMMUNITY FOLDER
- *                                            writes an sbm graph alone, of communities of so many nodes
+ *        bench_gpu graph PART OURS DATA      writes the graph of a job's one part to two folders: in the order of its
+ *                                            rows, and of the data
  *
  * A graph in FOLDER: indptr (int64) and cols (uint32), as in memory. Exits with 69 where there is no usable GPU.
  * scripts/gpu-bench runs it.
@@ -315,18 +315,28 @@ static void write_array(const char *folder, const char *name, const void *from, 
     }
 }
 
-static struct graph graph_written(int64_t n_node, int64_t n_edge, int64_t n_community, const char *folder)
+static void graph_write(const struct graph *graph, const char *folder)
 {
-    const struct graph_plan plan = {GRAPH_SBM, n_node, n_edge, n_community};
-    struct graph graph = graph_make(&plan);
-    write_array(folder, "indptr", graph.indptr, (size_t)(graph.n_node + 1) * sizeof *graph.indptr);
-    write_array(folder, "cols", graph.cols, (size_t)graph.n_edge * sizeof *graph.cols);
-    return graph;
+    write_array(folder, "indptr", graph->indptr, (size_t)(graph->n_node + 1) * sizeof *graph->indptr);
+    write_array(folder, "cols", graph->cols, (size_t)graph->n_edge * sizeof *graph->cols);
+}
+
+static void part_write(const char *path, const char *ours, const char *data)
+{
+    uint32_t *node;
+    struct graph graph = graph_of_part(path, &node), ordered = graph_in_data_order(&graph, node);
+    graph_write(&graph, ours);
+    graph_write(&ordered, data);
+    graph_free(&graph);
+    graph_free(&ordered);
+    free(node);
 }
 
 static int whole_layer(struct figure *f, int64_t n_edge, const char *folder)
 {
-    struct graph graph = graph_written(n_edge / DEGREE + 1, n_edge, COMMUNITY, folder);
+    const struct graph_plan plan = {GRAPH_SBM, n_edge / DEGREE + 1, n_edge, COMMUNITY};
+    struct graph graph = graph_make(&plan);
+    graph_write(&graph, folder);
     struct layer layer;
     layer_open(f, &graph, HEADS, COLUMNS, true, &layer);
     struct figure_run run = {layer_whole, &layer, {0}};
@@ -346,16 +356,13 @@ int main(int argc, char **argv)
 {
     const char *what = argc > 1 ? argv[1] : "";
     int64_t n = argc > 2 ? (int64_t)strtod(argv[2], NULL) : 100000000;
-    int64_t n_edge = argc > 3 ? (int64_t)strtod(argv[3], NULL) : 0, n_community = argc > 4 ? atoll(argv[4]) : 0;
-    if (strcmp(what, "graph") == 0 && argc == 6 && n > 0 && n_edge > 0 && n_community > 0) {
-        struct graph graph = graph_written(n, n_edge, n_community, argv[5]);
-        graph_free(&graph);
+    if (strcmp(what, "graph") == 0 && argc == 5) {
+        part_write(argv[2], argv[3], argv[4]);
         return 0;
     }
     bool is_layer = strcmp(what, "layer") == 0 && argc == 4;
     if ((!is_layer && !(strcmp(what, "kernels") == 0 && argc <= 3)) || n < DEGREE) {
-        fprintf(stderr,
-                "usage: bench_gpu kernels [EDGES] | layer EDGES FOLDER | graph NODES EDGES COMMUNITY FOLDER\n");
+        fprintf(stderr, "usage: bench_gpu kernels [EDGES] | layer EDGES FOLDER | graph PART OURS DATA\n");
         return 2;
     }
     if (device_cuda.open(1, &figure.device) != STATUS_OK) {

@@ -3,6 +3,7 @@
 #include "protocol/base/clock.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -117,6 +118,20 @@ void figure_header(void)
     printf("| what | measured | reference | ratio | bar | |\n|---|---|---|---|---|---|\n");
 }
 
+/* Lines are also objects of GPU_BENCH_JSON, which scripts/gpu-bench names. */
+static __attribute__((format(printf, 1, 2))) void json_add(const char *format, ...)
+{
+    const char *path = getenv("GPU_BENCH_JSON");
+    FILE *file = path != NULL ? fopen(path, "ae") : NULL;
+    va_list list;
+    va_start(list, format);
+    if (file != NULL) {
+        vfprintf(file, format, list);
+        fclose(file);
+    }
+    va_end(list);
+}
+
 void figure_line(const char *what, double value, double reference, const char *unit, const char *reference_name,
                  double bar)
 {
@@ -132,10 +147,17 @@ void figure_line(const char *what, double value, double reference, const char *u
            : met      ? "met"
                       : "missed");
     fflush(stdout);
+    json_add("{\"what\":\"%s\",\"value\":%.6g,\"unit\":\"%s\",\"reference\":%.6g,\"of\":\"%s\",\"ratio\":%.6g,"
+             "\"bar\":\"%s\",\"met\":%s}\n",
+             what, value, unit, reference, reference_name, ratio, wanted,
+             bar == 0.0 ? "null"
+             : met      ? "true"
+                        : "false");
 }
 
 void figure_cannot(const char *what, const char *reason)
 {
     printf("| %s | cannot run: %s | | | | |\n", what, reason);
     fflush(stdout);
+    json_add("{\"what\":\"%s\",\"cannot\":\"%s\"}\n", what, reason);
 }

@@ -1,8 +1,14 @@
 #include "tests/gpu/bench/graph.h"
 
+#include "partition/part/part.h"
+
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #define HUB_EDGES ((int64_t)1000000)
 #define INSERTION 48 /* longest row that is sorted by insertion */
@@ -200,6 +206,55 @@ struct graph graph_make(const struct graph_plan *plan)
     free(drawn);
     free(place);
     return (struct graph){p.n_node, indptr[p.n_node], indptr, cols};
+}
+
+/* --- a job's graph --- */
+
+struct graph graph_of_part(const char *path, uint32_t **node_out)
+{
+    struct stat about = {0};
+    struct part part;
+    int file = open(path, O_RDONLY | O_CLOEXEC);
+    size_t n_bytes = file >= 0 && fstat(file, &about) == 0 ? (size_t)about.st_size : 0;
+    void *bytes = mmap(NULL, n_bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE, file, 0);
+    if (bytes == MAP_FAILED || part_open(bytes, n_bytes, &part) != STATUS_OK || part.n_own != part.n_node) {
+        fprintf(stderr, "%s: expected a part with all nodes\n", path);
+        exit(65);
+    }
+    const struct part_block block = part_block(&part, PART_DIRECTION_IN, part.part);
+    struct graph graph = {block.n_row, block.n_edge, host_take(block.n_row + 1, sizeof *graph.indptr),
+                          host_take(block.n_edge, sizeof *graph.cols)};
+    memcpy(graph.indptr, block.indptr, (size_t)(graph.n_node + 1) * sizeof *graph.indptr);
+    memcpy(graph.cols, block.cols, (size_t)graph.n_edge * sizeof *graph.cols);
+    *node_out = host_take(graph.n_node, sizeof **node_out);
+    memcpy(*node_out, part.node, (size_t)graph.n_node * sizeof **node_out);
+    part_release(&part);
+    munmap(bytes, n_bytes);
+    close(file);
+    return graph;
+}
+
+struct graph graph_in_data_order(const struct graph *graph, const uint32_t *node)
+{
+    struct graph out = {graph->n_node, graph->n_edge, host_take(graph->n_node + 1, sizeof *out.indptr),
+                        host_take(graph->n_edge, sizeof *out.cols)};
+    out.indptr[0] = 0;
+    for (int64_t r = 0; r < graph->n_node; r++) {
+        out.indptr[node[r] + (int64_t)1] = graph->indptr[r + 1] - graph->indptr[r];
+    }
+    for (int64_t r = 0; r < graph->n_node; r++) {
+        out.indptr[r + 1] += out.indptr[r];
+    }
+#pragma omp parallel for schedule(dynamic, 1024)
+    for (int64_t r = 0; r < graph->n_node; r++) {
+        int64_t n = graph->indptr[r + 1] - graph->indptr[r];
+        uint32_t *to = out.cols + out.indptr[node[r]];
+        for (int64_t i = 0; i < n; i++) {
+            to[i] = node[graph->cols[graph->indptr[r] + i]];
+        }
+        sort(to, n);
+    }
+    return out;
 }
 
 void graph_free(struct graph *graph)

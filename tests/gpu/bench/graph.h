@@ -29,6 +29,13 @@ struct graph_plan {
     int64_t n_community; /* sbm: nodes of one */
 };
 
+/* The graph of an encoded part that has all nodes (trainer-partition --out, of one part): its edges in its rows' order,
+ * and in *node_out, n_node, the data's number of each row. Ends the process where the file is no such part. */
+struct graph graph_of_part(const char *path, uint32_t **node_out);
+
+/* The same graph, rows and columns in the order of the data. */
+struct graph graph_in_data_order(const struct graph *graph, const uint32_t *node);
+
 /* About n_edge edges: of those that are drawn twice one is left. Ends the process where memory is short; graph_free
  * frees it. */
 struct graph graph_make(const struct graph_plan *plan);
