@@ -222,8 +222,10 @@ def case_check(trainerd, folder, rng, job):
             expect(f"gathered bytes of {kind}", sum(step["bytes_gathered"] for step in passes if step["kind"] == kind), gathered)
     expect("flops", found["all"]["flops"], sum(flops for flops, *_ in work.kinds.values()))
     if job["kind"] == "gcn":
-        wanted = gcn_bytes(job) + work.kinds.get("gcn", [0, 0, 0])[1]
-        expect("bytes of all", found["all"]["bytes"], wanted + 5 * FLOAT * plan["weights"], 5 * FLOAT * (plan["weights"] + 32 * job["layers"]))
+        rows = gcn_bytes(job) + work.kinds.get("gcn", [0, 0, 0])[1]
+        weights = sum(a * b + b for a, b in zip(widths_of(job), widths_of(job)[1:]))
+        # Weights are read forward and backward, and their gradients written; the update reads both, and writes weights, padded as they lie.
+        expect("bytes of all", found["all"]["bytes"], rows + 3 * FLOAT * (weights + plan["weights"]))
     # Cut into parts, on any number of workers: the same arithmetic, and the same rows for edges.
     text = job_text(job).replace("parts = 1", "parts = 4").replace("[partition]", "[exchange]\nstore_inputs = false\n[partition]\nmethod = \"block\"")
     for count in (1, 2, 4):
