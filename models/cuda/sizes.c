@@ -16,16 +16,15 @@ static int64_t smaller(int64_t a, int64_t b)
 
 /* --- dense --- */
 
-/* So many tiles of so many elements keep a GPU busy. */
+/* So many tiles of so many elements keep a GPU busy: two for each of 132 processors. */
 #define WEIGHT_TILE 128
-#define WEIGHT_N_TILE 256
-#define WEIGHT_CHUNK_MAX 64
-#define WEIGHT_CHUNK_ROWS 1024
+#define WEIGHT_N_TILE 264
+#define WEIGHT_CHUNK_ROWS 512
 
 int64_t cuda_weight_chunk_rows(int64_t n, int64_t f_in, int64_t f_out)
 {
     int64_t n_tile = ((f_in + WEIGHT_TILE - 1) / WEIGHT_TILE) * ((f_out + WEIGHT_TILE - 1) / WEIGHT_TILE);
-    int64_t n_chunk = smaller(WEIGHT_N_TILE / (n_tile > 0 ? n_tile : 1), WEIGHT_CHUNK_MAX);
+    int64_t n_chunk = WEIGHT_N_TILE / (n_tile > 0 ? n_tile : 1);
     int64_t rows = n_chunk > 1 ? (n + n_chunk - 1) / n_chunk : n;
     return rows < WEIGHT_CHUNK_ROWS ? WEIGHT_CHUNK_ROWS : smaller(rows, CUDA_PIECE_ROWS);
 }

@@ -17,7 +17,7 @@ DEVICE_OP_PROTOTYPE(cuda, sums_bytes);
 #else
 #define CUDA_NAME "cuda"
 #endif
-#define CUDA_N_WINDOW_FLOAT ((int64_t)1 << 22)
+#define CUDA_N_WINDOW_FLOAT ((int64_t)1 << 25)
 #define CUDA_JOINED_EDGES DEVICE_HUB_EDGES
 /* Memory for opening a GPU, in plans that are made before it is opened: the usual size of a context with its modules,
  * and the workspace of cuBLAS. */

@@ -1,8 +1,8 @@
 /* A pruned epoch, which leaves out rows that its loss does not depend on, gives the results of all rows up to rounding. */
 #include "tests/equivalence/compare.h"
 #include "tests/equivalence/data.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/process/folder.h"
+#include "tests/support/sanitized.h"
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>

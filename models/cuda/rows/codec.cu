@@ -218,32 +218,30 @@ extern "C" void cuda_rows_encode(struct device *device, const struct device_codi
 
 /* --- rounding --- */
 
-/* A thread takes two columns, one word. */
-__global__ void round_rows(int64_t n_row, int64_t f, float *x, uint32_t *out)
-{
-    const int64_t n_word = (f + 1) / 2;
-    for (int64_t i = grid_thread(); i < n_row * n_word; i += grid_threads()) {
-        const int64_t c = i % n_word * 2;
-        float *at = x + i / n_word * f + c;
-        const uint32_t low = codec_bf16_nearest(at[0]);
-        const uint32_t high = c + 1 < f ? codec_bf16_nearest(at[1]) : 0U;
-        at[0] = codec_from_bits(low << 16);
-        if (c + 1 < f) {
-            at[1] = codec_from_bits(high << 16);
+/* A word has two columns. */
+struct round_map {
+    int64_t f, n_word;
+    float *x;
+    uint32_t *out;
+    template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
+    {
+        struct quad value = quad_load<VECTOR>(x + r * f + c, n);
+        uint32_t half[4];
+        for (int k = 0; k < 4; k++) {
+            half[k] = codec_bf16_nearest(value.v[k]);
+            value.v[k] = codec_from_bits(half[k] << 16);
         }
-        if (out != NULL) {
-            out[i] = low | high << 16;
+        quad_store<VECTOR>(x + r * f + c, n, value);
+        for (int k = 0; k < n && out != NULL; k += 2) {
+            out[r * n_word + (c + k) / 2] = half[k] | half[k + 1] << 16;
         }
     }
-}
+};
 
 extern "C" void cuda_rows_round(struct device *device, int64_t n_row, int64_t f, float *x, void *out)
 {
-    const int64_t n = n_row * ((f + 1) / 2);
-    if (n > 0) {
-        LAUNCH(round_rows, grid_of(n, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_row, f, x,
-               (uint32_t *)out);
-    }
+    const round_map map = {f, (f + 1) / 2, x, (uint32_t *)out};
+    quads_launch(device, n_row, f, f % 4 == 0 && quad_aligned(x), map);
 }
 
 /* --- reading --- */

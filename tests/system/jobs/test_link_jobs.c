@@ -4,10 +4,10 @@
 #include "tests/support/graphs/npy_save.h"
 #include "tests/support/graphs/tiny_graph.h"
 #include "tests/support/graphs/typed_folder.h"
-#include "tests/support/sanitized.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/results.h"
+#include "tests/support/sanitized.h"
 
 #include <criterion/criterion.h>
 #include <math.h>

@@ -88,8 +88,8 @@ Test(device, cuda_is_there_by_name_and_sizes_in_every_build)
     cr_assert(!ops->unified);
     cr_expect_eq(ops->merged_edges, device_cpu.merged_edges);
     cr_expect_eq(DEVICE_BYTES(ops, CSR_LINEAR, 10, 4), 160);
-    cr_expect_eq(DEVICE_BYTES(ops, LINEAR, 1024, 64, 64), 0, "one chunk needs no partial sums");
-    cr_expect_eq(DEVICE_BYTES(ops, LINEAR, 1025, 64, 64), 2 * 64 * 64 * sizeof(float));
+    cr_expect_eq(DEVICE_BYTES(ops, LINEAR, 512, 64, 64), 0, "one chunk needs no partial sums");
+    cr_expect_eq(DEVICE_BYTES(ops, LINEAR, 513, 64, 64), 2 * 64 * 64 * sizeof(float));
     cr_expect_eq(DEVICE_BYTES(ops, BLOCKS, 1, 100, 256), 0, "no row is long");
     cr_expect_gt(DEVICE_BYTES(ops, BLOCKS, 1, 100, 257), 0);
 }
