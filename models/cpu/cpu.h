@@ -20,7 +20,7 @@ struct cpu_device {
     void (*poll)(void *context); /* NULL: none */
     void *poll_context;
     const struct cpu_kernels *kernels;
-    bool multiplies_pairs; /* cpu_kernels_pairs: with products_bf16 */
+    bool multiplies_pairs; /* cpu_kernels_pairs: of products in BF16 */
     enum status failed;    /* the first failure since open */
     char reason[1024];
 };

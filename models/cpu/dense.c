@@ -47,7 +47,7 @@ static void fail(struct cpu_device *device, dnnl_status_t code, int64_t m, int64
 static void multiply(struct cpu_device *device, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
                      const float *a, const float *b, float beta, float *c)
 {
-    if (device->base.products_bf16) {
+    if (device->base.products == DEVICE_PRODUCTS_BF16) {
         device->kernels->product(&(struct cpu_product){m, n, k, a, b, trans_a != 'N', trans_b != 'N', beta > 0.0f,
                                                        device->multiplies_pairs, c});
         return;

@@ -1,4 +1,4 @@
-/* The cuda device: a GPU, one stream a lane, kernels of our own, cuBLAS for wide products.
+/* The cuda device: a GPU, one stream a lane, kernels of our own, cuBLAS for wide products in float32.
  *
  * State, memory and the order of work are C; .cu files hold kernels and, as most operations are one launch,
  * operations. Bits do not depend on the number of a GPU's processors: work is cut only by shape, and sums have a

@@ -15,8 +15,11 @@
 #define LAUNCH(kernel, grid, block, stream, ...) kernel<<<grid, block, 0, stream>>>(__VA_ARGS__)
 /* Before a loop that must stay one: unrolled it takes more registers than there are. */
 #define ROLLED _Pragma("unroll 1")
+/* Before a loop whose arrays are registers: a long one would not be unrolled. */
+#define UNROLLED _Pragma("unroll")
 #else
 #define ROLLED
+#define UNROLLED
 #endif
 
 extern "C" {

@@ -42,6 +42,11 @@ enum device_lane {
 /* A point in a lane: after all earlier calls of that lane. 0 has always passed. Nothing is allocated. */
 typedef uint64_t device_mark;
 
+/* What linear and linear_backward_weight multiply. BF16: both operands rounded to it, by the reference and the cpu
+ * device. By cuda: TF32 rounds them to 11 bits, and TF32X3 takes two such numbers for each. Where a device has not
+ * what is asked for, it multiplies float32. */
+enum device_products { DEVICE_PRODUCTS_FP32, DEVICE_PRODUCTS_BF16, DEVICE_PRODUCTS_TF32, DEVICE_PRODUCTS_TF32X3 };
+
 /* Memory besides arguments and results, and the sizes that its bytes depend on, in this order. */
 enum device_bytes {
     DEVICE_BYTES_BLOCKS,       /* block_open: n_block, n_row, n_edge of all together (right within a few per cent) */
@@ -395,11 +400,9 @@ static inline int64_t device_share(const struct device_capacity *capacity)
 struct device {
     const struct device_ops *ops;
     struct device_capacity capacity;
-    int64_t n_wait;   /* number of waits of the host; 0 if operations are done when they return */
-    int64_t n_replay; /* recordings replayed */
-    /* linear and linear_backward_weight round both operands to BF16. To be set after open; only the reference and the
-     * cpu device have it */
-    bool products_bf16;
+    int64_t n_wait;                /* number of waits of the host; 0 if operations are done when they return */
+    int64_t n_replay;              /* recordings replayed */
+    enum device_products products; /* to be set after open */
 };
 
 /* Wait for all that COMPUTE was given. errors  the first failure since open */

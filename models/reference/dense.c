@@ -5,7 +5,7 @@
 /* An operand of a product. */
 static double operand(const struct device *device, float x)
 {
-    return device->products_bf16 ? codec_round(x) : x;
+    return device->products == DEVICE_PRODUCTS_BF16 ? codec_round(x) : x;
 }
 
 void reference_linear(struct device *device, const struct device_linear *how, float *y)

@@ -200,6 +200,9 @@ const char *job_choice_text(const char *section, const char *key, int value);
 /* Can its messages be sealed? If workers are started on other machines, this is decided when they have joined. */
 bool job_seals(const struct job *job);
 
+/* What train.products may be on a device (not auto): a bit of each choice. */
+uint32_t job_products_of(int device);
+
 /* Does the job predict with a trained model (predict.model) rather than train one? */
 bool job_predicts(const struct job *job);
 

@@ -67,6 +67,12 @@ bool job_makes_features(const struct job *job)
     return job->dataset.features < 0;
 }
 
+uint32_t job_products_of(int device)
+{
+    return JOB_BIT(PRODUCTS_FP32) |
+           (device == JOB_DEVICE_CUDA ? JOB_BIT(PRODUCTS_TF32) | JOB_BIT(PRODUCTS_TF32X3) : JOB_BIT(PRODUCTS_BF16));
+}
+
 bool job_predicts(const struct job *job)
 {
     return job->predict.model[0] != '\0';

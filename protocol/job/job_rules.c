@@ -432,7 +432,7 @@ static void check_plateau(const struct job *job, const struct check *check)
     }
 }
 
-/* GPUs: arrays cannot be spilled to files, products are float32, and cuSPARSE makes only some sums. device_choose
+/* GPUs: arrays cannot be spilled to files, and cuSPARSE makes only some sums; products are a device's. device_choose
  * checks the rules on a device or a loaded model that are known later. */
 static void check_device(const struct job *job, const struct check *check)
 {
@@ -446,11 +446,11 @@ static void check_device(const struct job *job, const struct check *check)
                "host memory by memory.offload",
                name);
     }
-    if (job->train.products == JOB_PRECISION_BF16 && device == JOB_DEVICE_CUDA) {
+    if (device != JOB_DEVICE_AUTO && (job_products_of(device) >> job->train.products & 1) == 0) {
+        choices_text(&job_keys[JOB_KEY_train_products], job_products_of(device), expect);
         BROKEN(train_products,
-               "train.products = \"bf16\" is for workers.device = \"cpu\" or \"reference\", and does not go with "
-               "\"%s\": expected train.products = \"fp32\"",
-               name);
+               "train.products = \"%s\" does not go with workers.device = \"%s\": expected train.products = %s",
+               job_choice_text("train", "products", job->train.products), name, expect);
     }
     if (job->model.kernel == JOB_KERNEL_OWN) {
         return;

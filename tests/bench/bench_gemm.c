@@ -79,12 +79,12 @@ static void measure(struct device *device, const struct shape *s)
         double flops = 2e-9 * (double)s->n * (double)s->f_in * (double)s->f_out;
         char figure[96];
         snprintf(figure, sizeof figure, "linear %s %d x %d x %d%s%s", names[which], (int)s->n, (int)s->f_in,
-                 (int)s->f_out, device->products_bf16 ? ", BF16" : "",
+                 (int)s->f_out, device->products == DEVICE_PRODUCTS_BF16 ? ", BF16" : "",
                  cpu_device(device)->multiplies_pairs ? " by pairs" : "");
         bench_line(figure, flops / our_time.best, "GF/s", flops / direct_time.best, direct_time.best / our_time.best,
-                   s->n < 200000 || s->f_out < 256 ? 0.0
-                   : device->products_bf16         ? 0.9
-                                                   : 0.95); /* narrow and small products have no bar */
+                   s->n < 200000 || s->f_out < 256            ? 0.0
+                   : device->products == DEVICE_PRODUCTS_BF16 ? 0.9
+                                                              : 0.95); /* narrow and small products have no bar */
     }
     device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.x, (size_t)(s->n * s->f_in) * sizeof(float));
     device->ops->release(device, DEVICE_PLACE_DEVICE, MEMORY_OTHER, a.w,
@@ -108,11 +108,12 @@ int main(int argc, char **argv)
     bench_header();
     struct shape given = argc > 4 ? (struct shape){atoll(argv[2]), atoll(argv[3]), atoll(argv[4])} : standard[0];
     for (int form = argc > 4 ? 0 : 1; form < (__builtin_cpu_supports("avx512bf16") ? 3 : 2); form++) {
-        device->products_bf16 = form > 0;
+        device->products = form > 0 ? DEVICE_PRODUCTS_BF16 : DEVICE_PRODUCTS_FP32;
         cpu_device(device)->multiplies_pairs = form > 1;
         measure(device, &given);
     }
-    device->products_bf16 = cpu_device(device)->multiplies_pairs = false;
+    device->products = DEVICE_PRODUCTS_FP32;
+    cpu_device(device)->multiplies_pairs = false;
     for (size_t i = 0; i < n_standard; i++) {
         measure(device, &standard[i]);
     }

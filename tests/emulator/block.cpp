@@ -113,6 +113,61 @@ static uint64_t shuffled(const fiber *f)
     return from->value;
 }
 
+/* An operand of a product: what TF32 does not hold is ignored. */
+static double tf32(float x)
+{
+    return (double)__uint_as_float(__float_as_uint(x) & ~0x1fffU);
+}
+
+/* The sum of four products and what was there before, as an A100's tensor cores were found to add (Fasi et al., PeerJ
+ * Computer Science, 2021): beside the largest number all are cut off after its 25th bit, and the sum after its 24th. */
+static float four_add(float before, const double *product)
+{
+    const double all = (double)before + product[0] + product[1] + product[2] + product[3];
+    double largest = std::fabs((double)before), sum = 0.0;
+    int exponent;
+    for (int i = 0; i < 4; i++) {
+        largest = std::fmax(largest, std::fabs(product[i]));
+    }
+    if (!std::isfinite(all) || largest == 0.0) {
+        return (float)all;
+    }
+    std::frexp(largest, &exponent);
+    const double scale = std::ldexp(1.0, 25 - exponent);
+    for (int i = 0; i < 5; i++) {
+        sum += (double)(int64_t)((i < 4 ? product[i] : (double)before) * scale);
+    }
+    const float near = (float)(sum / scale);
+    return std::fabs((double)near) > std::fabs(sum / scale) ? std::nextafterf(near, 0.0F) : near;
+}
+
+/* What all lanes of a warp multiply: 16 × 8 and 8 × 8 numbers. */
+static void group_multiply(const group *all)
+{
+    double a[16][8], b[8][8];
+    if (all->n != WARP) {
+        die("%s:%d: %d lanes multiply, not all", fiber_current->where.file, fiber_current->where.line, all->n);
+    }
+    for (int l = 0; l < WARP; l++) {
+        const fragments *of = (const fragments *)all->of[l]->value;
+        for (int i = 0; i < 4; i++) {
+            a[l / 4 + i % 2 * 8][l % 4 + i / 2 * 4] = tf32(of->a[i]);
+        }
+        b[l % 4][l / 4] = tf32(of->b[0]);
+        b[l % 4 + 4][l / 4] = tf32(of->b[1]);
+    }
+    for (int l = 0; l < WARP; l++) {
+        float *sum = ((const fragments *)all->of[l]->value)->sum;
+        for (int i = 0; i < 4; i++) {
+            double product[8];
+            for (int k = 0; k < 8; k++) {
+                product[k] = a[l / 4 + i / 2 * 8][k] * b[k][l % 4 * 2 + i % 2];
+            }
+            sum[i] = four_add(four_add(sum[i], product), product + 4);
+        }
+    }
+}
+
 static bool meet_complete(fiber *f)
 {
     if (!lanes_are_there(f) || !lanes_gather(f)) {
@@ -128,6 +183,9 @@ static bool meet_complete(fiber *f)
     for (int i = 0; i < who.n; i++) {
         who.of[i]->state = FIBER_READY;
         meeting[f->warp] &= ~(1U << who.of[i]->lane);
+    }
+    if (f->what == collective::MULTIPLY) {
+        group_multiply(&who);
     }
     if (f->what == collective::SYNC) {
         group_join(&who, &sync_lanes[f->warp * WARP + __builtin_ctz(f->mask)]);
@@ -150,6 +208,26 @@ uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int f
         fiber_wait();
     }
     return f->result;
+}
+
+/* --- copies beside the kernel --- */
+
+late_copies *copies()
+{
+    return &fiber_current->copies;
+}
+
+void copy_begin(place where, float *to, const float *from, int n_float, bool is_there)
+{
+    late_copies *late = copies();
+    if (late->n == EMULATOR_COPIES_MOST) {
+        die("%s:%d: more than %d copies that are not waited for", where.file, where.line, EMULATOR_COPIES_MOST);
+    }
+    if (((uintptr_t)to | (is_there ? (uintptr_t)from : 0)) % (4 * (unsigned)n_float) != 0) {
+        die("%s:%d: a copy of %d bytes from %p to %p", where.file, where.line, 4 * n_float, (const void *)from,
+            (void *)to);
+    }
+    late->of[late->n++] = {to, from, n_float, late->n_commit, is_there};
 }
 
 /* --- shared memory: an allocation for each array, of exactly its bytes --- */
@@ -238,6 +316,7 @@ static void block_begin()
         f->warp = t / WARP;
         f->state = FIBER_READY;
         f->n_met = 0;
+        f->copies.n = f->copies.n_commit = 0;
         live[f->warp] = f->lane == 0 ? 1 : live[f->warp] | 1U << f->lane;
         meeting[f->warp] = 0;
     }

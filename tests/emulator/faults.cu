@@ -133,6 +133,26 @@ __global__ void shared_too_large(float *out)
     out[threadIdx.x] = kept[threadIdx.x];
 }
 
+/* out (16 × 8) = x, as 16 × 8 numbers, times its first 8 × 8, from shared memory. */
+__global__ void tensor_product(const float *x, float *out, bool waits)
+{
+    SHARED(float4, kept, 32);
+    const float *a = (const float *)kept;
+    const unsigned l = threadIdx.x, g = l / 4, t = l % 4;
+    copy_async<4>((float *)&kept[l], x + 4 * l, true);
+    copy_async_commit();
+    if (waits) {
+        copy_async_wait<0>();
+    }
+    __syncthreads();
+    float sum[4] = {}, left[4] = {a[g * 8 + t], a[g * 8 + 64 + t], a[g * 8 + t + 4], a[g * 8 + 68 + t]};
+    const float right[2] = {a[t * 8 + g], a[t * 8 + 32 + g]};
+    tf32_multiply(sum, left, right);
+    for (unsigned i = 0; i < 4; i++) {
+        out[(g + i / 2 * 8) * 8 + t * 2 + i % 2] = sum[i];
+    }
+}
+
 /* --- the host --- */
 
 struct scene {
@@ -302,6 +322,19 @@ static void graphs(scene &s)
     CHECK(cudaGraphDestroy(graph));
 }
 
+static void tensor_cores(scene &s)
+{
+    LAUNCH(tensor_product, dim3(1), dim3(32), s.stream, s.x, s.out, !is("no-copy-wait"));
+    bring(s);
+    for (int i = 0; i < 128; i++) {
+        float sum = 0.0F;
+        for (int k = 0; k < 8; k++) {
+            sum += s.given[(size_t)(i / 8 * 8 + k)] * s.given[(size_t)(k * 8 + i % 8)];
+        }
+        expect(s, "tensor_product", i, sum);
+    }
+}
+
 static void products(scene &s)
 {
     const float one = 1.0F, zero = 0.0F;
@@ -334,6 +367,7 @@ int main(int argc, char **argv)
     order_of_work(s);
     places(s);
     graphs(s);
+    tensor_cores(s);
     products(s);
     close(s);
     return 0;

@@ -23,6 +23,7 @@ struct fiber {
     unsigned mask;
     uint64_t value, result;
     int from;
+    late_copies copies;
     /* the machine's */
     void *sp, *stack, *tsan, *fake_stack;
 };

@@ -47,13 +47,16 @@ static const struct layout layouts[] = {
 static const struct precision {
     const char *key; /* of [train] */
     double array, loss;
-} precisions[] = {{"precision = 'fp32'", TOLERANCE_ARRAY, TOLERANCE_LOSS},
-                  {"precision = 'bf16'", TOLERANCE_BF16, TOLERANCE_BF16},
-                  {"products = 'bf16'", TOLERANCE_BF16, TOLERANCE_BF16}};
-enum {
-    N_LAYOUT = sizeof layouts / sizeof *layouts,
-    N_PRECISION = DEVICE_EMULATED ? 2 : 3
-}; /* products: of the cpu */
+} precisions[] = {
+    {"precision = 'fp32'", TOLERANCE_ARRAY, TOLERANCE_LOSS},
+    {"precision = 'bf16'", TOLERANCE_BF16, TOLERANCE_BF16},
+#ifdef CUDA_EMULATED
+    {"products = 'tf32x3'", TOLERANCE_ARRAY, TOLERANCE_LOSS},
+#else
+    {"products = 'bf16'", TOLERANCE_BF16, TOLERANCE_BF16},
+#endif
+};
+enum { N_LAYOUT = sizeof layouts / sizeof *layouts, N_PRECISION = sizeof precisions / sizeof *precisions };
 
 struct trial {
     const struct golden_case *golden;

@@ -26,6 +26,9 @@
  * itself may nearly cancel. */
 #define TOLERANCE_SUM 1e-5
 
+/* Products of numbers of 11 bits: 2^-11 of each term at most, whose errors have either sign. */
+#define TOLERANCE_TF32 1e-3
+
 /* Float sums of 10^5 and more terms of one sign, in pieces of 2^16: 2^-24 times the root of 2^16, and some slack. */
 #define TOLERANCE_LONG_SUM 3e-5
 

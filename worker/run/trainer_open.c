@@ -350,6 +350,10 @@ static enum status trace_begin_first(struct trainer *t)
     return status;
 }
 
+#define PRODUCTS(list, name, text) [JOB_PRODUCTS_##name] = DEVICE_PRODUCTS_##name,
+static const enum device_products device_products[JOB_PRODUCTS_N] = {JOB_PRODUCTS_LIST(PRODUCTS, PRODUCTS)};
+#undef PRODUCTS
+
 /* In this order: the plan counts what is shared, and the parts are as the plan has them. */
 static enum status (*const openings[])(struct trainer *) = {
     program_open,      sums_open,       part_setup_fill, rows_begin,  plan_open,        parts_open, routes_open,
@@ -375,7 +379,7 @@ enum status trainer_open(const struct trainer_setup *setup, struct trainer **out
         t->ops = t->device->ops;
     }
     if (status == STATUS_OK) {
-        t->device->products_bf16 = setup->job->train.products == JOB_PRECISION_BF16;
+        t->device->products = device_products[setup->job->train.products];
         status = level_check(setup->job, setup->ops);
     }
     t->run.level = level_at(setup->job, 0, 0);

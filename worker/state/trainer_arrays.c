@@ -173,7 +173,9 @@ static int64_t features_in_parts(const struct trainer *t)
 
 struct library_versions trainer_libraries(const struct trainer *t)
 {
-    return t->device->capacity.libraries;
+    struct library_versions used = t->device->capacity.libraries;
+    used.of[LIBRARY_BLAS] = t->device->products == DEVICE_PRODUCTS_FP32 ? used.of[LIBRARY_BLAS] : LIBRARY_UNKNOWN;
+    return used;
 }
 
 void trainer_memory(const struct trainer *t, struct memory_table *planned_out, struct memory_table *measured_out)

@@ -1,5 +1,5 @@
-/* Products with a weight w (f_out × f_in): wide outputs by cuBLAS if the machine has it, others by our own kernels.
- * The choice, and the cuts of rows, depend only on shapes. */
+/* Products with a weight w (f_out × f_in): in float32 wide outputs by cuBLAS if the machine has it, all others by
+ * our own kernels. The choice, and the cuts of rows, depend only on shapes. */
 #include "models/cuda/dense/dense.h"
 
 #include "models/cuda/dense/blas.h"
@@ -10,6 +10,11 @@
 static int64_t smaller(int64_t a, int64_t b)
 {
     return a < b ? a : b;
+}
+
+static bool is_of_blas(struct device *device, int64_t narrowest)
+{
+    return device->products == DEVICE_PRODUCTS_FP32 && narrowest > NARROW && cuda_has_blas(device);
 }
 
 /* --- by cuBLAS, which counts column by column: a matrix of rows is to it a transposed one --- */
@@ -70,7 +75,7 @@ static void wide_backward_weight(struct device *device, int64_t n, int64_t rows,
 
 void cuda_linear(struct device *device, const struct device_linear *how, float *y)
 {
-    if (how->f_out > NARROW && how->f_in > 0 && cuda_has_blas(device)) {
+    if (how->f_in > 0 && is_of_blas(device, how->f_out)) {
         wide_linear(device, how, y);
         if (how->bias != NULL) {
             cuda_bias_add(device, how->n, how->f_out, y, how->bias, y);
@@ -129,7 +134,7 @@ void cuda_linear_backward_weight(struct device *device, int64_t n, int64_t f_in,
         cuda_fill_zero(device, grad_w, add ? 0 : (size_t)size * sizeof *grad_w);
         return;
     }
-    if (f_in > NARROW && f_out > NARROW && cuda_has_blas(device)) {
+    if (is_of_blas(device, smaller(f_in, f_out))) {
         wide_backward_weight(device, n, rows, f_in, f_out, x, grad_y, direct && add, out);
     } else {
         own_backward_weight(device, n, rows, f_in, f_out, x, grad_y, direct && add, out);

@@ -4,8 +4,8 @@
 
 #include "models/cuda/cuda.h"
 
-/* c[m, n] (+)= Σ_k a[m, k] · b[n, k] (+ bias[n]), one fma after another in the order of k; element [i, j] of x lies
- * at i · x_<row> + j · x_k, where one of the two steps of a and of b is 1. */
+/* c[m, n] (+)= Σ_k a[m, k] · b[n, k] (+ bias[n]); element [i, j] of x lies at i · x_<row> + j · x_k, where one of
+ * the two steps of a and of b is 1, and the other is the length of what that one steps along. */
 struct cuda_product {
     int64_t m, n, k;
     const float *a;
@@ -20,6 +20,7 @@ struct cuda_product {
     int64_t add;   /* words alone: arguments of kernels have no holes */
 };
 
+/* As device->products says; fp32: one fma after another in the order of k. n, k and steps are below 2^31 (D91). */
 void cuda_multiply(struct device *device, const struct cuda_product *product);
 
 /* out (+)= chunk 0 + chunk 1 + …, of n_value each */

@@ -1,9 +1,10 @@
-/* Products with narrow outputs (below 64 columns a library's tiles are mostly empty, and our own kernel also adds the
- * bias), and all others without a library.
+/* Products by tiles: in float32 for narrow outputs (below 64 columns a library's tiles are mostly empty) and for all
+ * others without a library; in TF32, by tensor cores, for all.
  *
- * A block computes 128 rows of up to 64 columns, 16 of the k at a time; each thread a few rows of a few columns.
+ * A block computes 128 rows of up to 128 columns, 16 of the k at a time, while the tiles of the next 32 are on their
+ * way. What a thread computes is a struct of sums: `add` two tiles, `store`.
  */
-#include "models/cuda/kernel.h"
+#include "models/cuda/dense/tensor.h"
 
 extern "C" {
 #include "models/cuda/dense/dense.h"
@@ -11,129 +12,290 @@ extern "C" {
 
 #define TILE_M 128
 #define TILE_K 16
-/* Between rows of a tile: threads that write a column then meet in few banks. */
-#define PAD 4
+/* Tiles of a and of b in shared memory: one is read, others are on their way. */
+#define N_STAGE 3
 
-/* A thread's share of a tile of ROWS × TILE_K on its way from memory; K_FIRST: elements of one row lie side by
- * side. */
-template <int ROWS, bool K_FIRST> struct share {
-    static constexpr int n = ROWS * TILE_K / BLOCK_THREADS;
-    float x[n];
-    static __device__ __forceinline__ int row(int i)
-    {
-        const int e = (int)threadIdx.x + i * BLOCK_THREADS;
-        return K_FIRST ? e / TILE_K : e % ROWS;
+/* --- tiles in shared memory: ROWS × TILE_K; K_FIRST: numbers of one row lie side by side --- */
+
+/* The place of number k of row `row` + more: what the lanes of a warp read at a time meets in no bank. `more` is a
+ * multiple of 8 that the compiler knows; of it what is below 32 goes into bits 3 and 4 of row. */
+template <int ROWS, bool K_FIRST> static __device__ __forceinline__ int place(int row, int more, int k)
+{
+    return K_FIRST ? (row + more) * TILE_K + ((k >> 2 ^ (row >> 1 & 3)) << 2) + (k & 3)
+                   : k * ROWS + ((row + more % 32) ^ (k >> 2 << 3)) + more / 32 * 32;
+}
+
+/* A matrix from a tile's first number on: lines of numbers side by side, `step` apart. */
+struct source {
+    const float *at;
+    int step, n_row, n_k; /* n_k: that are left */
+    bool by_four;         /* lines begin on 16 bytes, and end so */
+};
+
+/* A line's numbers by W, as many lines at once as the block has threads for. */
+template <int ROWS, bool K_FIRST, int W>
+static __device__ __forceinline__ void numbers_copy(const struct source &from, float *tile)
+{
+    constexpr int n_line = K_FIRST ? ROWS : TILE_K, in_line = (K_FIRST ? TILE_K : ROWS) / W;
+    constexpr int at_once = BLOCK_THREADS / in_line;
+    const int first = (int)threadIdx.x / in_line, at = (int)threadIdx.x % in_line * W;
+    const float *next = from.at + (int64_t)first * from.step + at;
+    ROLLED
+    for (int line = first; line < n_line; line += at_once) {
+        const int row = K_FIRST ? line : at, k = K_FIRST ? at : line;
+        copy_async<W>(tile + place<ROWS, K_FIRST>(row, 0, k), next, row < from.n_row && k < from.n_k);
+        next += (int64_t)at_once * from.step;
     }
-    static __device__ __forceinline__ int k(int i)
-    {
-        const int e = (int)threadIdx.x + i * BLOCK_THREADS;
-        return K_FIRST ? e % TILE_K : e / ROWS;
+}
+
+/* Begin to copy a tile, zeros where the matrix ends, and step to the next k. */
+template <int ROWS, bool K_FIRST> static __device__ __forceinline__ void tile_copy(struct source *from, float *tile)
+{
+    if (from->by_four) {
+        numbers_copy<ROWS, K_FIRST, 4>(*from, tile);
+    } else {
+        numbers_copy<ROWS, K_FIRST, 1>(*from, tile);
     }
-    __device__ __forceinline__ void load(const float *from, int64_t step_row, int64_t step_k, int64_t n_row,
-                                         int64_t n_k)
-    {
-        for (int i = 0; i < n; i++) {
-            x[i] = row(i) < n_row && k(i) < n_k ? __ldg(from + row(i) * step_row + k(i) * step_k) : 0.0F;
+    from->at += TILE_K * (int64_t)(K_FIRST ? 1 : from->step);
+    from->n_k -= TILE_K;
+}
+
+/* x = numbers k … k + 3 of row `row` + more. */
+template <int ROWS, bool K_FIRST>
+static __device__ __forceinline__ void four_read(const float *tile, int row, int more, int k, float (&x)[4])
+{
+    if constexpr (K_FIRST) {
+        const float4 four = *(const float4 *)(tile + place<ROWS, true>(row, more, k));
+        x[0] = four.x;
+        x[1] = four.y;
+        x[2] = four.z;
+        x[3] = four.w;
+    } else {
+        for (int l = 0; l < 4; l++) {
+            x[l] = tile[place<ROWS, false>(row, more, k + l)];
         }
     }
-    __device__ __forceinline__ void keep(float *tile) const
+}
+
+/* x[i] = those of N rows, one after another where K_FIRST is false, else `step` apart. */
+template <int ROWS, bool K_FIRST, int N>
+static __device__ __forceinline__ void fours_read(const float *tile, int row, int step, int k, float (&x)[N][4])
+{
+    for (int i = 0; i < (K_FIRST ? N : 4); i++) {
+        if constexpr (K_FIRST) {
+            four_read<ROWS, true>(tile, step == 1 ? row + i : row, step == 1 ? 0 : i * step, k, x[i]);
+        } else {
+            for (int r = 0; r < N; r += 4) {
+                const float4 four = *(const float4 *)(tile + place<ROWS, false>(row + r, 0, k + i));
+                x[r][i] = four.x;
+                x[r + 1][i] = four.y;
+                x[r + 2][i] = four.z;
+                x[r + 3][i] = four.w;
+            }
+        }
+    }
+}
+
+/* --- sums --- */
+
+static __device__ __forceinline__ void sum_store(const struct cuda_product &p, int64_t m, int64_t n, float *c,
+                                                 float sum)
+{
+    if (m < p.m && n < p.n) {
+        float *to = c + m * p.c_m + n * p.c_n;
+        const float all = p.add != 0 ? *to + sum : sum;
+        *to = p.bias != nullptr ? all + p.bias[n] : all;
+    }
+}
+
+/* In float32, one fma after another in the order of k: a few rows, one after another, of four columns. */
+template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST> struct sums_fp32 {
+    static constexpr int tile_n = TILE_N, n_row = TILE_N / 8, n_column = 4, in_row = TILE_N / n_column;
+    static constexpr int n_block = TILE_N > 64 ? 1 : TILE_N > 32 ? 2 : 3; /* on a processor: what registers allow */
+    static constexpr bool a_k_first = A_K_FIRST, b_k_first = B_K_FIRST;
+    static constexpr int step = B_K_FIRST ? in_row : 1; /* from a column to the next */
+    int row = (int)threadIdx.x / in_row * n_row;
+    int column = (int)threadIdx.x % in_row * (B_K_FIRST ? 1 : n_column);
+    float sum[n_row][n_column] = {};
+
+    __device__ __forceinline__ void add(const float *a, const float *b)
     {
-        for (int i = 0; i < n; i++) {
-            tile[k(i) * (ROWS + PAD) + row(i)] = x[i];
+        UNROLLED
+        for (int k = 0; k < TILE_K; k += 4) {
+            float x[n_row][4], y[n_column][4];
+            fours_read<TILE_M, A_K_FIRST>(a, row, 1, k, x);
+            fours_read<TILE_N, B_K_FIRST>(b, column, step, k, y);
+            for (int l = 0; l < 4; l++) {
+                for (int i = 0; i < n_row; i++) {
+                    for (int j = 0; j < n_column; j++) {
+                        sum[i][j] = fmaf(x[i][l], y[j][l], sum[i][j]);
+                    }
+                }
+            }
+        }
+    }
+
+    __device__ __forceinline__ void store(const struct cuda_product &p, int64_t m, int64_t n, float *c) const
+    {
+        for (int i = 0; i < n_row; i++) {
+            for (int j = 0; j < n_column; j++) {
+                sum_store(p, m + row + i, n + column + j * step, c, sum[i][j]);
+            }
         }
     }
 };
 
-/* sum[i][j] += a[i] · b[j] for the TILE_K products of two tiles */
-template <int RM, int RN, int TILE_N>
-static __device__ __forceinline__ void tile_add(const float *a, const float *b, float (&sum)[RM][RN])
-{
-    for (int k = 0; k < TILE_K; k++) {
-        float x[RM], y[RN];
-        for (int i = 0; i < RM; i += 4) {
-            const float4 four = *(const float4 *)(a + k * (TILE_M + PAD) + i);
-            x[i] = four.x;
-            x[i + 1] = four.y;
-            x[i + 2] = four.z;
-            x[i + 3] = four.w;
+/* The parts of four numbers k of a lane, two for each product of 8 of the k. big is rounded to TF32, ties away from 0;
+ * of small, tensor cores ignore what TF32 does not hold: one bit. A NaN may have only bits that rounding carries away,
+ * which then are in small. */
+template <bool SMALL> struct parts {
+    float big[2][2], small[2][2];
+    template <int ROWS, bool K_FIRST>
+    __device__ __forceinline__ void read(const float *tile, int row, int more, int k)
+    {
+        float x[4];
+        four_read<ROWS, K_FIRST>(tile, row, more, k, x);
+        for (int i = 0; i < 4; i++) {
+            const float rounded = __uint_as_float((__float_as_uint(x[i]) + 0x1000U) & 0xffffe000U);
+            big[i / 2][i % 2] = SMALL || x[i] == x[i] ? rounded : x[i];
+            small[i / 2][i % 2] = SMALL ? x[i] - rounded : 0.0F;
         }
-        const float *from = b + k * (TILE_N + PAD);
-        const float2 two = *(const float2 *)from; /* RN is 2 or 4 */
-        const float4 four = RN == 4 ? *(const float4 *)from : make_float4(two.x, two.y, two.x, two.y);
-        y[0] = four.x;
-        y[1] = four.y;
-        y[2 % RN] = four.z;
-        y[3 % RN] = four.w;
-        for (int i = 0; i < RM; i++) {
-            for (int j = 0; j < RN; j++) {
-                sum[i][j] = fmaf(x[i], y[j], sum[i][j]);
+    }
+};
+
+/* In TF32: a warp computes n_row · 16 rows of 32 columns. Of a tile's 16 of the k a lane has four that lie side by
+ * side, two of them in each product of 8. SMALL: numbers are sums of two of TF32, and of their products all count but
+ * that of the small ones, which come first. Tensor cores cut off what a sum in float32 does not hold, so sums of 16
+ * begin at 0 and are added here, rounded. */
+template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST, bool SMALL> struct sums_tf32 {
+    static constexpr int tile_n = TILE_N, n_row = TILE_N / 32, n_column = 4, n_block = TILE_N > 32 ? 1 : 2;
+    static constexpr bool a_k_first = A_K_FIRST, b_k_first = B_K_FIRST;
+    int row = (int)threadIdx.x / WARP / n_row * n_row * 16 + (int)threadIdx.x % WARP / 4;
+    int column = (int)threadIdx.x / WARP % n_row * 32, lane = (int)threadIdx.x % WARP;
+    float sum[n_row][n_column][4] = {};
+
+    __device__ __forceinline__ void add(const float *a, const float *b)
+    {
+        parts<SMALL> y[n_column], upper, lower;
+        for (int j = 0; j < n_column; j++) {
+            y[j].template read<TILE_N, B_K_FIRST>(b, column + lane / 4, j * 8, lane % 4 * 4);
+        }
+        UNROLLED
+        for (int i = 0; i < n_row; i++) {
+            upper.template read<TILE_M, A_K_FIRST>(a, row, i * 16, lane % 4 * 4);
+            lower.template read<TILE_M, A_K_FIRST>(a, row, i * 16 + 8, lane % 4 * 4);
+            float more[n_column][4] = {};
+            for (int term = SMALL ? 0 : 2; term < 3; term++) { /* small · big, big · small, big · big */
+                for (int k = 0; k < 2; k++) {
+                    const float(&u)[2] = term == 0 ? upper.small[k] : upper.big[k];
+                    const float(&l)[2] = term == 0 ? lower.small[k] : lower.big[k];
+                    const float both[4] = {u[0], l[0], u[1], l[1]};
+                    for (int j = 0; j < n_column; j++) {
+                        tf32_multiply(more[j], both, term == 1 ? y[j].small[k] : y[j].big[k]);
+                    }
+                }
+            }
+            for (int j = 0; j < n_column; j++) {
+                for (int e = 0; e < 4; e++) {
+                    sum[i][j][e] += more[j][e];
+                }
             }
         }
     }
-}
 
-template <int RM, int RN>
-static __device__ __forceinline__ void tile_store(const struct cuda_product &p, int64_t m, int64_t n, float *c,
-                                                  const float (&sum)[RM][RN])
-{
-    for (int i = 0; i < RM; i++) {
-        for (int j = 0; j < RN; j++) {
-            if (m + i < p.m && n + j < p.n) {
-                float *to = c + (m + i) * p.c_m + (n + j) * p.c_n;
-                const float all = p.add != 0 ? *to + sum[i][j] : sum[i][j];
-                *to = p.bias != nullptr ? all + p.bias[n + j] : all;
+    __device__ __forceinline__ void store(const struct cuda_product &p, int64_t m, int64_t n, float *c) const
+    {
+        UNROLLED
+        for (int i = 0; i < n_row; i++) {
+            for (int j = 0; j < n_column; j++) {
+                for (int e = 0; e < 4; e++) {
+                    sum_store(p, m + row + i * 16 + e / 2 * 8, n + column + j * 8 + lane % 4 * 2 + e % 2, c,
+                              sum[i][j][e]);
+                }
             }
         }
     }
+};
+
+template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST>
+using sums_tf32_once = sums_tf32<TILE_N, A_K_FIRST, B_K_FIRST, false>;
+template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST>
+using sums_tf32x3 = sums_tf32<TILE_N, A_K_FIRST, B_K_FIRST, true>;
+
+/* --- all tiles --- */
+
+static __device__ __forceinline__ struct source source_of(const float *at, int64_t step, int64_t n_row, int n_k)
+{
+    return {at, (int)step, n_row < TILE_M ? (int)n_row : TILE_M, n_k, step % 4 == 0 && (uintptr_t)at % 16 == 0};
 }
 
-template <int TILE_N, int RM, int RN, bool A_K_FIRST, bool B_K_FIRST>
-__global__ void __launch_bounds__(BLOCK_THREADS) product_tiles(const struct cuda_product p, int64_t n_chunk)
+/* Begin to copy the next tiles, if there are any. */
+template <class SUMS>
+static __device__ __forceinline__ void stage_begin(struct source *a, struct source *b, float *tiles)
 {
-    SHARED(float4, a_kept, TILE_K * (TILE_M + PAD) / 4);
-    SHARED(float4, b_kept, TILE_K * (TILE_N + PAD) / 4);
-    float *a_tile = (float *)a_kept, *b_tile = (float *)b_kept;
-    const int tm = (int)threadIdx.x / (TILE_N / RN) * RM, tn = (int)threadIdx.x % (TILE_N / RN) * RN;
+    if (a->n_k > 0) {
+        tile_copy<TILE_M, SUMS::a_k_first>(a, tiles);
+        tile_copy<SUMS::tile_n, SUMS::b_k_first>(b, tiles + TILE_M * TILE_K);
+    }
+    copy_async_commit();
+}
+
+template <class SUMS>
+__global__ void __launch_bounds__(BLOCK_THREADS, SUMS::n_block)
+    product_tiles(const struct cuda_product p, int64_t n_chunk)
+{
+    constexpr int TILE_N = SUMS::tile_n, size = (TILE_M + TILE_N) * TILE_K;
+    SHARED(float4, kept, N_STAGE * size / 4);
+    float *tiles = (float *)kept;
     const int64_t n_m = (p.m + TILE_M - 1) / TILE_M, n_n = (p.n + TILE_N - 1) / TILE_N;
     for (int64_t task = blockIdx.x; task < n_m * n_n * n_chunk; task += gridDim.x) {
         const int64_t m = task / n_n % n_m * TILE_M, n = task % n_n * TILE_N, chunk = task / n_n / n_m;
-        const int64_t first = chunk * p.chunk, end = first + p.chunk < p.k ? first + p.chunk : p.k;
-        const float *a = p.a + m * p.a_m, *b = p.b + n * p.b_n;
-        share<TILE_M, A_K_FIRST> a_share;
-        share<TILE_N, B_K_FIRST> b_share;
-        float sum[RM][RN];
-        for (int i = 0; i < RM; i++) {
-            for (int j = 0; j < RN; j++) {
-                sum[i][j] = 0.0F;
-            }
+        const int64_t first = chunk * p.chunk;
+        const int n_k = (int)(p.k - first < p.chunk ? p.k - first : p.chunk);
+        struct source a = source_of(p.a + m * p.a_m + first * p.a_k, SUMS::a_k_first ? p.a_m : p.a_k, p.m - m, n_k);
+        struct source b = source_of(p.b + n * p.b_n + first * p.b_k, SUMS::b_k_first ? p.b_n : p.b_k, p.n - n, n_k);
+        SUMS sums;
+        __syncthreads(); /* the tiles of the task before have been read */
+        for (int stage = 0; stage < N_STAGE - 1; stage++) {
+            stage_begin<SUMS>(&a, &b, tiles + stage * size);
         }
-        a_share.load(a + first * p.a_k, p.a_m, p.a_k, p.m - m, end - first);
-        b_share.load(b + first * p.b_k, p.b_n, p.b_k, p.n - n, end - first);
-        for (int64_t k = first; k < end; k += TILE_K) { /* the coming tiles are on their way while these are added */
-            __syncthreads();
-            a_share.keep(a_tile);
-            b_share.keep(b_tile);
-            __syncthreads();
-            a_share.load(a + (k + TILE_K) * p.a_k, p.a_m, p.a_k, p.m - m, end - k - TILE_K);
-            b_share.load(b + (k + TILE_K) * p.b_k, p.b_n, p.b_k, p.n - n, end - k - TILE_K);
-            tile_add<RM, RN, TILE_N>(a_tile + tm, b_tile + tn, sum);
+        int stage = 0;
+        for (int k = 0; k < n_k; k += TILE_K) {
+            copy_async_wait<N_STAGE - 2>();
+            __syncthreads(); /* these tiles are there, and the last ones have been read */
+            stage_begin<SUMS>(&a, &b, tiles + (stage > 0 ? stage - 1 : N_STAGE - 1) * size);
+            sums.add(tiles + stage * size, tiles + stage * size + TILE_M * TILE_K);
+            stage = stage < N_STAGE - 1 ? stage + 1 : 0;
         }
-        tile_store<RM, RN>(p, m + tm, n + tn, p.c + chunk * p.size, sum);
+        sums.store(p, m, n, p.c + chunk * p.size);
     }
 }
 
-template <int TILE_N, int RM, int RN> static void tiles_launch(struct device *device, const struct cuda_product *p)
+template <template <int, bool, bool> class SUMS, int TILE_N>
+static void tiles_launch(struct device *device, const struct cuda_product *p)
 {
     const int64_t n_chunk = p->size > 0 ? (p->k + p->chunk - 1) / p->chunk : 1;
     const dim3 grid(grid_of((p->m + TILE_M - 1) / TILE_M * ((p->n + TILE_N - 1) / TILE_N) * n_chunk, 1)),
         block(BLOCK_THREADS);
     cudaStream_t stream = cuda_stream(device);
     if (p->a_k == 1 && p->b_k == 1) {
-        LAUNCH((product_tiles<TILE_N, RM, RN, true, true>), grid, block, stream, *p, n_chunk);
+        LAUNCH((product_tiles<SUMS<TILE_N, true, true>>), grid, block, stream, *p, n_chunk);
     } else if (p->a_k == 1) {
-        LAUNCH((product_tiles<TILE_N, RM, RN, true, false>), grid, block, stream, *p, n_chunk);
+        LAUNCH((product_tiles<SUMS<TILE_N, true, false>>), grid, block, stream, *p, n_chunk);
     } else {
-        LAUNCH((product_tiles<TILE_N, RM, RN, false, false>), grid, block, stream, *p, n_chunk);
+        LAUNCH((product_tiles<SUMS<TILE_N, false, false>>), grid, block, stream, *p, n_chunk);
+    }
+}
+
+template <template <int, bool, bool> class SUMS>
+static void widths_launch(struct device *device, const struct cuda_product *p)
+{
+    if (p->n <= 32) {
+        tiles_launch<SUMS, 32>(device, p);
+    } else if (p->n <= 64) {
+        tiles_launch<SUMS, 64>(device, p);
+    } else {
+        tiles_launch<SUMS, 128>(device, p);
     }
 }
 
@@ -142,11 +304,11 @@ void cuda_multiply(struct device *device, const struct cuda_product *product)
     if (product->m == 0 || product->n == 0) {
         return;
     }
-    if (product->n <= 16) {
-        tiles_launch<16, 4, 2>(device, product);
-    } else if (product->n <= 32) {
-        tiles_launch<32, 4, 4>(device, product);
+    if (device->products == DEVICE_PRODUCTS_TF32X3) {
+        widths_launch<sums_tf32x3>(device, product);
+    } else if (device->products == DEVICE_PRODUCTS_TF32) {
+        widths_launch<sums_tf32_once>(device, product);
     } else {
-        tiles_launch<64, 8, 4>(device, product);
+        widths_launch<sums_fp32>(device, product);
     }
 }

@@ -1,7 +1,8 @@
 /* CUDA's run time on the CPU: what device code sees when it is compiled by g++ instead of nvcc, and the calls of the host.
  *
  * Each CUDA thread of a block is a fiber that runs until a barrier or a warp collective; blocks run one after another. EMULATOR_ORDER
- * chooses the order of threads, blocks and streams (up, down, or a number: a shuffle), so that what depends on it shows. These end
+ * chooses the order of threads, blocks and streams (up, down, or a number: a shuffle), so that what depends on it shows. Copies beside
+ * a kernel are done as late as waits allow. These end
  * the process with a message: a barrier that not all threads can reach, a collective whose lanes differ in mask or place, a lane that
  * reads one that takes no part, a pointer to host memory that is not pinned in a kernel's arguments, a copy between other places than
  * it says, the default stream, a wait while a stream is captured, a capture whose streams do not end in the first one, an event of another one. Shared memory is NaNs in each block and ends where it ends
@@ -163,7 +164,7 @@ struct place {
     int line;
 };
 
-enum class collective { SHUFFLE, BALLOT, SYNC };
+enum class collective { SHUFFLE, BALLOT, SYNC, MULTIPLY };
 
 /* Of the thread that runs. */
 const dim3 &thread_index();
@@ -171,8 +172,29 @@ int lane();
 extern dim3 block_index, block_dim, grid_dim;
 
 void barrier(place where);
-/* Meet the lanes of `mask`. SHUFFLE: the value of lane `from`; BALLOT: a bit for each lane whose value is not 0. */
+/* Meet the lanes of `mask`. SHUFFLE: the value of lane `from`; BALLOT: a bit for each lane whose value is not 0;
+ * MULTIPLY: each value is the address of a lane's fragments. */
 uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int from);
+/* A lane's share of a product by tensor cores (models/cuda/dense/tensor.h). */
+struct fragments {
+    float *sum;
+    const float *a, *b;
+};
+
+/* A thread's copies into shared memory that may not be done, and how often it has committed. */
+#define EMULATOR_COPIES_MOST 128
+struct late_copies {
+    int n, n_commit;
+    struct {
+        float *to;
+        const float *from;
+        int n_float, commit; /* so many commits were before it */
+        bool is_there;
+    } of[EMULATOR_COPIES_MOST];
+};
+late_copies *copies();
+void copy_begin(place where, float *to, const float *from, int n_float, bool is_there);
+
 /* The block's array with this key. */
 void *shared(const void *key, size_t n_bytes);
 /* Ends the process where a word of the argument is a pointer to host memory. */
@@ -289,6 +311,42 @@ static inline int __ffs(int bits)
 {
     return __builtin_ffs(bits);
 }
+
+/* --- tensor cores, and copies beside the kernel: as models/cuda/dense/tensor.h has them under nvcc --- */
+
+/* Copies are done when they are waited for, and not before. */
+template <int W> static inline void copy_async(float *to, const float *from, bool is_there)
+{
+    emulator::copy_begin(EMULATOR_HERE, to, from, W, is_there);
+}
+
+static inline void copy_async_commit()
+{
+    emulator::copies()->n_commit++;
+}
+
+template <int N> static inline void copy_async_wait()
+{
+    emulator::late_copies *late = emulator::copies();
+    int n_left = 0;
+    for (int i = 0; i < late->n; i++) {
+        auto &copy = late->of[i];
+        if (copy.commit + N >= late->n_commit) {
+            late->of[n_left++] = copy;
+        } else if (copy.n_float == 4) {
+            *(float4 *)copy.to = copy.is_there ? *(const float4 *)copy.from : make_float4(0.0F, 0.0F, 0.0F, 0.0F);
+        } else {
+            *copy.to = copy.is_there ? *copy.from : 0.0F;
+        }
+    }
+    late->n = n_left;
+}
+
+#define tf32_multiply(sum, a, b)                                                                                     \
+    do {                                                                                                             \
+        const emulator::fragments own = {sum, a, b};                                                                 \
+        (void)emulator::meet(EMULATOR_HERE, emulator::collective::MULTIPLY, 0xffffffffU, (uint64_t)&own, 0);         \
+    } while (false)
 
 /* Whole numbers alone: with floats, bits would depend on the order of arrival. */
 template <typename T, typename = std::enable_if_t<std::is_integral<T>::value>>

@@ -215,11 +215,16 @@ static void codecs(const struct given *g)
 
 static void products(const struct given *g)
 {
-    enum { NARROW = 64 }; /* wider ones are cuBLAS's */
-    const struct device_linear how = {g->n, g->width, NARROW, g->x, .w = g->y};
-    float *w = floats(g, NARROW * g->width);
-    g->ops->linear(g->device, &how, g->out);
-    g->ops->linear_backward_weight(g->device, g->n, g->width, NARROW, g->x, g->y, g->scratch, false, w);
+    enum { NARROW = 64, WIDE = 128 }; /* wider ones in float32 are cuBLAS's */
+    float *w = floats(g, WIDE * g->width);
+    for (int wide = 0; wide < 2; wide++) {
+        const int64_t f = wide ? WIDE : NARROW;
+        const struct device_linear how = {g->n, g->width, f, g->x, .w = g->y};
+        g->device->products = wide ? DEVICE_PRODUCTS_TF32X3 : DEVICE_PRODUCTS_FP32;
+        g->ops->linear(g->device, &how, g->out);
+        g->ops->linear_backward_weight(g->device, g->n, g->width, f, g->x, g->y, g->scratch, false, w);
+    }
+    g->device->products = DEVICE_PRODUCTS_FP32;
     g->ops->column_sum(g->device, &(struct device_column_sum){g->n, g->width, g->x, .scratch = g->scratch}, w);
     g->ops->dot(g->device, g->n, g->width, g->x, g->y, g->scratch, false, w);
 }

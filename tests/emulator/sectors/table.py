@@ -29,14 +29,14 @@ NOTES = [
     (r"^pass_rows<query<1,", "sectors", 1.35, "doubles of grad_att, of at most 2048 ranges of rows: here of each row"),
     (r"^pass_long<query<1,", "sectors", 2.50, "doubles of grad_att, of 128 shares of the long rows: here there is no long one"),
     (r"^scores_add", "sectors", 4.0, "56 bytes of each chunk of the loss"),
-    (r"^product_tiles", "conflicts", 1.10, "rows of a tile begin on 16 bytes: stores of a tile meet in pairs"),
     (r"^pass_", "occupancy", 0.25, "registers hold rows on their way; more warps gave 2 to 4 % on an H100 (docs/gpu-results.md)"),
     (r"^sum_rows<float4, \d+, true, true,", "occupancy", 0.43, "a second sum in registers, of edges behind a border"),
     (r"^sum_units<float4, true,", "occupancy", 0.37, "the same, and 32 numbers on their way"),
     (r"^loss_chunks", "occupancy", 0.37, "exponentials and seven sums in double"),
     (r"^layer_norm_gradients", "occupancy", 0.37, "sums in double"),
     (r"^encode_rows", "occupancy", 0.25, "the draws and codes of 8 to 16 columns in registers; with four blocks one spills"),
-    (r"^product_tiles", "occupancy", 0.25, "32 sums of a thread and the next tile in registers: bound by arithmetic"),
+    (r"^product_tiles<sums_fp32", "occupancy", 0.25, "32 sums and 48 numbers of a thread in registers: bound by arithmetic"),
+    (r"^product_tiles<sums_tf32", "occupancy", 0.12, "64 sums and 48 parts of a thread in registers: tiles are on their way in shared memory"),
 ]
 
 # Of `sectors planted`: sectors, the least, bytes, touched; wavefronts, the least; atomics.

@@ -42,7 +42,7 @@
     static void op##_run(struct strict *s, void *args)                                                               \
     {                                                                                                                \
         struct op##_args *a = args;                                                                                  \
-        s->cpu->products_bf16 = s->base.products_bf16;                                                               \
+        s->cpu->products = s->base.products;                                                                         \
         cpu_##op(s->cpu EACH(PASS, __VA_ARGS__));                                                                    \
     }                                                                                                                \
     void strict_##op(struct device *device EACH(PARAM, __VA_ARGS__))                                                 \

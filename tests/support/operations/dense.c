@@ -24,6 +24,14 @@ static void linear(struct operation_run *run, const int64_t *shape)
     }
 }
 
+/* n, f_in, f_out, products */
+static void linear_products(struct operation_run *run, const int64_t *shape)
+{
+    run->device->products = (enum device_products)shape[3];
+    linear(run, shape);
+    run->device->products = DEVICE_PRODUCTS_FP32;
+}
+
 /* n, f */
 static void sums(struct operation_run *run, const int64_t *shape)
 {
@@ -134,6 +142,21 @@ const struct operation_case operation_dense_cases[] = {
     {"linear-300x257x256", OPERATION_SAME_NUMBERS, TOLERANCE_SUM, linear, {300, 257, 256}},
     {"linear-1x1x1", OPERATION_SAME_EMULATED, TOLERANCE_SUM, linear, {1, 1, 1}},
     {"linear-20000x9x6", OPERATION_SAME_EMULATED, TOLERANCE_SUM, linear, {20000, 9, 6}},
+    {"tf32x3-700x33x16",
+     OPERATION_SAME_NUMBERS,
+     TOLERANCE_SUM,
+     linear_products,
+     {700, 33, 16, DEVICE_PRODUCTS_TF32X3}},
+    {"tf32x3-2100x96x130",
+     OPERATION_SAME_NUMBERS,
+     TOLERANCE_SUM,
+     linear_products,
+     {2100, 96, 130, DEVICE_PRODUCTS_TF32X3}},
+    {"tf32-300x257x47",
+     OPERATION_SAME_NUMBERS,
+     TOLERANCE_TF32,
+     linear_products,
+     {300, 257, 47, DEVICE_PRODUCTS_TF32}},
     {"chunks-9x700", OPERATION_SAME_CPU, TOLERANCE_SUM, chunks, {9, 700}},
     {"sums-1x1", OPERATION_SAME_CPU, TOLERANCE_DOUBLE_SUM, sums, {1, 2}},
     {"sums-3000x5", OPERATION_SAME_CPU, TOLERANCE_DOUBLE_SUM, sums, {3000, 5}},

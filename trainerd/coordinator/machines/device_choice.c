@@ -38,11 +38,16 @@ static enum status device_before(const struct checkpoint *checkpoint, int *out)
     return status;
 }
 
+static bool has_products(const struct job *job, int device)
+{
+    return (job_products_of(device) >> job->train.products & 1) != 0;
+}
+
 /* What auto is on this machine. */
 static int device_here(const struct job *job)
 {
     char module[PATH_MAX];
-    bool may = launcher_shares_gpus(job) && job->memory.spill[0] == '\0' && job->train.products == JOB_PRECISION_FP32;
+    bool may = launcher_shares_gpus(job) && job->memory.spill[0] == '\0' && has_products(job, JOB_DEVICE_CUDA);
     return may && program_module(PROGRAM_CUDA, module) == STATUS_OK && gpu_find() == STATUS_OK ? JOB_DEVICE_CUDA
                                                                                                : JOB_DEVICE_CPU;
 }
@@ -51,37 +56,45 @@ static int device_here(const struct job *job)
 static enum status choose_again(const struct checkpoint *checkpoint, bool needs_gpu, struct job *job_io)
 {
     enum status status = device_before(checkpoint, &job_io->workers.device);
-    if (status != STATUS_OK || job_io->workers.device != JOB_DEVICE_CUDA) {
+    if (status != STATUS_OK) {
         return status;
     }
-    bool spills = job_io->memory.spill[0] != '\0';
-    if (spills || job_io->train.products == JOB_PRECISION_BF16) {
+    bool is_gpu = job_io->workers.device == JOB_DEVICE_CUDA, spills = is_gpu && job_io->memory.spill[0] != '\0';
+    if (spills || !has_products(job_io, job_io->workers.device)) {
+        char products[64];
+        snprintf(products, sizeof products, "train.products = \"%s\"",
+                 job_choice_text("train", "products", job_io->train.products));
         return status_fail(STATUS_CONFIG,
-                           "cannot resume: %s is for workers.device = \"cpu\", in checkpoint '%s' it is \"%s\"",
-                           spills ? "memory.spill" : "train.products = \"bf16\"", checkpoint->path,
-                           job_choice_text("workers", "device", JOB_DEVICE_CUDA));
+                           "cannot resume: %s is for workers.device = \"%s\", in checkpoint '%s' it is \"%s\"",
+                           spills ? "memory.spill" : products,
+                           job_choice_text("workers", "device", is_gpu ? JOB_DEVICE_CPU : JOB_DEVICE_CUDA),
+                           checkpoint->path, job_choice_text("workers", "device", job_io->workers.device));
     }
-    status = needs_gpu ? gpu_find() : STATUS_OK;
+    status = is_gpu && needs_gpu ? gpu_find() : STATUS_OK;
     return status == STATUS_OK
                ? STATUS_OK
                : status_fail(status, "%s; checkpoint '%s' was computed on one", status_reason(), checkpoint->path);
 }
 
-/* What stands in for a GPU's own kernels needs a GPU and sums, of which rules could not know. */
-static enum status kernel_check(const struct job *job)
+static enum status gpu_lacks(const struct job *job, const char *key, const char *value, const char *other)
 {
-    if (job->model.kernel == JOB_KERNEL_OWN) {
-        return STATUS_OK;
+    return status_fail(STATUS_CONFIG,
+                       "%s = \"%s\" is for GPUs, and workers.device = \"auto\" is \"%s\" here: expected "
+                       "workers.device = \"%s\", or %s = \"%s\"",
+                       key, value, job_choice_text("workers", "device", job->workers.device),
+                       job_choice_text("workers", "device", JOB_DEVICE_CUDA), key, other);
+}
+
+/* What only GPUs have, and what stands in for their own kernels needs sums: rules could not know. */
+static enum status device_check(const struct job *job)
+{
+    if (!has_products(job, job->workers.device)) {
+        return gpu_lacks(job, "train.products", job_choice_text("train", "products", job->train.products), "fp32");
     }
-    if (job->workers.device != JOB_DEVICE_CUDA) {
-        return status_fail(
-            STATUS_CONFIG,
-            "model.kernel = \"cusparse\" is for GPUs, and workers.device = \"auto\" is \"%s\" here: expected "
-            "workers.device = \"%s\", or model.kernel = \"own\"",
-            job_choice_text("workers", "device", job->workers.device),
-            job_choice_text("workers", "device", JOB_DEVICE_CUDA));
+    if (job->model.kernel != JOB_KERNEL_OWN && job->workers.device != JOB_DEVICE_CUDA) {
+        return gpu_lacks(job, "model.kernel", "cusparse", "own");
     }
-    return model_is_sum(job)
+    return job->model.kernel == JOB_KERNEL_OWN || model_is_sum(job)
                ? STATUS_OK
                : status_fail(STATUS_CONFIG,
                              "model.kernel = \"cusparse\" is for sums over neighbours, which the model \"%s\" has "
@@ -108,5 +121,5 @@ enum status device_choose(const struct checkpoint *checkpoint, bool starts, stru
     if (status != STATUS_OK) {
         return status;
     }
-    return kernel_check(job_io);
+    return device_check(job_io);
 }

@@ -137,7 +137,7 @@ Test(product, maps_of_the_device_have_its_bits)
         struct device *device;
         const bool add = turn & 2, is_cpu = turn < 8;
         cr_assert_eq((is_cpu ? &device_cpu : &device_reference)->open(1 + turn % 3, &device), STATUS_OK);
-        device->products_bf16 = true;
+        device->products = DEVICE_PRODUCTS_BF16;
         if (is_cpu) {
             cpu_device(device)->multiplies_pairs = turn & 1 && __builtin_cpu_supports("avx512bf16");
         }

@@ -293,15 +293,24 @@ Test(job_rules, sums_by_cusparse_are_refused_without_a_gpu_or_sums)
         STATUS_OK, "the kind is the trained model's");
 }
 
-Test(job_rules, products_in_bf16_are_refused_on_a_gpu)
+#define MULTIPLIES(products, device)                                                                                 \
+    GRAPH "[train]\nproducts = \"" products "\"\n[workers]\ndevice = \"" device "\"\n"
+
+Test(job_rules, a_device_has_its_own_products)
 {
     struct job job;
-    REFUSED(
-        GRAPH "[train]\nproducts = \"bf16\"\n[workers]\ndevice = \"" JOB_CUDA "\"\n",
-        "job.toml:4:12: train.products = \"bf16\" is for workers.device = \"cpu\" or \"reference\", and does not go "
-        "with \"" JOB_CUDA "\": expected train.products = \"fp32\"");
-    expect_done(job_case_load(GRAPH "[train]\nproducts = \"bf16\"\n[workers]\ndevice = \"reference\"\n", &job));
-    cr_expect_eq(job.train.products, JOB_PRECISION_BF16);
+    REFUSED(MULTIPLIES("bf16", JOB_CUDA),
+            "job.toml:4:12: train.products = \"bf16\" does not go with workers.device = \"" JOB_CUDA
+            "\": expected train.products = \"fp32\", \"tf32\" or \"tf32x3\"");
+    REFUSED(MULTIPLIES("tf32x3", "cpu"),
+            "job.toml:4:12: train.products = \"tf32x3\" does not go with workers.device = "
+            "\"cpu\": expected train.products = \"fp32\" or \"bf16\"");
+    REFUSED(MULTIPLIES("tf32", "reference"), "expected train.products = \"fp32\" or \"bf16\"");
+    expect_done(job_case_load(MULTIPLIES("bf16", "reference"), &job));
+    cr_expect_eq(job.train.products, JOB_PRODUCTS_BF16);
+    expect_done(job_case_load(MULTIPLIES("tf32x3", JOB_CUDA), &job));
+    cr_expect_eq(job.train.products, JOB_PRODUCTS_TF32X3);
+    expect_done(job_case_load(MULTIPLIES("tf32", "auto"), &job));
     REFUSED(GRAPH "[train]\namp = true\n", "did you mean 'train.products'");
 }
 

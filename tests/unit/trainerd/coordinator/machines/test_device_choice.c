@@ -57,6 +57,23 @@ Test(device_choice, a_gpu_can_be_planned_for_on_any_machine)
     cr_assert_eq(job.workers.device, JOB_DEVICE_CUDA);
 }
 
+#define TENSOR_CORES "[train]\nproducts = \"tf32x3\"\n"
+
+Test(device_choice, products_by_tensor_cores_want_a_gpu)
+{
+    const struct checkpoint cpu = checkpoint_of(GRAPH "[workers]\ndevice = \"cpu\"\n");
+    struct job job = job_of(GRAPH TENSOR_CORES "[workers]\nlauncher = \"manual\"\ntoken_file = \"x\"\n");
+    cr_assert_eq(device_choose(NULL, false, &job), STATUS_CONFIG);
+    cr_assert_str_eq(status_reason(),
+                     "train.products = \"tf32x3\" is for GPUs, and workers.device = \"auto\" is \"cpu\" here: "
+                     "expected workers.device = \"cuda\", or train.products = \"fp32\"");
+    job = job_of(GRAPH TENSOR_CORES);
+    cr_assert_eq(device_choose(&cpu, false, &job), STATUS_CONFIG);
+    cr_assert_str_eq(status_reason(),
+                     "cannot resume: train.products = \"tf32x3\" is for workers.device = \"cuda\", in "
+                     "checkpoint 'its/path' it is \"cpu\"");
+}
+
 #define LIBRARY "[model]\nkernel = \"cusparse\"\n"
 
 Test(device_choice, sums_by_a_library_want_a_gpu_and_a_model_with_sums)
@@ -87,4 +104,6 @@ Test(device_choice, a_job_that_began_on_a_gpu_cannot_go_on_with_a_spill_or_produ
     cr_assert_eq(device_choose(&gpu, false, &job), STATUS_CONFIG);
     cr_assert_not_null(
         strstr(status_reason(), "resume: train.products = \"bf16\" is for workers.device = \"cpu\", in "));
+    job = job_of(GRAPH TENSOR_CORES);
+    cr_assert_eq(device_choose(&gpu, false, &job), STATUS_OK, "%s", status_reason());
 }
