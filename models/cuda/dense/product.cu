@@ -145,9 +145,9 @@ template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST> struct sums_fp32 {
     }
 };
 
-/* The parts of four numbers k of a lane, two for each product of 8 of the k. big is rounded to TF32, ties away from 0;
- * of small, tensor cores ignore what TF32 does not hold: one bit. A NaN may have only bits that rounding carries away,
- * which then are in small. */
+/* The parts of four numbers k of a lane, two for each product of 8 of the k. big is rounded to TF32, ties away from
+ * 0; of small, tensor cores ignore what TF32 does not hold: one bit. A NaN may have only bits that rounding carries
+ * away, which then are in small. */
 template <bool SMALL> struct parts {
     float big[2][2], small[2][2];
     template <int ROWS, bool K_FIRST>

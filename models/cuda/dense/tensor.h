@@ -2,7 +2,8 @@
  * Emulated: tests/emulator/include/cuda_runtime.h.
  *
  * A warp multiplies a (16 × 8) by b (8 × 8). Lane 4 · g + t holds of a the elements (g, t), (g + 8, t), (g, t + 4)
- * and (g + 8, t + 4), of b (t, g) and (t + 4, g), and of the sum (g, 2t), (g, 2t + 1), (g + 8, 2t) and (g + 8, 2t + 1).
+ * and (g + 8, t + 4), of b (t, g) and (t + 4, g), and of the sum (g, 2t), (g, 2t + 1), (g + 8, 2t) and
+ * (g + 8, 2t + 1).
  */
 #ifndef MODELS_CUDA_TENSOR_H
 #define MODELS_CUDA_TENSOR_H
