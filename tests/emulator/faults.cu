@@ -364,10 +364,10 @@ int main(int argc, char **argv)
     open(s);
     shared_memory(s);
     collectives(s);
+    tensor_cores(s);
     order_of_work(s);
     places(s);
     graphs(s);
-    tensor_cores(s);
     products(s);
     close(s);
     return 0;

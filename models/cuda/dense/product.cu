@@ -60,16 +60,12 @@ template <int ROWS, bool K_FIRST> static __device__ __forceinline__ void tile_co
     from->n_k -= TILE_K;
 }
 
-/* x = numbers k … k + 3 of row `row` + more. */
+/* x, on 16 bytes, = numbers k … k + 3 of row `row` + more. */
 template <int ROWS, bool K_FIRST>
 static __device__ __forceinline__ void four_read(const float *tile, int row, int more, int k, float (&x)[4])
 {
     if constexpr (K_FIRST) {
-        const float4 four = *(const float4 *)(tile + place<ROWS, true>(row, more, k));
-        x[0] = four.x;
-        x[1] = four.y;
-        x[2] = four.z;
-        x[3] = four.w;
+        *(float4 *)x = *(const float4 *)(tile + place<ROWS, true>(row, more, k));
     } else {
         for (int l = 0; l < 4; l++) {
             x[l] = tile[place<ROWS, false>(row, more, k + l)];
@@ -86,11 +82,11 @@ static __device__ __forceinline__ void fours_read(const float *tile, int row, in
             four_read<ROWS, true>(tile, step == 1 ? row + i : row, step == 1 ? 0 : i * step, k, x[i]);
         } else {
             for (int r = 0; r < N; r += 4) {
-                const float4 four = *(const float4 *)(tile + place<ROWS, false>(row + r, 0, k + i));
-                x[r][i] = four.x;
-                x[r + 1][i] = four.y;
-                x[r + 2][i] = four.z;
-                x[r + 3][i] = four.w;
+                alignas(16) float four[4];
+                *(float4 *)four = *(const float4 *)(tile + place<ROWS, false>(row + r, 0, k + i));
+                for (int j = 0; j < 4; j++) {
+                    x[r + j][i] = four[j];
+                }
             }
         }
     }
@@ -98,13 +94,24 @@ static __device__ __forceinline__ void fours_read(const float *tile, int row, in
 
 /* --- sums --- */
 
-static __device__ __forceinline__ void sum_store(const struct cuda_product &p, int64_t m, int64_t n, float *c,
-                                                 float sum)
+static __device__ __forceinline__ float all_of(const struct cuda_product &p, int64_t n, const float *to, float sum)
 {
-    if (m < p.m && n < p.n) {
-        float *to = c + m * p.c_m + n * p.c_n;
-        const float all = p.add != 0 ? *to + sum : sum;
-        *to = p.bias != nullptr ? all + p.bias[n] : all;
+    const float all = p.add != 0 ? *to + sum : sum;
+    return p.bias != nullptr ? all + p.bias[n] : all;
+}
+
+/* Sums of N columns, one or two, which are stored at a time where they lie side by side on 8 bytes. */
+template <int N>
+static __device__ __forceinline__ void sums_store(const struct cuda_product &p, int64_t m, int64_t n, float *c,
+                                                  const float *sum)
+{
+    float *to = c + m * p.c_m + n * p.c_n;
+    if (N == 2 && p.c_n == 1 && m < p.m && n + 1 < p.n && (uintptr_t)to % sizeof(float2) == 0) {
+        *(float2 *)to = make_float2(all_of(p, n, to, sum[0]), all_of(p, n + 1, to + 1, sum[1]));
+        return;
+    }
+    for (int e = 0; e < N && m < p.m && n + e < p.n; e++) {
+        to[e * p.c_n] = all_of(p, n + e, to + e * p.c_n, sum[e]);
     }
 }
 
@@ -122,7 +129,7 @@ template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST> struct sums_fp32 {
     {
         UNROLLED
         for (int k = 0; k < TILE_K; k += 4) {
-            float x[n_row][4], y[n_column][4];
+            alignas(16) float x[n_row][4], y[n_column][4];
             fours_read<TILE_M, A_K_FIRST>(a, row, 1, k, x);
             fours_read<TILE_N, B_K_FIRST>(b, column, step, k, y);
             for (int l = 0; l < 4; l++) {
@@ -139,7 +146,7 @@ template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST> struct sums_fp32 {
     {
         for (int i = 0; i < n_row; i++) {
             for (int j = 0; j < n_column; j++) {
-                sum_store(p, m + row + i, n + column + j * step, c, sum[i][j]);
+                sums_store<1>(p, m + row + i, n + column + j * step, c, &sum[i][j]);
             }
         }
     }
@@ -153,7 +160,7 @@ template <bool SMALL> struct parts {
     template <int ROWS, bool K_FIRST>
     __device__ __forceinline__ void read(const float *tile, int row, int more, int k)
     {
-        float x[4];
+        alignas(16) float x[4];
         four_read<ROWS, K_FIRST>(tile, row, more, k, x);
         for (int i = 0; i < 4; i++) {
             const float rounded = __uint_as_float((__float_as_uint(x[i]) + 0x1000U) & 0xffffe000U);
@@ -208,10 +215,8 @@ template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST, bool SMALL> struct sums_tf
         UNROLLED
         for (int i = 0; i < n_row; i++) {
             for (int j = 0; j < n_column; j++) {
-                for (int e = 0; e < 4; e++) {
-                    sum_store(p, m + row + i * 16 + e / 2 * 8, n + column + j * 8 + lane % 4 * 2 + e % 2, c,
-                              sum[i][j][e]);
-                }
+                sums_store<2>(p, m + row + i * 16, n + column + j * 8 + lane % 4 * 2, c, sum[i][j]);
+                sums_store<2>(p, m + row + i * 16 + 8, n + column + j * 8 + lane % 4 * 2, c, sum[i][j] + 2);
             }
         }
     }

@@ -215,12 +215,12 @@ static void codecs(const struct given *g)
 
 static void products(const struct given *g)
 {
-    enum { NARROW = 64, WIDE = 128 }; /* wider ones in float32 are cuBLAS's */
-    float *w = floats(g, WIDE * g->width);
-    for (int wide = 0; wide < 2; wide++) {
-        const int64_t f = wide ? WIDE : NARROW;
+    enum { NARROW = 64 }; /* wider ones in float32 are cuBLAS's */
+    float *w = floats(g, g->width * g->width);
+    for (int turn = 0; turn < 2; turn++) {
+        const int64_t f = turn == 0 ? NARROW : g->width;
         const struct device_linear how = {g->n, g->width, f, g->x, .w = g->y};
-        g->device->products = wide ? DEVICE_PRODUCTS_TF32X3 : DEVICE_PRODUCTS_FP32;
+        g->device->products = turn == 0 ? DEVICE_PRODUCTS_FP32 : DEVICE_PRODUCTS_TF32X3;
         g->ops->linear(g->device, &how, g->out);
         g->ops->linear_backward_weight(g->device, g->n, g->width, f, g->x, g->y, g->scratch, false, w);
     }

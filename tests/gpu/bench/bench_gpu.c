@@ -29,6 +29,7 @@
 #define COLUMNS 64
 #define DEGREE 24 /* of rmat and sbm graphs */
 #define COMMUNITY 2000
+#define PRODUCT_SHARE 96 /* edges for a row of products */
 
 static struct figure figure;
 static bool is_wrong; /* two results differ that should not */
@@ -216,6 +217,60 @@ static void attention_against_sum(struct figure *f, const struct graph *graph, c
     figure_end(f);
 }
 
+/* --- products with a weight --- */
+
+struct product {
+    int64_t n, f_in, f_out;
+    bool is_gradient; /* of the weight */
+    enum device_products products;
+    const float *x, *w, *grad_y;
+    float *out, *scratch;
+};
+
+static void product_run(struct figure *f, void *context)
+{
+    const struct product *p = context;
+    f->device->products = p->products;
+    if (p->is_gradient) {
+        f->ops->linear_backward_weight(f->device, p->n, p->f_in, p->f_out, p->x, p->grad_y, p->scratch, false,
+                                       p->out);
+    } else {
+        f->ops->linear(f->device,
+                       &(struct device_linear){.n = p->n, .f_in = p->f_in, .f_out = p->f_out, .x = p->x, .w = p->w},
+                       p->out);
+    }
+    f->device->products = DEVICE_PRODUCTS_FP32;
+}
+
+/* In TF32, as float32's sum of three and alone, against float32: cuBLAS's where outputs are wide and it is there. */
+static void products_against_fp32(struct figure *f, int64_t n, int64_t f_out, bool is_gradient)
+{
+    static const char *const names[] = {"fp32", "bf16", "tf32", "tf32x3"};
+    struct product all[3] = {{n, 256, f_out, is_gradient, DEVICE_PRODUCTS_FP32, .x = figure_random(f, n * 256),
+                              .w = figure_random(f, 256 * f_out)}};
+    all[0].grad_y = is_gradient ? figure_random(f, n * f_out) : NULL;
+    all[0].scratch = figure_take(f, (int64_t)DEVICE_BYTES(f->ops, LINEAR, n, 256, f_out));
+    all[0].out = figure_take(f, (is_gradient ? 256 : n) * f_out * (int64_t)sizeof(float));
+    struct figure_run runs[3] = {
+        {product_run, &all[0], {0}}, {product_run, &all[1], {0}}, {product_run, &all[2], {0}}};
+    for (int i = 1; i < 3; i++) {
+        all[i] = all[0];
+        all[i].products = i == 1 ? DEVICE_PRODUCTS_TF32X3 : DEVICE_PRODUCTS_TF32;
+    }
+    bool fine = figure_time(f, runs, 3);
+    for (int i = 1; i < 3; i++) {
+        char what[128];
+        snprintf(what, sizeof what, "products, %s, %s, %" PRId64 " × 256 × %" PRId64, names[all[i].products],
+                 is_gradient ? "gradient of the weight" : "forward", n, f_out);
+        if (fine) {
+            figure_line(what, 1e3 * figure_median(&runs[i]), 1e3 * figure_median(&runs[0]), "ms", "fp32", 0.0);
+        } else {
+            figure_cannot(what, f->reason);
+        }
+    }
+    figure_end(f);
+}
+
 /* --- hub rows, and merging in a fixed order --- */
 
 static void sum_against_atomics(struct figure *f, const struct graph *graph, const char *name)
@@ -301,6 +356,9 @@ static int kernels(struct figure *f, int64_t n_edge)
         graph_free(&graph);
     }
     hub_lines(f, n_edge / 5);
+    products_against_fp32(f, n_edge / PRODUCT_SHARE + 1, 256, false);
+    products_against_fp32(f, n_edge / PRODUCT_SHARE + 1, 47, false);
+    products_against_fp32(f, n_edge / PRODUCT_SHARE + 1, 256, true);
     return is_wrong ? 1 : 0;
 }
 
