@@ -1,5 +1,5 @@
 /* The promises about memory and traffic, exactly, from plans alone. The parts are those of a graph that is hard to cut: every row of
- * each is read by all others, as nearly so in 200 000 nodes of degree 100 in eight parts (bench_memory counts those). */
+ * each is read by all others, as nearly so in 200 000 nodes of degree 100 in eight parts. */
 #include "tests/support/model/halo_table.h"
 #include "tests/support/model/memory_need.h"
 
