@@ -239,6 +239,13 @@ $(CUDA_BUILD)/%.cu.o: %.cu
 	$(Q)$(NVCC) $(NVCC_FLAGS) -MMD -MP -c $< -o $@ > $@.ptxas 2>&1; status=$$?; \
 	    grep -vE '^ptxas info |^    [0-9]+ bytes stack frame' $@.ptxas > $@.log; cat $@.log >&2; exit $$status
 
+# A file's kernels alone, as scripts/hot-loops reads them: code of sm_90, or PTX.
+HOT_CODE = @mkdir -p $(@D); $(NVCC) $(filter-out $(NVCC_CODE),$(NVCC_FLAGS)) -arch=sm_90 --$(patsubst .%,%,$(suffix $@)) -MMD -MP -MF $@.d $< -o $@ > $@.log 2>&1
+$(BUILD)/hot/%.cubin: %.cu
+	$(HOT_CODE)
+$(BUILD)/hot/%.ptx: %.cu
+	$(HOT_CODE)
+
 $(CUDA_BUILD)/%.c.o: %.c
 	@mkdir -p $(@D)
 	$(if $(V),,@echo "  CC   $< (CUDA)")
@@ -427,4 +434,4 @@ clean: ## remove build/
 help: ## this list
 	@grep -hE '^[a-z-]+:.*##' Makefile | sed -E 's/^([a-z-]+):[^#]*## */  \1\t/' | expand -t 20
 
--include $(shell find $(BUILD)/obj $(CUDA_BUILD) $(BUILD)/emulator -name '*.d' 2>/dev/null)
+-include $(shell find $(BUILD)/obj $(CUDA_BUILD) $(BUILD)/hot $(BUILD)/emulator -name '*.d' 2>/dev/null)

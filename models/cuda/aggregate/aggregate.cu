@@ -1,6 +1,7 @@
 /* Sums over neighbours: a few lanes of a warp, as many as a row's columns fill with loads of 16 bytes, take some rows
- * one behind another. Their edges are one stream: the values of four edges are on their way at a time, also where one
- * row ends and the next begins. Long rows: aggregate_long.cu.
+ * one behind another. They bring a row's next edges to shared memory, a lane some of them each, and ask for the rows
+ * of AHEAD edges before they add the first. Behind a row's last edge is this edge once more, which is read and not
+ * added: loads do not depend on where a row ends. Long rows: aggregate_long.cu.
  */
 #include "models/cuda/aggregate/sum.h"
 
@@ -8,223 +9,271 @@ extern "C" {
 #include "models/cuda/aggregate/spmm.h"
 }
 
+#include <type_traits>
+
 /* Edges whose rows are on their way at a time. */
-#define AHEAD 4
+#define AHEAD 8
 
 /* Threads of a block: few, since a block's place is free only when its longest rows are done. */
 #define ROW_THREADS 128
 
-/* Rows that a group takes one behind another at most; and the rows of a block from which on it takes so many, as then
- * there are enough groups for every place of a GPU. */
+/* Rows that a group takes one behind another; and the rows of a block from which on it takes so many, as then there
+ * are enough groups for every place of a GPU. */
 #define ROWS_MOST 8
 #define ROWS_MANY ((int64_t)1 << 15)
 
-/* A row's running sum. In a bordered block the edges after a border are summed separately, up to the next border. */
-template <typename T, bool BORDERED> struct row_sum {
-    T sum, alone;
-    bool is_alone;
+/* These groups also take units, by UNIT_WARPS blocks of one warp: all of a row's edges, at most UNIT_MOST and a
+ * UNIT_SHARE-th of the block's, so that none waits long for another; for a fifth of aggregate_long.cu's instructions.
+ * Not groups of less than half a warp, which would wait for the longest of them. */
+#define UNIT_WARPS 4096
+#define UNIT_MOST 4096
+#define UNIT_SHARE 4096
+
+/* Where x does not stay in the L2 cache and each of its rows is read often enough, sums run in panels of columns, all
+ * rows of one before the next one's (D78): of PANEL_LANES lanes, 256 bytes of a row. */
+#define CACHE_BYTES ((int64_t)25 << 20)
+#define PANEL_EDGES 4
+#define PANEL_LANES 16
+
+/* How LANES lanes read a row: each by LOADS loads of a RAW, which holds the columns of one T, or of two. */
+template <typename T_, typename RAW_, int LANES_, int LOADS_> struct reading {
+    typedef T_ T;
+    typedef RAW_ RAW;
+    static constexpr bool BF16 = !std::is_same<T, RAW>::value, WIDE = sizeof(RAW) > sizeof(float);
+    static constexpr int LANES = LANES_, LOADS = LOADS_, COLUMNS = (int)sizeof(RAW) / (BF16 ? 2 : 4),
+                         PARTS = COLUMNS / width_of<T>, N = LOADS * PARTS;
+    /* Edges of a group in shared memory; quads of them from one group to the next, so that groups begin in different
+     * banks, and from the columns to the weights. */
+    static constexpr int HELD = LANES < 16 ? 16 : 32, QUADS = (HELD + LANES % WARP) / 4,
+                         WEIGHTS = ROW_THREADS / LANES * QUADS;
+
+    /* The first column of this thread's n-th T. */
+    static __device__ __forceinline__ uint32_t column(uint32_t n)
+    {
+        const uint32_t load = blockIdx.y * LOADS + n / PARTS;
+        return (load * LANES + threadIdx.x % LANES) * COLUMNS + n % PARTS * width_of<T>;
+    }
+};
+
+template <typename T> static __device__ __forceinline__ void widen(T x, T *to)
+{
+    *to = x;
+}
+
+static __device__ __forceinline__ void widen(uint16_t x, float *to)
+{
+    *to = __uint_as_float((uint32_t)x << 16);
+}
+
+static __device__ __forceinline__ void widen(uint2 x, float4 *to)
+{
+    *to = make_float4(__uint_as_float(x.x << 16), __uint_as_float(x.x & 0xffff0000U), __uint_as_float(x.y << 16),
+                      __uint_as_float(x.y & 0xffff0000U));
+}
+
+static __device__ __forceinline__ void widen(uint4 x, float4 *to)
+{
+    widen(uint2{x.x, x.y}, to);
+    widen(uint2{x.z, x.w}, to + 1);
+}
+
+/* A row's running sum. In a bordered block what follows a border is summed separately, up to the next border;
+ * `before` begins as -0, which added to any number gives this number. */
+template <class R, bool BORDERED> struct row_sum {
+    typedef typename R::T T;
+    T sum[R::N], before[R::N];
+    float scale;
+
+    __device__ __forceinline__ row_sum(const struct cuda_sum &s, int64_t row, bool is_taken)
+    {
+        const struct sum_scales scales = sum_scales_of(s, row);
+        scale = scales.row;
+        for (int n = 0; n < R::N; n++) {
+            sum[n] = is_taken && R::column(n) < s.f ? sum_start<T, R::BF16>(s, row, R::column(n), scales.self)
+                                                    : vector_of<T>(0.0F);
+            before[n] = vector_of<T>(-0.0F);
+        }
+    }
 
     __device__ __forceinline__ void border()
     {
-        sum = is_alone ? vector_add(sum, alone) : sum;
-        alone = vector_of<T>(0.0F);
-        is_alone = true;
-    }
-
-    __device__ __forceinline__ void add(float weight, T x)
-    {
-        if (BORDERED && is_alone) {
-            alone = vector_fma(weight, x, alone);
-        } else {
-            sum = vector_fma(weight, x, sum);
-        }
-    }
-};
-
-/* Some rows of the block that a group takes one behind another; lane r holds what belongs to row r. */
-template <int LANES> struct rows_held {
-    int64_t first;
-    int n;
-    uint32_t own; /* the own row */
-    struct sum_scales scales;
-
-    __device__ __forceinline__ rows_held(const struct cuda_sum &s, int64_t first_row)
-    {
-        const int l = group_lane<LANES>();
-        first = first_row;
-        n = (int)(s.n_row - first < s.n_each ? s.n_row - first : s.n_each);
-        own = (uint32_t)own_row(s.rows, first + (l < n ? l : n - 1));
-        scales = sum_scales_of(s, own);
-    }
-
-    template <typename X> static __device__ __forceinline__ X of(int r, X mine)
-    {
-        return __shfl_sync(group_mask<LANES>(), mine, r, LANES);
-    }
-
-    /* Bit r: row r is long. */
-    __device__ __forceinline__ unsigned longs(const struct cuda_sum &s) const
-    {
-        const int l = group_lane<LANES>();
-        const bool is_long = l < n && s.indptr[first + l + 1] - s.indptr[first + l] > s.n_most;
-        return __ballot_sync(group_mask<LANES>(), is_long) >> (threadIdx.x % WARP / LANES * LANES);
-    }
-};
-
-/* The sum of rows of a stream, one behind another; edges count from the stream's first. */
-template <typename T, int LANES, bool BORDERED, bool BF16> struct stream {
-    const struct cuda_sum &s;
-    const rows_held<LANES> &rows;
-    int64_t column; /* this lane's */
-    int64_t begin;
-    int r, last;  /* the row that is being summed; the last one */
-    int end, all; /* its edges end here; all of them do. A lane has the ends of its own row in `ends` */
-    int ends;
-    row_sum<T, BORDERED> sum;
-    T next; /* what the next row starts from, on its way */
-
-    __device__ __forceinline__ stream(const struct cuda_sum &sum_, const rows_held<LANES> &held, int64_t column_,
-                                      int first, int last_)
-        : s(sum_), rows(held), column(column_), last(last_)
-    {
-        const int l = group_lane<LANES>();
-        begin = s.indptr[rows.first + first];
-        ends = l >= first && l <= last ? (int)(s.indptr[rows.first + l + 1] - begin) : 0;
-        all = rows.of(last, ends);
-        fetch(first);
-        row_begin(first);
-    }
-
-    __device__ __forceinline__ void fetch(int row)
-    {
-        const int64_t own = (int64_t)rows.of(row, rows.own);
-        const float scale = rows.of(row, rows.scales.self);
-        next = column < s.f ? sum_start<T, BF16>(s, own, column, scale) : vector_of<T>(0.0F);
-    }
-
-    __device__ __forceinline__ void row_begin(int row)
-    {
-        r = row;
-        end = rows.of(row, ends);
-        sum.is_alone = false;
-        sum.sum = next;
-        if (r < last) {
-            fetch(r + 1);
+        for (int n = 0; n < R::N; n++) {
+            before[n] = vector_add(before[n], sum[n]);
+            sum[n] = vector_of<T>(0.0F);
         }
     }
 
-    __device__ __forceinline__ void row_finish()
+    __device__ __forceinline__ void add(float weight, const typename R::RAW x[R::LOADS])
     {
-        const int64_t own = (int64_t)rows.of(r, rows.own);
-        const float scale = rows.of(r, rows.scales.row);
-        if (BORDERED && sum.is_alone) {
-            sum.border();
-        }
-        if (column < s.f) {
-            sum_finish(s, own, column, scale, sum.sum);
+        for (int n = 0; n < R::N; n++) {
+            T part[R::PARTS];
+            widen(x[n / R::PARTS], part);
+            sum[n] = vector_fma(weight, part[n % R::PARTS], sum[n]);
         }
     }
 
-    /* Add the next LANES edges, from `at` on: each lane reads one edge, all add its row. */
-    template <bool WEIGHTED> __device__ __forceinline__ void batch_add(int at)
+    __device__ __forceinline__ void finish(const struct cuda_sum &s, int64_t row) const
     {
-        const unsigned mask = group_mask<LANES>();
-        const int l = group_lane<LANES>(), n = all - at < LANES ? all - at : LANES;
-        const uint32_t col = l < n ? __ldcs(s.cols + begin + at + l) : 0;
-        const float weight = WEIGHTED && l < n ? edge_weight(s, begin + at + l, BORDERED ? col & ~DEVICE_BORDER : col)
-                                               : 0.0F;
-        ROLLED
-        for (int e = 0; e < n; e += AHEAD) {
-            T row[AHEAD];
-            bool border[AHEAD];
-            for (int k = 0; k < AHEAD; k++) {
-                const uint32_t c = __shfl_sync(mask, col, e + k, LANES);
-                const int64_t x = sum_place<BF16>(s, BORDERED ? c & ~DEVICE_BORDER : c, column);
-                border[k] = BORDERED && (c & DEVICE_BORDER) != 0;
-                row[k] = e + k < n && column < s.f ? element_read<T, BF16>(s.x, x) : vector_of<T>(0.0F);
+        for (int n = 0; n < R::N; n++) {
+            if (R::column(n) < s.f) {
+                sum_finish(s, row, R::column(n), scale, BORDERED ? vector_add(before[n], sum[n]) : sum[n]);
             }
-            for (int k = 0; k < AHEAD && e + k < n; k++) {
-                while (at + e + k >= end) {
-                    row_finish();
-                    row_begin(r + 1);
-                }
-                if (border[k]) {
-                    sum.border();
-                }
-                sum.add(WEIGHTED ? __shfl_sync(mask, weight, e + k, LANES) : 1.0F, row[k]);
+        }
+    }
+};
+
+/* Edges of a row in shared memory: columns, marked where there is a border, and weights. */
+template <class R, bool WEIGHTED, bool BORDERED> struct row_edges {
+    typedef typename R::RAW RAW;
+    uint4 *cols;
+    uintptr_t x[R::LOADS]; /* this lane's columns of row 0; behind the last column those before it */
+
+    __device__ __forceinline__ row_edges(const struct cuda_sum &s, uint4 *shared)
+    {
+        cols = shared + threadIdx.x / R::LANES * R::QUADS;
+        for (int l = 0; l < R::LOADS; l++) {
+            const int64_t column = R::column(l * R::PARTS), last = s.f - R::COLUMNS;
+            x[l] = (uintptr_t)s.x + (uintptr_t)(column < last ? column : last) * sizeof(RAW) / R::COLUMNS;
+        }
+    }
+
+    /* HELD from `first` on, of which there are n; behind the last one it is this one again. */
+    __device__ __forceinline__ void put(const struct cuda_sum &s, int64_t first, uint32_t n) const
+    {
+        for (int l = group_lane<R::LANES>(); l < R::HELD; l += R::LANES) {
+            const int64_t e = first + ((uint32_t)l < n ? (uint32_t)l : n - 1);
+            const uint32_t marked = __ldcs(s.cols + e), col = BORDERED ? marked & ~DEVICE_BORDER : marked;
+            ((uint32_t *)cols)[l] = (R::WIDE ? col * (uint32_t)s.row_units : col) | (marked ^ col);
+            if (WEIGHTED) {
+                ((float *)(cols + R::WEIGHTS))[l] = edge_weight(s, e, col);
             }
         }
     }
 
-    template <bool WEIGHTED> __device__ __forceinline__ void add()
+    /* Add AHEAD of them, or the first n. */
+    template <bool ALL>
+    __device__ __forceinline__ void add(const struct cuda_sum &s, const uint4 *at, int n,
+                                        row_sum<R, BORDERED> *sum) const
     {
-        for (int at = 0; at < all; at += LANES) {
-            batch_add<WEIGHTED>(at);
+        const uint32_t *col = (const uint32_t *)at;
+        /* volatile: read early, weights would take the registers of rows */
+        typedef typename std::conditional<(R::PARTS > 1), volatile float, float>::type factor;
+        const factor *weight = (const factor *)(at + R::WEIGHTS);
+        RAW row[AHEAD][R::LOADS];
+        for (int i = 0; i < AHEAD; i++) {
+            const uint64_t place = BORDERED ? col[i] & ~DEVICE_BORDER : col[i];
+            for (int l = 0; l < R::LOADS; l++) {
+                row[i][l] = __ldg((const RAW *)(x[l] + place * (R::WIDE ? sizeof(RAW) : s.row_bytes)));
+            }
         }
-        row_finish();
-        while (r < last) { /* rows without edges */
-            row_begin(r + 1);
-            row_finish();
+        for (int i = 0; i < AHEAD; i++) {
+            if (ALL || i < n) {
+                if (BORDERED && (col[i] & DEVICE_BORDER) != 0) {
+                    sum->border();
+                }
+                sum->add(WEIGHTED ? weight[i] : 1.0F, row[i]);
+            }
         }
     }
 };
 
-template <typename T, int LANES, bool WEIGHTED, bool BORDERED, bool BF16>
+/* The own row of the i-th unit, or row of the block. */
+static __device__ __forceinline__ int64_t item_row(const struct cuda_sum &s, uint32_t i)
+{
+    return own_row(s.rows, s.units != NULL ? s.units[i].row : i);
+}
+
+/* blockIdx.y: which columns. Blocks begin in order of blockIdx.x first: all rows of some columns before the next. The
+ * groups of a warp go from row to row together. */
+template <class R, bool WEIGHTED, bool BORDERED>
 __global__ void __launch_bounds__(ROW_THREADS, BORDERED ? 7 : 8) sum_rows(const struct cuda_sum s)
 {
-    const int64_t column = ((int64_t)blockIdx.y * LANES + group_lane<LANES>()) * width_of<T>;
-    for (int64_t i = grid_group<LANES>() * s.n_each; i < s.n_row; i += grid_groups<LANES>() * s.n_each) {
-        const rows_held<LANES> rows(s, i);
-        const unsigned longs = rows.longs(s);
-        for (int first = 0, end; first < rows.n; first = end + 1) { /* rows between long ones */
-            for (end = first; end < rows.n && (longs >> end & 1U) == 0; end++) {
+    SHARED(uint4, shared, 2 * R::WEIGHTS);
+    const struct row_edges<R, WEIGHTED, BORDERED> edges(s, shared);
+    const uint32_t n_each = (uint32_t)s.n_each, first = blockIdx.x * n_each;
+    const uint32_t n_item = (uint32_t)(s.units != NULL ? s.schedule->n_unit : s.n_row);
+    const uint32_t end = s.units != NULL || n_item - first < n_each ? n_item : first + n_each;
+    for (uint32_t base = first; base < end; base += (uint32_t)s.step) {
+        const uint32_t i = base + threadIdx.x / R::LANES;
+        const bool is_there = i < end, is_unit = s.units != NULL;
+        const int64_t begin = !is_there ? 0 : is_unit ? s.units[i].begin : s.indptr[i];
+        const uint32_t n = (uint32_t)((!is_there ? 0 : is_unit ? s.units[i].end : s.indptr[i + 1]) - begin);
+        const bool is_taken = is_there && n <= s.n_most && (!is_unit || s.units[i].partial < 0);
+        struct row_sum<R, BORDERED> sum(s, is_there ? item_row(s, i) : 0, is_taken);
+        int64_t e = is_taken ? begin : INT64_MIN; /* below 0 it remains */
+        for (uint32_t left = is_taken ? n : 0; __any_sync(ALL_LANES, left > 0); e += R::HELD) {
+            if (left > 0) {
+                edges.put(s, e, left);
             }
-            if (end > first) {
-                stream<T, LANES, BORDERED, BF16>(s, rows, column, first, end - 1).template add<WEIGHTED>();
+            __syncwarp(ALL_LANES);
+            const uint4 *at = edges.cols;
+            int n_held = left < R::HELD ? (int)left : R::HELD;
+            left -= (uint32_t)n_held;
+            ROLLED
+            for (; n_held >= AHEAD; n_held -= AHEAD, at += AHEAD / 4) {
+                edges.template add<true>(s, at, n_held, &sum);
             }
+            if (n_held > 0) {
+                edges.template add<false>(s, at, n_held, &sum);
+            }
+            __syncwarp(ALL_LANES);
+        }
+        if (e >= 0) {
+            sum.finish(s, item_row(s, i)); /* once more: kept, it would take registers of rows on their way */
         }
     }
 }
 
-template <typename T, int LANES, bool BF16>
-static void rows_launch_of(cudaStream_t stream, const dim3 &grid, const struct cuda_sum &s)
+template <class R>
+static void kernel_launch(cudaStream_t stream, int64_t n_block, int n_thread, const struct cuda_sum &s)
 {
-    if (s.bordered) {
-        LAUNCH((sum_rows<T, LANES, true, true, BF16>), grid, ROW_THREADS, stream, s);
-    } else if (s.weights != NULL || s.col_scale != NULL) {
-        LAUNCH((sum_rows<T, LANES, true, false, BF16>), grid, ROW_THREADS, stream, s);
+    const int64_t width = R::LANES * R::LOADS * R::COLUMNS;
+    const dim3 grid((unsigned)n_block, (unsigned)((s.f + width - 1) / width));
+    if constexpr (R::PARTS == 1) { /* else there are not registers enough */
+        if (s.bordered) {
+            LAUNCH((sum_rows<R, true, true>), grid, n_thread, stream, s);
+            return;
+        }
+    }
+    if (s.weights != NULL || s.col_scale != NULL) {
+        LAUNCH((sum_rows<R, true, false>), grid, n_thread, stream, s);
     } else {
-        LAUNCH((sum_rows<T, LANES, false, false, BF16>), grid, ROW_THREADS, stream, s);
+        LAUNCH((sum_rows<R, false, false>), grid, n_thread, stream, s);
     }
 }
 
-template <typename T, int LANES> static void rows_launch(cudaStream_t stream, struct cuda_sum s)
+template <typename T, typename RAW, int LANES, int LOADS>
+static void rows_launch(cudaStream_t stream, struct cuda_sum s)
 {
-    const int64_t width = (int64_t)LANES * width_of<T>;
-    s.n_each = s.n_row < ROWS_MANY ? 1 : LANES < ROWS_MOST ? LANES : ROWS_MOST;
-    const dim3 grid(grid_of((s.n_row + s.n_each - 1) / s.n_each, ROW_THREADS / LANES),
-                    (unsigned)((s.f + width - 1) / width));
-    if (s.is_bf16) {
-        rows_launch_of<T, LANES, true>(stream, grid, s);
-    } else {
-        rows_launch_of<T, LANES, false>(stream, grid, s);
+    typedef struct reading<T, RAW, LANES, LOADS> R;
+    if (s.n_most > CUDA_LONG_EDGES) {
+        s.units = CUDA_UNITS(s.schedule);
+        s.n_each = WARP / LANES;
+        s.step = UNIT_WARPS * s.n_each;
+        kernel_launch<R>(stream, UNIT_WARPS, WARP, s);
     }
+    s.units = NULL;
+    s.n_most = s.schedule != NULL ? CUDA_LONG_EDGES : UINT32_MAX;
+    s.step = ROW_THREADS / LANES;
+    s.n_each = s.step * (s.n_row < ROWS_MANY ? 1 : ROWS_MOST);
+    kernel_launch<R>(stream, (s.n_row + s.n_each - 1) / s.n_each, ROW_THREADS, s);
 }
 
-/* Lanes that process a row's columns at once; several warps process a wide row. */
-static void launch(cudaStream_t stream, const struct cuda_sum &s, bool fours)
+/* Lanes that process a row's columns at once; several groups process a wide row. */
+template <typename RAW> static void wide_launch(cudaStream_t stream, const struct cuda_sum &s, int64_t most)
 {
-    const int64_t n = fours ? s.f / 4 : s.f;
-    if (fours) {
-        n <= 4    ? rows_launch<float4, 4>(stream, s)
-        : n <= 8  ? rows_launch<float4, 8>(stream, s)
-        : n <= 16 ? rows_launch<float4, 16>(stream, s)
-                  : rows_launch<float4, 32>(stream, s);
-    } else {
-        n <= 4    ? rows_launch<float, 4>(stream, s)
-        : n <= 16 ? rows_launch<float, 16>(stream, s)
-                  : rows_launch<float, 32>(stream, s);
-    }
+    const int64_t n = s.row_units < most ? s.row_units : most;
+    n <= 4    ? rows_launch<float4, RAW, 4, 1>(stream, s)
+    : n <= 8  ? rows_launch<float4, RAW, 8, 1>(stream, s)
+    : n <= 16 ? rows_launch<float4, RAW, 16, 1>(stream, s)
+              : rows_launch<float4, RAW, 32, 1>(stream, s);
+}
+
+template <typename RAW> static void narrow_launch(cudaStream_t stream, const struct cuda_sum &s)
+{
+    s.f <= 4    ? rows_launch<float, RAW, 4, 1>(stream, s)
+    : s.f <= 16 ? rows_launch<float, RAW, 16, 1>(stream, s)
+                : rows_launch<float, RAW, 16, 3>(stream, s);
 }
 
 extern "C" void cuda_aggregate_sum(struct device *device, const struct device_block *block,
@@ -233,7 +282,6 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
     const bool fours = by_fours(f, x, out, how->begin ? how->self : NULL);
     struct cuda_sum sum = {};
     sum.n_row = block->n_row;
-    sum.n_most = block->schedule != NULL ? CUDA_LONG_EDGES : INT64_MAX;
     sum.rows = block->rows;
     sum.indptr = block->indptr;
     sum.cols = block->cols;
@@ -243,6 +291,7 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
     sum.x = x;
     sum.is_bf16 = how->is_bf16;
     sum.stride = (f + 1) / 2 * 2;
+    sum.row_bytes = (uint32_t)(how->is_bf16 ? 2 * sum.stride : 4 * f);
     sum.begin = how->begin;
     sum.apart = how->apart;
     sum.bordered = block->bordered;
@@ -254,8 +303,20 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
     if (f == 0 || block->n_row == 0 || (!how->is_bf16 && cuda_spmm(device, block, how, f, (const float *)x, out))) {
         return;
     }
+    const bool eights = sum.is_bf16 && f % 8 == 0 && !sum.bordered;
+    sum.row_units = sum.row_bytes / (sum.is_bf16 && !eights ? 8 : 16);
+    /* Places of rows leave the bit of a border free. */
+    const bool wide = fours && block->n_col * sum.row_units < DEVICE_BORDER;
+    const bool panels = block->n_col * sum.row_bytes > CACHE_BYTES && block->n_edge >= PANEL_EDGES * block->n_col;
     if (sum.schedule != NULL) {
+        const int64_t share = block->n_edge / UNIT_SHARE < UNIT_MOST ? block->n_edge / UNIT_SHARE : UNIT_MOST;
+        sum.n_most = wide && sum.row_units >= WARP / 2 && share > CUDA_LONG_EDGES ? share : CUDA_LONG_EDGES;
         cuda_sum_long(cuda_stream(device), &sum, block->n_edge, fours);
     }
-    launch(cuda_stream(device), sum, fours);
+    if (!wide) {
+        (sum.is_bf16 ? narrow_launch<uint16_t> : narrow_launch<float>)(cuda_stream(device), sum);
+    } else {
+        const auto launch = !sum.is_bf16 ? wide_launch<float4> : eights ? wide_launch<uint4> : wide_launch<uint2>;
+        launch(cuda_stream(device), sum, panels ? PANEL_LANES : WARP);
+    }
 }

@@ -1,5 +1,5 @@
-/* Sums over the edges of long rows: a block of threads loads a few columns of the rows of many edges, and one warp
- * adds them in the order of the edges. Hub rows: piece by piece, pieces are then added in order.
+/* Sums over the edges of long rows that aggregate.cu does not take: a block of threads loads a few columns of many
+ * edges' rows, and one warp adds them in the order of the edges. Hub rows: in pieces, which are then added in order.
  */
 #include "models/cuda/aggregate/sum.h"
 
@@ -66,16 +66,14 @@ template <typename T, bool BF16> struct rows_brought {
     }
 };
 
-/* One column's sum. Behind a border edges are summed alone, up to the next one. */
+/* One column's sum. What follows a border is summed separately, up to the next one: as row_sum of aggregate.cu. */
 struct column_sum {
-    float sum, alone;
-    bool is_alone;
+    float sum, before;
 
     __device__ __forceinline__ void border()
     {
-        sum = is_alone ? sum + alone : sum;
-        alone = 0.0F;
-        is_alone = true;
+        before += sum;
+        sum = 0.0F;
     }
 
     /* n edges of a tile, one after another; x: the column's numbers. bordered: borders count */
@@ -95,8 +93,7 @@ struct column_sum {
                     border();
                 }
                 if (e + k < n) {
-                    float *to = BORDERED && is_alone ? &alone : &sum;
-                    *to = fmaf(weight[k], value[k], *to);
+                    sum = fmaf(weight[k], value[k], sum);
                 }
             }
         }
@@ -128,7 +125,7 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
     const int64_t mine = column + (int64_t)threadIdx.x;
     const bool adds = threadIdx.x < WARP && mine < s.f, starts = adds && unit.partial < 0;
     const struct sum_scales scales = starts ? sum_scales_of(s, own_row(s.rows, unit.row)) : sum_scales{1.0F, 1.0F};
-    struct column_sum sum = {};
+    struct column_sum sum = {0.0F, -0.0F};
     struct edge_brought edge;
     rows_brought<T, BF16> rows;
     edge.load(s, unit.begin, unit.end);
@@ -155,7 +152,7 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
         edges_next = done;
     }
     if (adds) {
-        unit_finish(s, unit, mine, first_column, scales.row, sum.is_alone ? sum.sum + sum.alone : sum.sum);
+        unit_finish(s, unit, mine, first_column, scales.row, BORDERED ? sum.before + sum.sum : sum.sum);
     }
 }
 
@@ -166,6 +163,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS, RESIDENT_BLOCKS(BORDERED))
 {
     const struct cuda_unit *unit = CUDA_UNITS(s.schedule);
     for (int64_t u = blockIdx.x; u < s.schedule->n_unit; u += gridDim.x) {
+        if (unit[u].partial < 0 && unit[u].end - unit[u].begin <= s.n_most) {
+            continue;
+        }
         unit_sum<T, BORDERED, BF16>(s, unit[u], first_column + (int64_t)blockIdx.y * TILE_COLUMNS, first_column);
     }
 }
@@ -195,19 +195,13 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 }
 
 template <typename T, bool BF16>
-static void units_launch_of(cudaStream_t stream, const dim3 &grid, const struct cuda_sum &s, int64_t first_column)
+static void units_launch(cudaStream_t stream, const dim3 &grid, const struct cuda_sum &s, int64_t first_column)
 {
     if (s.bordered) {
         LAUNCH((sum_units<T, true, BF16>), grid, BLOCK_THREADS, stream, s, first_column);
     } else {
         LAUNCH((sum_units<T, false, BF16>), grid, BLOCK_THREADS, stream, s, first_column);
     }
-}
-
-template <typename T>
-static void units_launch(cudaStream_t stream, const dim3 &grid, const struct cuda_sum &s, int64_t first_column)
-{
-    (s.is_bf16 ? units_launch_of<T, true> : units_launch_of<T, false>)(stream, grid, s, first_column);
 }
 
 void cuda_sum_long(cudaStream_t stream, const struct cuda_sum *sum, int64_t n_edge, bool fours)
@@ -217,7 +211,10 @@ void cuda_sum_long(cudaStream_t stream, const struct cuda_sum *sum, int64_t n_ed
     for (int64_t column = 0; column < sum->f; column += CUDA_PARTIAL_COLUMNS) {
         const int64_t n = sum->f - column < CUDA_PARTIAL_COLUMNS ? sum->f - column : CUDA_PARTIAL_COLUMNS;
         const dim3 grid(n_block, (unsigned)((n + TILE_COLUMNS - 1) / TILE_COLUMNS));
-        fours ? units_launch<float4>(stream, grid, *sum, column) : units_launch<float>(stream, grid, *sum, column);
+        const auto launch = sum->is_bf16 ? fours ? units_launch<float4, true> : units_launch<float, true>
+                            : fours ? units_launch<float4, false>
+                                         : units_launch<float, false>;
+        launch(stream, grid, *sum, column);
         LAUNCH(sum_pieces, n_block, BLOCK_THREADS, stream, *sum, column, n);
     }
 }

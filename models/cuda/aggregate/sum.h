@@ -11,8 +11,7 @@ extern "C" {
 /* out[row] = row_scale · (start + Σ weight · x[col]), start: self_scale · self, or out[row], or 0. */
 struct cuda_sum {
     int64_t n_row;
-    int64_t n_most; /* edges of a row at most: longer ones are left to the units of the schedule */
-    int64_t n_each; /* rows that a group of lanes takes one behind another */
+    int64_t n_most; /* edges of a row at most: longer ones are for cuda_sum_long, which leaves out the others */
     const uint32_t *rows;
     const int64_t *indptr;
     const uint32_t *cols;
@@ -20,17 +19,20 @@ struct cuda_sum {
     int64_t f;
     const void *x; /* and self: floats or BF16 */
     bool is_bf16;
-    int64_t stride; /* elements of a row of BF16 */
-    bool begin;     /* start from self or 0, not from out */
-    bool apart;     /* start from 0 and add what is at out at the end */
-    bool bordered;  /* DEVICE_BORDER is set in columns */
+    int64_t stride, row_units; /* of a row: elements of BF16; wide loads */
+    uint32_t row_bytes, zero;  /* zero: with another number the word could look like a pointer to host memory */
+    int64_t n_each, step;      /* rows of a block of threads, and that it takes at once */
+    bool begin;                /* start from self or 0, not from out */
+    bool apart;                /* start from 0 and add what is at out at the end */
+    bool bordered;             /* DEVICE_BORDER is set in columns */
     const void *self;
     const float *self_scale, *row_scale;
     float *out;
     const struct cuda_schedule *schedule;
+    const struct cuda_unit *units; /* rows are those of these units; NULL: the block's */
 };
 
-/* The long rows, of n_edge edges at most. fours: rows can be taken by fours. */
+/* The rows of more edges than n_most, of n_edge edges in all at most. fours: rows can be taken by fours. */
 void cuda_sum_long(cudaStream_t stream, const struct cuda_sum *sum, int64_t n_edge, bool fours);
 
 static __device__ __forceinline__ float edge_weight(const struct cuda_sum &s, int64_t e, uint32_t col)

@@ -30,7 +30,7 @@ NOTES = [
     (r"^pass_long<query<1,", "sectors", 2.50, "doubles of grad_att, of 128 shares of the long rows: here there is no long one"),
     (r"^scores_add", "sectors", 4.0, "56 bytes of each chunk of the loss"),
     (r"^pass_", "occupancy", 0.25, "registers hold rows on their way; more warps gave 2 to 4 % on an H100 (docs/gpu-results.md)"),
-    (r"^sum_rows<float4, \d+, true, true,", "occupancy", 0.43, "a second sum in registers, of edges behind a border"),
+    (r"^sum_rows<.*, true, true>", "occupancy", 0.43, "a second sum in registers, of edges behind a border"),
     (r"^sum_units<float4, true,", "occupancy", 0.37, "the same, and 32 numbers on their way"),
     (r"^loss_chunks", "occupancy", 0.37, "exponentials and seven sums in double"),
     (r"^layer_norm_gradients", "occupancy", 0.37, "sums in double"),

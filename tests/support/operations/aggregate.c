@@ -59,6 +59,48 @@ static void joined(struct operation_run *run, const int64_t *shape)
     run->ops->block_close(run->device, &block);
 }
 
+/* n_row, f: so many edges that long rows are shared out between warps and blocks of threads */
+static void units(struct operation_run *run, const int64_t *shape)
+{
+    enum { N_COL = 2000 };
+    int64_t n_row = shape[0], f = shape[1];
+    struct device_block block = operation_graph(run, OPERATION_DEGREES_LONG, n_row, N_COL, 0);
+    const struct device_aggregate how = {.col_scale = operation_random(run, N_COL),
+                                         .row_scale = operation_random(run, n_row),
+                                         .begin = true,
+                                         .finish = true};
+    run->ops->aggregate_sum(run->device, &block, &how, f, operation_random(run, N_COL * f),
+                            operation_floats(run, n_row * f));
+    run->ops->block_close(run->device, &block);
+}
+
+/* f: rows of 0, 1, … 256 edges, each of one block or of as many as every edge begins one */
+static void borders(struct operation_run *run, const int64_t *shape)
+{
+    enum { N_ROW = 257, N_EDGE = N_ROW * (N_ROW - 1) / 2, N_COL = 301 };
+    static uint32_t cols[N_EDGE];
+    int64_t f = shape[0], indptr[N_ROW + 1] = {0};
+    if (run->ops->merged_edges == 0) {
+        return;
+    }
+    for (uint32_t r = 0, e = 0; r < N_ROW; r++) {
+        for (uint32_t i = 0; i < r; i++) {
+            cols[e++] = (r * 31 + i * 37) % N_COL | (i % (1 + r % 40) == r % 3 ? DEVICE_BORDER : 0);
+        }
+        indptr[r + 1] = e;
+    }
+    struct device_block block = {.n_row = N_ROW, .n_col = N_COL, .n_edge = N_EDGE, .bordered = true};
+    block.indptr = operation_copy(run, indptr, sizeof indptr);
+    block.cols = operation_copy(run, cols, sizeof cols);
+    const float *x = operation_random(run, N_COL * f);
+    const struct device_aggregate how = {.col_scale = operation_random(run, N_COL), .begin = true, .finish = true};
+    if (run->ops->block_open(run->device, &block) != STATUS_OK) {
+        operation_give_up(status_reason());
+    }
+    run->ops->aggregate_sum(run->device, &block, &how, f, x, operation_floats(run, N_ROW * f));
+    run->ops->block_close(run->device, &block);
+}
+
 /* degrees, n_row, n_col, f */
 static void maximum(struct operation_run *run, const int64_t *shape)
 {
@@ -134,9 +176,16 @@ const struct operation_case operation_aggregate_cases[] = {
     {"sum-huge-7", OPERATION_SAME_CPU, TOLERANCE_LONG_SUM, sum, {OPERATION_DEGREES_HUGE, 20, 160000, 7}},
     {"sum-many-rows-8", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MANY, 33001, 2000, 8}},
     {"sum-many-rows-24", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MANY, 33001, 2000, 24}},
+    {"sum-all-47", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_ALL, 300, 500, 47}},
+    {"sum-all-128", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_ALL, 300, 500, 128}},
+    {"sum-panels-260", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_ALL, 800, 25300, 260}},
+    {"sum-units-64", OPERATION_SAME_CPU, TOLERANCE_SUM, units, {60000, 64}},
     {"sum-of-no-rows", OPERATION_SAME_CPU, TOLERANCE_SUM, sum, {OPERATION_DEGREES_MIXED, 0, 5, 16}},
     {"joined-5", OPERATION_SAME_CPU, TOLERANCE_SUM, joined, {5}},
     {"joined-64", OPERATION_SAME_CPU, TOLERANCE_SUM, joined, {64}},
+    {"borders-9", OPERATION_SAME_CPU, TOLERANCE_SUM, borders, {9}},
+    {"borders-24", OPERATION_SAME_CPU, TOLERANCE_SUM, borders, {24}},
+    {"borders-96", OPERATION_SAME_CPU, TOLERANCE_SUM, borders, {96}},
     {"max-33", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, maximum, {OPERATION_DEGREES_MIXED, 300, 300, 33}},
     {"max-3", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, maximum, {OPERATION_DEGREES_HUB, 40, 75000, 3}},
     {"max-16", OPERATION_SAME_CPU, TOLERANCE_ELEMENT, maximum, {OPERATION_DEGREES_MIXED, 300, 300, 16}},

@@ -128,6 +128,8 @@ static int64_t degree(enum operation_degrees degrees, int64_t row)
     switch (degrees) {
     case OPERATION_DEGREES_LONG:
         return row % 100 == 7 ? 1500 : row % 100 == 57 ? 300 : row % 10;
+    case OPERATION_DEGREES_ALL:
+        return row % 257;
     case OPERATION_DEGREES_MANY:
         return row % 1000 == 7 ? 300 : row % 5;
     case OPERATION_DEGREES_HUB:

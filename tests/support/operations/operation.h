@@ -70,6 +70,7 @@ void *operation_bytes(struct operation_run *run, size_t n_bytes);
 enum operation_degrees {
     OPERATION_DEGREES_MIXED, /* 0, 1, … 9 and again */
     OPERATION_DEGREES_LONG,  /* some rows of 1 500 and of 300 edges among mixed ones */
+    OPERATION_DEGREES_ALL,   /* 0, 1, … 256 and again */
     OPERATION_DEGREES_MANY,  /* for many rows: few of 300 edges, the others up to 4 */
     OPERATION_DEGREES_HUB,   /* row 3 has 70 000 edges, the others up to 3 */
     OPERATION_DEGREES_HUGE   /* row 3 has 150 000 */
