@@ -251,7 +251,8 @@ struct device_ops {
      * column order. Of the target its query is read. */
     void (*attention_forward)(struct device *device, const struct device_attention_rows *rows,
                               const struct device_attention_state *state, float *out);
-    /* Divide out, positive and positive_weight by Σ; rows without edges become 0. */
+    /* Divide out, positive and positive_weight by Σ, but in rows that forward has finished; rows without edges become
+     * 0. */
     void (*attention_finish)(struct device *device, int64_t n, const struct device_attention *how,
                              const struct device_attention_state *state, float *out);
     /* Fill in D. ADD where there is positive: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D ·

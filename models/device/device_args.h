@@ -277,6 +277,7 @@ struct device_attention_rows {
     struct device_attention_source source,
         self_source; /* one end: own rows, or the payload's and for own edges own rows again */
     struct device_attention_target target, self_target; /* the other end, likewise */
+    bool last; /* forward: no block follows. A device may then finish the rows that this one lists */
 };
 
 /* Sums by relation over one block with types. */

@@ -173,6 +173,7 @@ static void forward(const struct op_call *call)
     rows.source = source(call->payload);
     rows.self_source = source(call->own);
     rows.target.query = call->in[2];
+    rows.last = call->order.last;
     ops->attention_forward(call->device, &rows, &saved, call->out);
     if (call->order.last) {
         ops->attention_finish(call->device, call->n, &how, &saved, call->out);

@@ -73,7 +73,7 @@ static void gat_step(const struct layer *l, enum step step)
 {
     const struct device_attention_source source = {l->x, l->key};
     const struct device_attention_target target = {l->query, l->state.softmax, l->grad_out};
-    const struct device_attention_rows rows = {&l->how, l->block, true, true, source, source, target, target};
+    const struct device_attention_rows rows = {&l->how, l->block, true, true, source, source, target, target, true};
     switch (step) {
     case PRODUCTS:
         l->ops->head_dot(l->device, l->n, l->n_head, l->n_column, l->x, l->att[0], l->key);

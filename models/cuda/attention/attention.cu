@@ -41,24 +41,23 @@ struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows
     a.schedule = (const struct cuda_schedule *)block->schedule;
     a.begin = rows->begin;
     a.with_self = rows->begin && rows->with_self;
+    a.last = rows->last;
     a.rows_are_sources = rows_are_sources;
     a.aligned = are_aligned(rows);
     a.n_head = how->n_head;
     a.n_column = how->n_column;
+    a.bytes = {(uint32_t)(how->n_head * 4), (uint32_t)(how->n_head * how->n_column * 4)};
     a.slope = how->slope;
     a.scale = how->scale;
     a.shift = how->shift;
     a.att = how->att;
-    a.more.n_column = how->n_edge_column;
-    a.more.weight = how->edge;
-    a.more.table = block->edge_table;
-    a.more.rows = block->edge_rows;
-    a.drop.threshold = random_drop_threshold(how->p);
-    a.drop.keep_scale = (float)(1.0 / (1.0 - how->p));
-    a.drop.key = how->key;
-    a.drop.now = how->now;
-    a.drop.row_node = how->row_node;
-    a.drop.col_node = how->col_node;
+    a.more = {how->n_edge_column, how->edge, block->edge_table, block->edge_rows};
+    a.drop = {random_drop_threshold(how->p),
+              (float)(1.0 / (1.0 - how->p)),
+              how->key,
+              how->now,
+              how->row_node,
+              how->col_node};
     a.source = rows->source;
     a.self_source = a.with_self ? rows->self_source : rows->source;
     a.target = rows->target;
@@ -81,68 +80,67 @@ struct cuda_attention_grid cuda_attention_grid_of(struct device *device, const s
     return on;
 }
 
-template <bool FOURS> static __device__ __forceinline__ void columns_scale(float scale, float *x)
-{
-    if (FOURS) {
-        vector_store(x, vector_scale(scale, vector_load<float4>(x)));
-    } else {
-        *x *= scale;
-    }
-}
-
-/* out = out / s, L = m + ln s; a row without edges (s = 0): out = 0, L = +inf, so that exp(score - L) is 0. */
-template <bool FOURS>
+/* out = out / s, L = m + ln s, but where forward has done it (s = 0, and not a row max of -inf). A lane looks at a
+ * head, all then take those of them that are left. */
+template <typename T>
 __global__ void __launch_bounds__(BLOCK_THREADS)
     finish_heads(int64_t n, int n_column, struct device_attention_state state, float *out)
 {
-    constexpr int W = FOURS ? 4 : 1;
-    const int l = group_lane<HEAD_LANES>();
-    for (int64_t i = grid_group<HEAD_LANES>(); i < n; i += grid_groups<HEAD_LANES>()) {
-        const float row_max = state.softmax[2 * i], sum = state.softmax[2 * i + 1],
-                    scale = sum == 0.0F ? 0.0F : 1.0F / sum;
-        for (int c = l * W; c < n_column; c += HEAD_LANES * W) {
-            columns_scale<FOURS>(scale, out + i * n_column + c);
-            if (state.positive != NULL) {
-                columns_scale<FOURS>(scale, state.positive + i * n_column + c);
+    const int l = group_lane<WARP>();
+    for (int64_t first = grid_group<WARP>() * WARP; first < n; first += grid_groups<WARP>() * WARP) {
+        const int64_t i = first + l < n ? first + l : n - 1;
+        const float2 softmax = vector_load<float2>(state.softmax + 2 * i); /* row max, s */
+        const float scale = softmax_scale(softmax.y);
+        const bool is_left = first + l < n && !(softmax.y == 0.0F && softmax.x != -CUDART_INF_F);
+        __syncwarp(ALL_LANES); /* the last head is read by several lanes */
+        if (is_left) {
+            vector_store(state.softmax + 2 * i, make_float2(softmax_log_sum(softmax.x, softmax.y), 0.0F));
+        }
+        if (is_left && state.positive != NULL) {
+            state.positive_weight[i] *= scale;
+        }
+        for (unsigned left = __ballot_sync(ALL_LANES, is_left); left != 0; left &= left - 1) {
+            const int head = __ffs((int)left) - 1;
+            const float by = __shfl_sync(ALL_LANES, scale, head, WARP);
+            float *const sums[] = {out, state.positive};
+            for (int k = 0; k < 2 && sums[k] != NULL; k++) {
+                for (int c = l * width_of<T>; c < n_column; c += WARP * width_of<T>) {
+                    float *x = sums[k] + (first + head) * n_column + c;
+                    vector_store(x, vector_scale(by, vector_load<T>(x)));
+                }
             }
         }
-        __syncwarp(group_mask<HEAD_LANES>()); /* all have read the state */
-        if (l == 0) {
-            state.softmax[2 * i] = sum == 0.0F ? CUDART_INF_F : row_max + (float)log((double)sum);
-            state.softmax[2 * i + 1] = 0.0F;
-            if (state.positive != NULL) {
-                state.positive_weight[i] *= scale;
-            }
-        }
     }
-}
-
-static __device__ __forceinline__ double group_dot(int n, const float *x, const float *y)
-{
-    const unsigned mask = group_mask<HEAD_LANES>();
-    double sum = 0.0;
-    for (int c = group_lane<HEAD_LANES>(); c < n; c += HEAD_LANES) {
-        sum += (double)x[c] * (double)y[c];
-    }
-    for (int d = HEAD_LANES / 2; d > 0; d /= 2) {
-        sum += __shfl_xor_sync(mask, sum, d, HEAD_LANES);
-    }
-    return sum;
 }
 
 /* D = ⟨grad_out, out⟩ · add: grad_query (+)= (1 - slope) · (⟨grad_out, positive⟩ - D · positive_weight), positive
  * NULL: not add. The softmax does not change when all its scores move by the same, so Σ_j de_ij = 0: only the edges
- * with x > 0 are left, whose slope differs from the others' by 1 - slope. */
+ * with x > 0 are left, whose slope differs from the others' by 1 - slope. Columns read at once are added in float. */
+template <typename S, bool ALIGNED>
 __global__ void __launch_bounds__(BLOCK_THREADS)
     begin_heads(int64_t n, int n_column, float slope, const float *grad_out, const float *out,
                 struct device_attention_state state, bool add, float *grad_query)
 {
+    const int l = group_lane<HEAD_LANES>();
     for (int64_t i = grid_group<HEAD_LANES>(); i < n; i += grid_groups<HEAD_LANES>()) {
-        const int64_t at = i * n_column;
-        const double d = group_dot(n_column, grad_out + at, out + at);
-        const double positive = state.positive != NULL ? group_dot(n_column, grad_out + at, state.positive + at)
-                                                       : 0.0;
-        if (group_lane<HEAD_LANES>() > 0) {
+        double d = 0.0, positive = 0.0;
+        for (int64_t c = i * n_column + l * S::W; c < (i + 1) * n_column; c += HEAD_LANES * S::W) {
+            float grad[S::W], all[S::W], some[S::W] = {}, d_here = 0.0F, positive_here = 0.0F;
+            vector_take<S, ALIGNED>(grad_out + c, grad);
+            vector_take<S, ALIGNED>(out + c, all);
+            if (state.positive != NULL) {
+                vector_take<S, ALIGNED>(state.positive + c, some);
+            }
+            for (int k = 0; k < S::W; k++) {
+                d_here = fmaf(grad[k], all[k], d_here);
+                positive_here = fmaf(grad[k], some[k], positive_here);
+            }
+            d += (double)d_here;
+            positive += (double)positive_here;
+        }
+        d = group_sum<HEAD_LANES>(d);
+        positive = group_sum<HEAD_LANES>(positive);
+        if (l > 0) {
             continue;
         }
         state.softmax[2 * i + 1] = (float)d;
@@ -153,25 +151,43 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    parts_add(int64_t n_part, int64_t width, const double *part, bool begin, float *grad)
+{
+    for (int64_t c = grid_thread(); c < width; c += grid_threads()) {
+        double sum = begin ? 0.0 : (double)grad[c];
+        for (int64_t i = 0; i < n_part; i++) {
+            sum += part[i * width + c];
+        }
+        grad[c] = (float)sum;
+    }
+}
+
+void cuda_attention_parts_add(cudaStream_t stream, int64_t n_part, int64_t width, const double *part, bool begin,
+                              float *grad)
+{
+    LAUNCH(parts_add, grid_of(width, WARP), WARP, stream, n_part, width, part, begin, grad);
+}
+
 extern "C" void cuda_attention_finish(struct device *device, int64_t n, const struct device_attention *how,
                                       const struct device_attention_state *state, float *out)
 {
     const int64_t n_head = n * how->n_head, n_column = device_attention_columns(how);
-    const unsigned grid = grid_of(n_head, BLOCK_THREADS / HEAD_LANES);
-    if (by_fours(n_column, out, state->positive, NULL)) {
-        LAUNCH(finish_heads<true>, grid, BLOCK_THREADS, cuda_stream(device), n_head, (int)n_column, *state, out);
-    } else {
-        LAUNCH(finish_heads<false>, grid, BLOCK_THREADS, cuda_stream(device), n_head, (int)n_column, *state, out);
-    }
+    const auto heads = by_fours(n_column, out, state->positive, NULL) ? finish_heads<float4> : finish_heads<float>;
+    LAUNCH(heads, grid_of(n_head, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_head, (int)n_column, *state,
+           out);
 }
 
 extern "C" void cuda_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
                                               const float *grad_out, const float *out,
                                               const struct device_attention_state *state, bool add, float *grad_query)
 {
-    const int64_t n_head = n * how->n_head;
+    const int64_t n_head = n * how->n_head, n_column = device_attention_columns(how);
     struct device_attention_state read = *state;
     read.positive = how->score == DEVICE_SCORE_ADD ? state->positive : NULL;
-    LAUNCH(begin_heads, grid_of(n_head, BLOCK_THREADS / HEAD_LANES), BLOCK_THREADS, cuda_stream(device), n_head,
-           (int)device_attention_columns(how), how->slope, grad_out, out, read, add, grad_query);
+    const auto heads = n_column % 4 != 0                                  ? begin_heads<shape<1, 1, 1>, true>
+                       : by_fours(n_column, grad_out, out, read.positive) ? begin_heads<shape<4, 1, 1>, true>
+                                                                          : begin_heads<shape<4, 1, 1>, false>;
+    LAUNCH(heads, grid_of(n_head, BLOCK_THREADS / HEAD_LANES), BLOCK_THREADS, cuda_stream(device), n_head,
+           (int)n_column, how->slope, grad_out, out, read, add, grad_query);
 }

@@ -10,8 +10,8 @@
  * Order   a row's edges as the block has them, its edge to itself first, a few at a time, each a step of the running
  *         softmax; a product over columns first within a lane, then over the lanes of the group in one tree. The same
  *         in all passes, so that backward finds forward's scores. Heads of more columns than a group holds are taken
- *         in chunks of columns, each with all of the products. Of add each lane makes the score of one edge
- *         (attention_add.h).
+ *         in chunks of columns, each with all of the products. Of add each lane makes the score of one edge, all of
+ *         them relative to the greatest, and the edge to itself comes last (attention_add.h).
  */
 #ifndef MODELS_CUDA_ATTENTION_H
 #define MODELS_CUDA_ATTENTION_H
@@ -47,9 +47,13 @@ struct cuda_attention {
     const uint32_t *cols;
     const struct cuda_schedule *schedule;
     bool begin, with_self; /* with_self: and the rows begin */
+    bool last;
     bool rows_are_sources;
     bool aligned; /* four columns of any row can be read at once, and both numbers of a softmax */
     int64_t n_head, n_column;
+    struct {
+        uint32_t head, wide; /* of rows of one number per head, and of one per column */
+    } bytes;
     float slope, scale, shift;
     const float *att;
     struct cuda_edge_features more;
@@ -71,6 +75,10 @@ struct cuda_attention_grid {
 struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows, bool rows_are_sources);
 struct cuda_attention_grid cuda_attention_grid_of(struct device *device, const struct device_attention_rows *rows,
                                                   bool with_att);
+
+/* grad (+)= Σ of a parameter's partial gradients, in their order: n_part × width. */
+void cuda_attention_parts_add(cudaStream_t stream, int64_t n_part, int64_t width, const double *part, bool begin,
+                              float *grad);
 
 /* The passes where edges have features (attention_edges.cu). */
 extern "C" void cuda_attention_edges_forward(struct device *device, const struct device_attention_rows *rows,
@@ -165,18 +173,18 @@ static __device__ __forceinline__ void columns_load(const struct cuda_attention 
     }
 }
 
-template <int LANES, typename X> static __device__ __forceinline__ X group_sum(X x)
+/* mask: of the lanes that come here, whole groups. */
+template <int LANES, typename X>
+static __device__ __forceinline__ X group_sum(X x, unsigned mask = group_mask<LANES>())
 {
-    const unsigned mask = group_mask<LANES>();
     for (int d = LANES / 2; d > 0; d /= 2) {
         x += __shfl_xor_sync(mask, x, d, LANES);
     }
     return x;
 }
 
-template <int LANES> static __device__ __forceinline__ float group_max(float x)
+template <int LANES> static __device__ __forceinline__ float group_max(float x, unsigned mask)
 {
-    const unsigned mask = group_mask<LANES>();
     for (int d = LANES / 2; d > 0; d /= 2) {
         x = fmaxf(x, __shfl_xor_sync(mask, x, d, LANES));
     }
@@ -188,6 +196,18 @@ template <int LANES> static __device__ __forceinline__ float group_max(float x)
 static __device__ __forceinline__ float leaky_slope(float x, float slope)
 {
     return x > 0.0F ? 1.0F : slope;
+}
+
+/* The end of a softmax of which s = Σ exp(e - row_max) is at least 1, or 0 in a row without edges: what its sums are
+ * multiplied by, and L, there +inf, so that exp(score - L) is 0. */
+static __device__ __forceinline__ float softmax_scale(float s)
+{
+    return s == 0.0F ? 0.0F : 1.0F / s;
+}
+
+static __device__ __forceinline__ float softmax_log_sum(float row_max, float s)
+{
+    return s == 0.0F ? CUDART_INF_F : row_max + (float)log_above_one((double)s);
 }
 
 /* What one column adds to an edge's product: mine · far, of mlp att · leaky(mine + far). */
@@ -305,6 +325,15 @@ static __device__ __forceinline__ bool edge_is_kept(const struct cuda_attention 
     return draw_of(draws, (unsigned)r.h % 4) >= a.drop.threshold;
 }
 
+/* Dropout's factor of an edge; MAY: there may be dropout. */
+template <bool MAY>
+static __device__ __forceinline__ float drop_factor(const struct cuda_attention &a, const struct head_row &r,
+                                                    uint32_t col, bool is_self)
+{
+    const bool kept = !MAY || a.drop.threshold == 0 || edge_is_kept(a, r, col, is_self);
+    return !MAY ? 1.0F : kept ? a.drop.keep_scale : 0.0F;
+}
+
 template <int LANES>
 static __device__ __forceinline__ struct batch batch_load(const struct cuda_attention &a, const struct head_row &r,
                                                           int64_t at, int64_t end)
@@ -370,19 +399,26 @@ template <typename S, int WIDE> struct sums {
         }
     }
 
+    __device__ __forceinline__ explicit sums(const float *kept) : row_max(kept[0]), norm(kept[1]), narrow(kept[2])
+    {
+        for (int i = 0; i < WIDE * S::N; i++) {
+            wide[i / S::N][i % S::N] = kept[(1 + i) * S::LANES + group_lane<S::LANES>()];
+        }
+    }
+
     /* Softmaxes of disjoint sets of edges join as they grow edge by edge:
      *   m = max(m₁, m₂)   s = s₁ exp(m₁ - m) + s₂ exp(m₂ - m)   and all sums likewise */
-    __device__ __forceinline__ void join(const float *kept)
+    __device__ __forceinline__ void join(const sums &from)
     {
-        const float greatest = fmaxf(row_max, kept[0]);
+        const float greatest = fmaxf(row_max, from.row_max);
         const float mine = row_max == greatest ? 1.0F : exp_of(row_max - greatest);
-        const float other = kept[0] == greatest ? 1.0F : exp_of(kept[0] - greatest);
+        const float other = from.row_max == greatest ? 1.0F : exp_of(from.row_max - greatest);
         row_max = greatest;
-        norm = fmaf(mine, norm, other * kept[1]);
-        narrow = fmaf(mine, narrow, other * kept[2]);
+        norm = fmaf(mine, norm, other * from.norm);
+        narrow = fmaf(mine, narrow, other * from.narrow);
         for (int i = 0; i < WIDE * S::N; i++) {
             float *x = &wide[i / S::N][i % S::N];
-            *x = fmaf(mine, *x, other * kept[(1 + i) * S::LANES + group_lane<S::LANES>()]);
+            *x = fmaf(mine, *x, other * from.wide[i / S::N][i % S::N]);
         }
     }
 };
@@ -396,17 +432,8 @@ template <typename S, int WIDE> static __device__ __forceinline__ void groups_jo
     s->keep(kept + group * sums<S, WIDE>::FLOATS);
     __syncthreads();
     for (int g = 1; group == 0 && g < S::GROUPS; g++) {
-        s->join(kept + g * sums<S, WIDE>::FLOATS);
+        s->join(sums<S, WIDE>(kept + g * sums<S, WIDE>::FLOATS));
     }
-}
-
-/* The edges of a row that one group of a block takes. */
-template <typename S>
-static __device__ __forceinline__ void group_slice(const struct head_row &r, int64_t *begin, int64_t *end)
-{
-    const int64_t n = r.end - r.first, group = threadIdx.x / S::LANES;
-    *begin = r.first + n * group / S::GROUPS;
-    *end = r.first + n * (group + 1) / S::GROUPS;
 }
 
 /* The long rows that share number `share` of n_share has: units from *first to *end. */

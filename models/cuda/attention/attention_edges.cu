@@ -379,19 +379,6 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     }
 }
 
-/* grad (+)= Σ of the ranges' sums, in their order */
-__global__ void __launch_bounds__(BLOCK_THREADS, 2)
-    ranges_add(int64_t n_range, int64_t width, const double *sum, bool begin, float *grad)
-{
-    for (int64_t c = grid_thread(); c < width; c += grid_threads()) {
-        double total = begin ? 0.0 : (double)grad[c];
-        for (int64_t i = 0; i < n_range; i++) {
-            total += sum[i * width + c];
-        }
-        grad[c] = (float)total;
-    }
-}
-
 /* grad_value_j = Σ_i μ α grad_out_i, and add: grad_key_j = Σ_i de · leaky'(x) · mlp: grad_value_jc += Σ_i de · att_c
  * · leaky'(x_c) dot: grad_key_j = Σ_i scale · de · query_i */
 template <int SCORE>
@@ -479,12 +466,10 @@ extern "C" void cuda_attention_edges_query(struct device *device, const struct d
         LAUNCH(weight_edges, grid, BLOCK_THREADS, cuda_stream(device), a, to);
     }
     if (to.att != NULL) {
-        LAUNCH(ranges_add, grid_of(n_att, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_range, n_att,
-               (const double *)to.att, rows->begin, grad_att);
+        cuda_attention_parts_add(cuda_stream(device), n_range, n_att, to.att, rows->begin, grad_att);
     }
     if (to.edge != NULL) {
-        LAUNCH(ranges_add, grid_of(n_edge, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_range, n_edge,
-               (const double *)to.edge, true, grad_edge);
+        cuda_attention_parts_add(cuda_stream(device), n_range, n_edge, to.edge, true, grad_edge);
     }
 }
 

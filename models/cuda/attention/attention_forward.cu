@@ -1,6 +1,8 @@
 /* Attention forward: state of a row and head while its edges come, m = -inf, s = 0, out = 0 before the first:
  *   m' = max(m, max_i e_i)    c = exp(m - m')    w_i = exp(e_i - m')
  *   s' = c s + Σ_i w_i        out' = c out + Σ_i μ_i w_i value_i
+ * of some edges i at a time; of the score `add`, whose greatest e_i follows from the keys, of all edges of a row that
+ * a block has (D89). In the last block rows are divided by s, as cuda_attention_finish does with others.
  * GAT in training has two sums more, over the edges with key + query > 0 alone (positive, positive_weight).
  *
  * source  Milakov & Gimelshein, arXiv 1805.02867 (online softmax)
@@ -28,19 +30,34 @@ static __device__ __forceinline__ SUMS state_load(const struct cuda_attention &a
     s.row_max = to.softmax[2 * r.own];
     s.norm = to.softmax[2 * r.own + 1];
     columns_load<S>(a, to.out + r.own * a.n_column, r.column, s.wide[0]);
+    if (SUMS::N_WIDE > 1 && to.positive != NULL) {
+        columns_load<S>(a, to.positive + r.own * a.n_column, r.column, s.wide[SUMS::N_WIDE - 1]);
+        s.narrow = to.positive_weight[r.own];
+    }
     return s;
 }
 
-/* What is one number is written with the last columns, before which all others have begun from it. */
+/* What is one number is written with the last columns, before which all others have begun from it. All lanes of
+ * `mask` call it; writes: the sums are those of this lane's row. */
 template <typename S, class SUMS>
 static __device__ __forceinline__ void state_store(const struct cuda_attention &a, const struct forward_state &to,
-                                                   const struct head_row &r, const SUMS &s)
+                                                   const struct head_row &r, SUMS s, unsigned mask, bool writes)
 {
-    columns_write<S>(a, s.wide[0], r.column, to.out + r.own * a.n_column);
-    __syncwarp(group_mask<S::LANES>()); /* all lanes have read it */
-    if (group_lane<S::LANES>() == 0 && r.column + S::COLUMNS >= (int)a.n_column) {
-        to.softmax[2 * r.own] = s.row_max;
-        to.softmax[2 * r.own + 1] = s.norm;
+    const float scale = a.last ? softmax_scale(s.norm) : 1.0F;
+    float *const wide[] = {to.out, to.positive};
+    for (int k = 0; k < SUMS::N_WIDE && writes && wide[k] != NULL; k++) {
+        for (int i = 0; i < S::N; i++) {
+            s.wide[k][i] *= scale;
+        }
+        columns_write<S>(a, s.wide[k], r.column, wide[k] + r.own * a.n_column);
+    }
+    __syncwarp(mask); /* all lanes have read it */
+    if (writes && group_lane<S::LANES>() == 0 && r.column + S::COLUMNS >= (int)a.n_column) {
+        const float2 end = {softmax_log_sum(s.row_max, s.norm), 0.0F}, state = {s.row_max, s.norm};
+        vector_store(to.softmax + 2 * r.own, a.last ? end : state);
+        if (SUMS::N_WIDE > 1 && to.positive != NULL) {
+            to.positive_weight[r.own] = s.narrow * scale;
+        }
     }
 }
 
@@ -51,7 +68,6 @@ template <typename S, class SUMS> static __device__ __forceinline__ void sums_sc
         const float scale = exp_of(s->row_max - row_max);
         s->row_max = row_max;
         s->norm *= scale;
-        s->narrow *= scale;
         for (int i = 0; i < SUMS::N_WIDE * S::N; i++) {
             s->wide[i / S::N][i % S::N] *= scale;
         }
@@ -60,13 +76,12 @@ template <typename S, class SUMS> static __device__ __forceinline__ void sums_sc
 
 /* --- scores that are products over columns --- */
 
-template <int SCORE, typename S> struct forward {
+template <int SCORE, typename S> struct forward : pass_base<sums<S, 1>> {
     using Shape = S;
     using To = forward_state;
     static constexpr int BLOCKS = 2;
     using Sums = sums<S, 1>;
-    struct Kept {
-    };
+    using Kept = kept_nothing;
 
     /* The row's own numbers. */
     struct Own {
@@ -137,13 +152,6 @@ template <int SCORE, typename S> struct forward {
         }
     };
 
-    template <bool ALIGNED>
-    static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
-                                                const struct head_row &r, int64_t begin, int64_t end, Sums *s)
-    {
-        edges_walk<forward, ALIGNED>(a, to, r, begin, end, s);
-    }
-
     static __device__ __forceinline__ Sums start(const struct cuda_attention &a, const To &to,
                                                  const struct head_row &r, bool empty)
     {
@@ -153,106 +161,47 @@ template <int SCORE, typename S> struct forward {
     static __device__ __forceinline__ void store(const struct cuda_attention &a, const To &to,
                                                  const struct head_row &r, const Sums &s, Kept *)
     {
-        state_store<S>(a, to, r, s);
-    }
-
-    static __device__ __forceinline__ void finish(const struct cuda_attention &, const To &, int64_t, int, int,
-                                                  const Kept &)
-    {
+        state_store<S>(a, to, r, s, group_mask<S::LANES>(), true);
     }
 };
 
 /* --- add --- */
 
-template <typename S> struct forward<DEVICE_SCORE_ADD, S> {
+template <typename S> struct forward_add {
     using Shape = S;
     using To = forward_state;
-    static constexpr int BLOCKS = S::VECTORS > 1 ? 2 : 3;
-    using Sums = sums<S, 2>; /* over all edges, and over the positive ones */
-    struct Kept {
-    };
-    using Own = float; /* the query */
-    using Far = float; /* the key */
+    static constexpr bool SOURCES = false;
+    static constexpr int LOOKS = 3; /* keys that a lane reads at a time */
 
-    static __device__ __forceinline__ Own own_load(const struct cuda_attention &a, const To &,
-                                                   const struct head_row &r)
+    /* The greatest score is that of the greatest or, where leaky falls, of the least key. */
+    static __device__ __forceinline__ float look(const struct cuda_attention &a, const struct far_ends &ends,
+                                                 const edge_slice<S> &slice, float query, float key)
     {
-        return a.target.query[r.own];
-    }
-
-    template <bool> static __device__ __forceinline__ Far far(const struct cuda_attention &a, int64_t head)
-    {
-        return __ldg(a.source.key + head);
-    }
-
-    static __device__ __forceinline__ float weigh(const struct cuda_attention &a, Own query, Far key, bool there,
-                                                  bool kept, Sums *s)
-    {
-        const float x = key + query, score = there ? score_of<DEVICE_SCORE_ADD>(a, x, 0.0F) : -CUDART_INF_F;
-        sums_scale<S>(fmaxf(s->row_max, group_max<S::LANES>(score)), s);
-        const float weight = there ? exp_of(score - s->row_max) : 0.0F;
-        s->norm += weight;
-        s->narrow += x > 0.0F ? weight : 0.0F;
-        return weight_signed(kept ? weight * a.drop.keep_scale : 0.0F, x > 0.0F);
-    }
-
-    /* The first edge, to itself: a softmax of one. */
-    template <bool ALIGNED>
-    static __device__ __forceinline__ void self_add(const struct cuda_attention &a, const To &to,
-                                                    const struct head_row &r, Sums *s)
-    {
-        const float x = __ldg(a.self_source.key + r.own) + a.target.query[r.own];
-        const bool kept = a.drop.threshold == 0 || edge_is_kept(a, r, (uint32_t)r.row, true), positive = x > 0.0F;
-        float value[S::N];
-        columns_read<S, ALIGNED>(a, a.self_source.value + r.own * a.n_column, r.column, true, value);
-        s->row_max = score_of<DEVICE_SCORE_ADD>(a, x, 0.0F);
-        s->norm = group_lane<S::LANES>() == 0 ? 1.0F + 0.0F * s->row_max : 0.0F; /* not a number stays one */
-        s->narrow = positive ? s->norm : 0.0F;
-        weighted_add<S>(weight_signed(kept ? a.drop.keep_scale : 0.0F, positive), to.positive != NULL, value, s);
-    }
-
-    template <bool ALIGNED>
-    static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
-                                                const struct head_row &r, int64_t begin, int64_t end, Sums *s)
-    {
-        if (begin < r.begin) {
-            self_add<ALIGNED>(a, to, r, s);
+        const int l = group_lane<S::LANES>();
+        float greatest = key, least = key;
+        ROLLED
+        for (int at = S::LANES; at < slice.most; at += LOOKS * S::LANES) {
+            for (int k = 0; k < LOOKS; k++) {
+                const float other = end_read<false, true>(a, ends, slice.col(at + k * S::LANES + l)).number;
+                greatest = fmaxf(greatest, other);
+                least = fminf(least, other);
+            }
         }
-        lanes_walk<forward, ALIGNED>(a, to, r, begin < r.begin ? r.begin : begin, end, a.source.value,
-                                     to.positive != NULL, s);
-        s->norm = group_sum<S::LANES>(s->norm);
-        s->narrow = group_sum<S::LANES>(s->narrow);
+        greatest = group_max<S::LANES>(greatest, ALL_LANES);
+        least = -group_max<S::LANES>(-least, ALL_LANES);
+        return fmaxf(add_score(a, greatest + query), add_score(a, least + query));
     }
 
-    /* The first lane has what is one number. */
-    static __device__ __forceinline__ Sums start(const struct cuda_attention &a, const To &to,
-                                                 const struct head_row &r, bool empty)
+    static __device__ __forceinline__ sums<S, 2> before(const struct cuda_attention &a, const To &to,
+                                                        const struct head_row &r)
     {
-        const bool first = group_lane<S::LANES>() == 0;
-        Sums s = state_load<S, Sums>(a, to, r, empty);
-        s.norm = first ? s.norm : 0.0F;
-        if (!empty && to.positive != NULL) {
-            columns_load<S>(a, to.positive + r.own * a.n_column, r.column, s.wide[1]);
-            s.narrow = first ? to.positive_weight[r.own] : 0.0F;
-        }
-        return s;
+        return state_load<S, sums<S, 2>>(a, to, r, false);
     }
 
     static __device__ __forceinline__ void store(const struct cuda_attention &a, const To &to,
-                                                 const struct head_row &r, const Sums &s, Kept *)
+                                                 const struct head_row &r, const sums<S, 2> &s, bool writes)
     {
-        state_store<S>(a, to, r, s);
-        if (to.positive != NULL) {
-            columns_write<S>(a, s.wide[1], r.column, to.positive + r.own * a.n_column);
-            if (group_lane<S::LANES>() == 0 && r.column + S::COLUMNS >= (int)a.n_column) {
-                to.positive_weight[r.own] = s.narrow;
-            }
-        }
-    }
-
-    static __device__ __forceinline__ void finish(const struct cuda_attention &, const To &, int64_t, int, int,
-                                                  const Kept &)
-    {
+        state_store<S>(a, to, r, s, ALL_LANES, writes);
     }
 };
 
@@ -270,5 +219,9 @@ extern "C" void cuda_attention_forward(struct device *device, const struct devic
     if (a.n_row == 0 || a.n_head == 0) {
         return;
     }
-    pass_launch<forward, true>(rows->how->score, on, a, to, to);
+    if (rows->how->score == DEVICE_SCORE_ADD) {
+        add_launch<forward_add>(on, a, to);
+    } else {
+        pass_launch<forward>(rows->how->score, on, a, to, to);
+    }
 }

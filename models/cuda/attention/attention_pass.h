@@ -2,11 +2,11 @@
  * sources.
  *
  * A group of lanes takes a head of a range of rows, row after row, a few edges at a time; the groups of a block take
- * a slice each of a long row's edges and join their sums in order. A pass is a struct template PASS<SCORE, S> with
+ * a slice each of a long row's edges and join their sums in order. Of the score `add` attention_add.h does that. A
+ * pass is a struct template PASS<SCORE, S> with
  *   To, Own, Sums, Kept     where results go; the row's own numbers; a row's sums; what is added up over rows
- *   walk<ALIGNED>(a, to, r, begin, end, s)  adds edges begin … end-1: edges_walk, or of the score `add` lanes_walk
  *   Edges                   AHEAD edges: edge[AHEAD], load<ALIGNED>(a, r, own), add(a, own, sums)
- *   own_load<ALIGNED>(a, to, r)     of `add` without ALIGNED
+ *   own_load<ALIGNED>(a, to, r)
  *   start(a, to, r, empty)  the sums before the first edge; empty: of another group than the first, or of rows that
  *   store(a, to, r, s, kept)    begin
  *   finish(a, to, part, h, column, kept)    once for each range, or share of the long rows
@@ -19,6 +19,22 @@
 
 /* Threads of a block that takes rows which no groups share. */
 #define PASS_THREADS 128
+
+/* Passes that begin at 0, and keep nothing over rows. */
+struct kept_nothing {
+};
+
+template <class SUMS> struct pass_base {
+    using Sums = SUMS;
+    template <class... T> static __device__ __forceinline__ Sums start(const T &...)
+    {
+        return Sums(0.0F);
+    }
+
+    template <class... T> static __device__ __forceinline__ void finish(const T &...)
+    {
+    }
+};
 
 template <class P, bool ALIGNED>
 static __device__ __forceinline__ void edges_walk(const struct cuda_attention &a, const typename P::To &to,
@@ -47,9 +63,9 @@ static __device__ __forceinline__ void row_walk(const struct cuda_attention &a, 
                                                 typename P::Sums *s)
 {
     if (P::Shape::W == 1 || a.aligned) {
-        P::template walk<true>(a, to, r, begin, end, s);
+        edges_walk<P, true>(a, to, r, begin, end, s);
     } else {
-        P::template walk<false>(a, to, r, begin, end, s);
+        edges_walk<P, false>(a, to, r, begin, end, s);
     }
 }
 
@@ -89,7 +105,7 @@ __global__ void __launch_bounds__(P::Shape::GROUPS *P::Shape::LANES, 1)
     const struct cuda_unit *unit = CUDA_UNITS(a.schedule);
     for (int64_t i = blockIdx.x; i < n_share * a.n_head; i += gridDim.x) {
         int h;
-        int64_t u, last, begin, end;
+        int64_t u, last;
         const int64_t share = divide(i, (int)a.n_head, &h);
         for (int column = 0; column < (int)a.n_column; column += S::COLUMNS) {
             typename P::Kept kept = {};
@@ -99,7 +115,8 @@ __global__ void __launch_bounds__(P::Shape::GROUPS *P::Shape::LANES, 1)
                 }
                 struct head_row r = head_row_of(a, unit[u].row, h);
                 r.column = column;
-                group_slice<S>(r, &begin, &end);
+                const int64_t n = r.end - r.first, group = threadIdx.x / S::LANES;
+                const int64_t begin = r.first + n * group / S::GROUPS, end = r.first + n * (group + 1) / S::GROUPS;
                 typename P::Sums s = P::start(a, to, r, a.begin || threadIdx.x >= S::LANES);
                 row_walk<P>(a, to, r, begin, end, &s);
                 groups_join(joined, &s);
@@ -146,27 +163,14 @@ static void score_launch(const struct cuda_attention_grid &on, const struct cuda
     }
 }
 
-/* ADDS: the pass has edges to go over of the score `add`, too. */
-template <template <int, typename> class PASS, bool ADDS, class To>
+/* For scores but `add`. */
+template <template <int, typename> class PASS, class To>
 static void pass_launch(enum device_score_kind score, const struct cuda_attention_grid &on,
                         const struct cuda_attention &a, const To &to, const To &long_to)
 {
-    switch (score) {
-    case DEVICE_SCORE_ADD:
-        if constexpr (ADDS) {
-            score_launch<PASS, DEVICE_SCORE_ADD>(on, a, to, long_to);
-        }
-        break;
-    case DEVICE_SCORE_MLP:
-        score_launch<PASS, DEVICE_SCORE_MLP>(on, a, to, long_to);
-        break;
-    case DEVICE_SCORE_DOT:
-        score_launch<PASS, DEVICE_SCORE_DOT>(on, a, to, long_to);
-        break;
-    case DEVICE_SCORE_COSINE:
-        score_launch<PASS, DEVICE_SCORE_COSINE>(on, a, to, long_to);
-        break;
-    }
+    score == DEVICE_SCORE_MLP   ? score_launch<PASS, DEVICE_SCORE_MLP>(on, a, to, long_to)
+    : score == DEVICE_SCORE_DOT ? score_launch<PASS, DEVICE_SCORE_DOT>(on, a, to, long_to)
+                                : score_launch<PASS, DEVICE_SCORE_COSINE>(on, a, to, long_to);
 }
 
 #endif

@@ -16,7 +16,7 @@ struct query_gradients {
     double *att; /* NULL: not wanted */
 };
 
-template <int SCORE, typename S> struct query {
+template <int SCORE, typename S> struct query : pass_base<sums<S, SCORE == DEVICE_SCORE_MLP ? 2 : 1>> {
     using Shape = S;
     using To = query_gradients;
     /* Sums of columns: grad_query, and of mlp a row's share of grad_att. */
@@ -110,19 +110,6 @@ template <int SCORE, typename S> struct query {
         }
     };
 
-    template <bool ALIGNED>
-    static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
-                                                const struct head_row &r, int64_t begin, int64_t end, Sums *s)
-    {
-        edges_walk<query, ALIGNED>(a, to, r, begin, end, s);
-    }
-
-    static __device__ __forceinline__ Sums start(const struct cuda_attention &, const To &, const struct head_row &,
-                                                 bool)
-    {
-        return Sums(0.0F);
-    }
-
     /* grad_query (+)= the row's sum; att += its share. */
     static __device__ __forceinline__ void store(const struct cuda_attention &a, const To &to,
                                                  const struct head_row &r, const Sums &s, Kept *kept)
@@ -147,19 +134,6 @@ template <int SCORE, typename S> struct query {
     }
 };
 
-/* grad_att (+)= Σ of the partial gradients, in their order. */
-__global__ void __launch_bounds__(BLOCK_THREADS)
-    att_add(int64_t n_part, int64_t width, const double *part, bool begin, float *grad_att)
-{
-    for (int64_t c = grid_thread(); c < width; c += grid_threads()) {
-        double sum = begin ? 0.0 : (double)grad_att[c];
-        for (int64_t i = 0; i < n_part; i++) {
-            sum += part[i * width + c];
-        }
-        grad_att[c] = (float)sum;
-    }
-}
-
 extern "C" void cuda_attention_backward_query(struct device *device, const struct device_attention_rows *rows,
                                               void *scratch, float *grad_query, float *grad_att, float *grad_edge)
 {
@@ -175,10 +149,10 @@ extern "C" void cuda_attention_backward_query(struct device *device, const struc
     if (to.att != NULL) {
         shares.att += on.n_range * width;
     }
-    /* Of add backward_begin has done it. */
-    pass_launch<query, false>(rows->how->score, on, a, to, shares);
+    if (rows->how->score != DEVICE_SCORE_ADD) { /* of add backward_begin has done it */
+        pass_launch<query>(rows->how->score, on, a, to, shares);
+    }
     if (grad_att != NULL) {
-        LAUNCH(att_add, grid_of(width, WARP), WARP, on.stream, on.n_range + on.n_share, width, (const double *)to.att,
-               rows->begin, grad_att);
+        cuda_attention_parts_add(on.stream, on.n_range + on.n_share, width, to.att, rows->begin, grad_att);
     }
 }

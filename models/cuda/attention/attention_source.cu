@@ -14,15 +14,14 @@ struct source_gradients {
     float *value, *key;
 };
 
-template <int SCORE, typename S> struct source {
+template <int SCORE, typename S> struct source : pass_base<sums<S, SCORE == DEVICE_SCORE_DOT ? 2 : 1>> {
     using Shape = S;
     using To = source_gradients;
     /* Sums of columns: grad_value, and of dot grad_key. */
     static constexpr int N_WIDE = SCORE == DEVICE_SCORE_DOT ? 2 : 1;
     using Sums = sums<S, N_WIDE>;
     static constexpr int BLOCKS = 2;
-    struct Kept {
-    };
+    using Kept = kept_nothing;
 
     /* The row's own numbers; mine: what the score reads of it, where that is a row. */
     struct Own {
@@ -104,19 +103,6 @@ template <int SCORE, typename S> struct source {
         }
     };
 
-    template <bool ALIGNED>
-    static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
-                                                const struct head_row &r, int64_t begin, int64_t end, Sums *s)
-    {
-        edges_walk<source, ALIGNED>(a, to, r, begin, end, s);
-    }
-
-    static __device__ __forceinline__ Sums start(const struct cuda_attention &, const To &, const struct head_row &,
-                                                 bool)
-    {
-        return Sums(0.0F);
-    }
-
     static __device__ __forceinline__ void store(const struct cuda_attention &a, const To &to,
                                                  const struct head_row &r, const Sums &s, Kept *)
     {
@@ -127,106 +113,34 @@ template <int SCORE, typename S> struct source {
             to.key[r.own] = a.begin ? s.narrow : to.key[r.own] + s.narrow;
         }
     }
-
-    static __device__ __forceinline__ void finish(const struct cuda_attention &, const To &, int64_t, int, int,
-                                                  const Kept &)
-    {
-    }
 };
 
-template <typename S> struct source<DEVICE_SCORE_ADD, S> {
+template <typename S> struct source_add {
     using Shape = S;
     using To = source_gradients;
-    static constexpr int BLOCKS = S::VECTORS > 1 ? 2 : 3;
-    using Sums = sums<S, 2>; /* over all edges, and over the positive ones; narrow: Σ leaky'(x) α D */
-    struct Kept {
-    };
-    using Own = float; /* the key */
-    struct Far {
-        float query, log_sum, d;
-    };
-
-    static __device__ __forceinline__ Own own_load(const struct cuda_attention &a, const To &,
-                                                   const struct head_row &r)
-    {
-        return a.source.key[r.own];
-    }
-
-    template <bool ALIGNED>
-    static __device__ __forceinline__ Far end_read(const struct device_attention_target &at, int64_t head)
-    {
-        const float *sum = at.softmax + 2 * head;
-        const float2 both = S::W == 4 && ALIGNED ? __ldg((const float2 *)sum) : make_float2(sum[0], sum[1]);
-        return {__ldg(at.query + head), both.x, both.y};
-    }
-
-    template <bool ALIGNED> static __device__ __forceinline__ Far far(const struct cuda_attention &a, int64_t head)
-    {
-        return end_read<ALIGNED>(a.target, head);
-    }
-
-    static __device__ __forceinline__ float weigh(const struct cuda_attention &a, Own key, const Far &far, bool there,
-                                                  bool kept, Sums *s)
-    {
-        const float x = key + far.query, score = score_of<DEVICE_SCORE_ADD>(a, x, 0.0F);
-        const float alpha = there ? exp_of(score - far.log_sum) : 0.0F;
-        s->narrow = there ? fmaf(leaky_slope(x, a.slope) * alpha, far.d, s->narrow) : s->narrow;
-        return weight_signed(kept ? alpha * a.drop.keep_scale : 0.0F, x > 0.0F);
-    }
-
-    template <bool ALIGNED>
-    static __device__ __forceinline__ void self_add(const struct cuda_attention &a, const struct head_row &r, Own key,
-                                                    Sums *s)
-    {
-        const bool kept = a.drop.threshold == 0 || edge_is_kept(a, r, (uint32_t)r.row, true);
-        const float weight = weigh(a, key, end_read<ALIGNED>(a.self_target, r.own), group_lane<S::LANES>() == 0, kept,
-                                   s);
-        float grad[S::N];
-        columns_read<S, ALIGNED>(a, a.self_target.grad_out + r.own * a.n_column, r.column, true, grad);
-        weighted_add<S>(__shfl_sync(group_mask<S::LANES>(), weight, 0, S::LANES), true, grad, s);
-    }
-
-    template <bool ALIGNED>
-    static __device__ __forceinline__ void walk(const struct cuda_attention &a, const To &to,
-                                                const struct head_row &r, int64_t begin, int64_t end, Sums *s)
-    {
-        if (begin < r.begin) {
-            self_add<ALIGNED>(a, r, own_load(a, to, r), s);
-        }
-        lanes_walk<source, ALIGNED>(a, to, r, begin < r.begin ? r.begin : begin, end, a.target.grad_out, true, s);
-        s->narrow = group_sum<S::LANES>(s->narrow);
-    }
-
-    static __device__ __forceinline__ Sums start(const struct cuda_attention &, const To &, const struct head_row &,
-                                                 bool)
-    {
-        return Sums(0.0F);
-    }
+    static constexpr bool SOURCES = true;
 
     /* grad_key: D's share is added with the first columns. */
     static __device__ __forceinline__ void store(const struct cuda_attention &a, const To &to,
-                                                 const struct head_row &r, const Sums &s, Kept *)
+                                                 const struct head_row &r, const sums<S, 2> &s, bool writes)
     {
         const double slope = (double)a.slope;
         float value[S::N];
         double product = 0.0;
-        row_add<S>(a, r, s.wide[0], to.value);
         columns_load<S>(a, a.source.value + r.own * a.n_column, r.column, value);
         for (int i = 0; i < S::N; i++) {
             const double all = (double)s.wide[0][i], positive = (double)s.wide[1][i];
             product += (slope * all + (1.0 - slope) * positive) * (double)value[i];
         }
-        product = group_sum<S::LANES>(product);
-        if (group_lane<S::LANES>() == 0) {
+        product = group_sum<S::LANES>(product, ALL_LANES);
+        if (writes) {
+            row_add<S>(a, r, s.wide[0], to.value);
+        }
+        if (writes && group_lane<S::LANES>() == 0) {
             const bool first = r.column == 0;
             const float grad = (float)(first ? product - (double)s.narrow : product);
             to.key[r.own] = a.begin && first ? grad : to.key[r.own] + grad;
         }
-    }
-
-    static __device__ __forceinline__ void finish(const struct cuda_attention &, const To &, int64_t, int, int,
-                                                  const Kept &)
-    {
     }
 };
 
@@ -240,5 +154,9 @@ extern "C" void cuda_attention_backward_source(struct device *device, const stru
     const struct cuda_attention a = cuda_attention_of(rows, true);
     const struct cuda_attention_grid on = cuda_attention_grid_of(device, rows, false);
     const struct source_gradients to = {grad_value, grad_key};
-    pass_launch<source, true>(rows->how->score, on, a, to, to);
+    if (rows->how->score == DEVICE_SCORE_ADD) {
+        add_launch<source_add>(on, a, to);
+    } else {
+        pass_launch<source>(rows->how->score, on, a, to, to);
+    }
 }

@@ -100,7 +100,7 @@ static void attention_of(const struct given *g, enum device_score_kind score)
     const struct device_attention_state state = {floats(g, 2 * heads), narrow ? floats(g, g->n * g->width) : NULL,
                                                  narrow ? floats(g, heads) : NULL};
     const struct device_attention_target target = {query, state.softmax, g->y};
-    const struct device_attention_rows rows = {&how, &g->block, true, true, source, source, target, target};
+    const struct device_attention_rows rows = {&how, &g->block, true, true, source, source, target, target, true};
     float *grad_query = floats(g, g->n * g->width), *grad_key = floats(g, g->n * g->width);
     g->ops->attention_forward(g->device, &rows, &state, g->out);
     g->ops->attention_finish(g->device, g->n, &how, &state, g->out);

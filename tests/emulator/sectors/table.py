@@ -28,6 +28,7 @@ SECTORS, CONFLICTS, OCCUPANCY = 1.10, 1.05, 0.5
 NOTES = [
     (r"^pass_rows<query<1,", "sectors", 1.35, "doubles of grad_att, of at most 2048 ranges of rows: here of each row"),
     (r"^pass_long<query<1,", "sectors", 2.50, "doubles of grad_att, of 128 shares of the long rows: here there is no long one"),
+    (r"^pass_heads<forward_add<shape<4, 4, 1>", "sectors", 1.15, "columns of four edges, read twice, begin on any 4 bytes"),
     (r"^scores_add", "sectors", 4.0, "56 bytes of each chunk of the loss"),
     (r"^pass_", "occupancy", 0.25, "registers hold rows on their way; more warps gave 2 to 4 % on an H100 (docs/gpu-results.md)"),
     (r"^sum_rows<.*, true, true>", "occupancy", 0.43, "a second sum in registers, of edges behind a border"),

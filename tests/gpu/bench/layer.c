@@ -50,7 +50,7 @@ static struct device_attention_rows rows_of(const struct layer *l)
 {
     const struct device_attention_source source = {l->x, l->key};
     const struct device_attention_target target = {l->query, l->state.softmax, l->grad_out};
-    return (struct device_attention_rows){&l->how, &l->block, true, true, source, source, target, target};
+    return (struct device_attention_rows){&l->how, &l->block, true, true, source, source, target, target, true};
 }
 
 void layer_attention_forward(struct figure *f, void *layer)

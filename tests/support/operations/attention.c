@@ -75,8 +75,8 @@ static void attention(struct operation_run *run, const int64_t *shape)
         state.positive = operation_floats(run, in);
         state.positive_weight = operation_floats(run, heads);
     }
-    struct device_attention_rows rows = {&how,          &block,     true,       square && shape[4] == 0,
-                                         column.source, row.source, row.target, row.target};
+    struct device_attention_rows rows = {
+        &how, &block, true, square && shape[4] == 0, column.source, row.source, row.target, row.target, true};
     ops->attention_forward(run->device, &rows, &state, y);
     ops->attention_finish(run->device, n_row, &how, &state, y);
     row.target.softmax = state.softmax;

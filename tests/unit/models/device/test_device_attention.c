@@ -113,9 +113,10 @@ static void forward_and_source(struct device *device, const void *context, float
     cr_assert_eq(device->ops->block_open(device, &first), STATUS_OK);
     cr_assert_eq(device->ops->block_open(device, &second.block), STATUS_OK);
     struct device_attention_target own = l->target[0], other = l->target[1];
-    struct device_attention_rows diagonal = {&l->how, &first, true, true, l->source[0], l->source[0], own, own};
-    struct device_attention_rows beside = {&l->how,      &second.block, false, false,
-                                           l->source[1], l->source[1],  own,   own};
+    struct device_attention_rows diagonal = {&l->how,      &first, true, true, l->source[0],
+                                             l->source[0], own,    own,  false};
+    struct device_attention_rows beside = {&l->how,      &second.block, false, false, l->source[1],
+                                           l->source[1], own,           own,   true};
     device->ops->attention_forward(device, &diagonal, &state, y);
     device->ops->attention_forward(device, &beside, &state, y);
     device->ops->attention_finish(device, N_ROW, &l->how, &state, y);

@@ -134,7 +134,8 @@ static void attention_run(struct device *device, const char *name, const void *c
     const struct device_attention_source source = {value, key};
     const struct device_attention_target target = {query, softmax, NULL};
     const struct device_attention_state state = {softmax, positive, weight};
-    const struct device_attention_rows rows = {&how, &g.block, true, c->with_self, source, source, target, target};
+    const struct device_attention_rows rows = {&how,   &g.block, true,   c->with_self, source,
+                                               source, target,   target, true};
     device->ops->attention_forward(device, &rows, &state, out);
     device->ops->attention_finish(device, g.block.n_row, &how, &state, out);
     cr_assert_eq(device_sync(device), STATUS_OK);
