@@ -143,7 +143,7 @@ template <class R, bool WEIGHTED, bool BORDERED> struct row_edges {
         for (int l = group_lane<R::LANES>(); l < R::HELD; l += R::LANES) {
             const int64_t e = first + ((uint32_t)l < n ? (uint32_t)l : n - 1);
             const uint32_t marked = __ldcs(s.cols + e), col = BORDERED ? marked & ~DEVICE_BORDER : marked;
-            ((uint32_t *)cols)[l] = (R::WIDE ? col * (uint32_t)s.row_units : col) | (marked ^ col);
+            ((uint32_t *)cols)[l] = (R::WIDE ? col * (s.row_bytes / (uint32_t)sizeof(RAW)) : col) | (marked ^ col);
             if (WEIGHTED) {
                 ((float *)(cols + R::WEIGHTS))[l] = edge_weight(s, e, col);
             }
@@ -262,7 +262,7 @@ static void rows_launch(cudaStream_t stream, struct cuda_sum s)
 /* Lanes that process a row's columns at once; several groups process a wide row. */
 template <typename RAW> static void wide_launch(cudaStream_t stream, const struct cuda_sum &s, int64_t most)
 {
-    const int64_t n = s.row_units < most ? s.row_units : most;
+    const int64_t n_load = s.row_bytes / (int64_t)sizeof(RAW), n = n_load < most ? n_load : most;
     n <= 4    ? rows_launch<float4, RAW, 4, 1>(stream, s)
     : n <= 8  ? rows_launch<float4, RAW, 8, 1>(stream, s)
     : n <= 16 ? rows_launch<float4, RAW, 16, 1>(stream, s)
@@ -304,13 +304,13 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
         return;
     }
     const bool eights = sum.is_bf16 && f % 8 == 0 && !sum.bordered;
-    sum.row_units = sum.row_bytes / (sum.is_bf16 && !eights ? 8 : 16);
+    const int64_t n_load = sum.row_bytes / (sum.is_bf16 && !eights ? 8 : 16);
     /* Places of rows leave the bit of a border free. */
-    const bool wide = fours && block->n_col * sum.row_units < DEVICE_BORDER;
+    const bool wide = fours && block->n_col * n_load < DEVICE_BORDER;
     const bool panels = block->n_col * sum.row_bytes > CACHE_BYTES && block->n_edge >= PANEL_EDGES * block->n_col;
     if (sum.schedule != NULL) {
         const int64_t share = block->n_edge / UNIT_SHARE < UNIT_MOST ? block->n_edge / UNIT_SHARE : UNIT_MOST;
-        sum.n_most = wide && sum.row_units >= WARP / 2 && share > CUDA_LONG_EDGES ? share : CUDA_LONG_EDGES;
+        sum.n_most = wide && n_load >= WARP / 2 && share > CUDA_LONG_EDGES ? share : CUDA_LONG_EDGES;
         cuda_sum_long(cuda_stream(device), &sum, block->n_edge, fours);
     }
     if (!wide) {

@@ -19,12 +19,12 @@ struct cuda_sum {
     int64_t f;
     const void *x; /* and self: floats or BF16 */
     bool is_bf16;
-    int64_t stride, row_units; /* of a row: elements of BF16; wide loads */
-    uint32_t row_bytes, zero;  /* zero: with another number the word could look like a pointer to host memory */
-    int64_t n_each, step;      /* rows of a block of threads, and that it takes at once */
-    bool begin;                /* start from self or 0, not from out */
-    bool apart;                /* start from 0 and add what is at out at the end */
-    bool bordered;             /* DEVICE_BORDER is set in columns */
+    int64_t stride;           /* elements of a row of BF16 */
+    uint32_t row_bytes, zero; /* zero: with another number the word could look like a pointer to host memory */
+    int64_t n_each, step;     /* rows of a block of threads, and that it takes at once */
+    bool begin;               /* start from self or 0, not from out */
+    bool apart;               /* start from 0 and add what is at out at the end */
+    bool bordered;            /* DEVICE_BORDER is set in columns */
     const void *self;
     const float *self_scale, *row_scale;
     float *out;
