@@ -57,38 +57,30 @@ void launch_write(const char *kernel, double asked_s, double run_s, long n_block
 /* Run it in the order of the stream. */
 void enqueue(cudaStream_t stream, std::function<void()> run, std::function<bool()> ready = nullptr);
 
-/* --- ThreadSanitizer; nothing without it --- */
-#ifdef EMULATOR_TSAN
-void *tsan_self();
-void *tsan_new();
-void tsan_become(void *fiber);
-void tsan_release(void *at);
-void tsan_acquire(void *at);
-void tsan_ignore_writes(bool ignore);
-#else
-static inline void *tsan_self()
-{
-    return nullptr;
-}
-static inline void *tsan_new()
-{
-    return nullptr;
-}
-static inline void tsan_become(void *)
-{
-}
-static inline void tsan_release(void *)
-{
-}
-static inline void tsan_acquire(void *)
-{
-}
-static inline void tsan_ignore_writes(bool)
-{
-}
-#endif
-
 } // namespace emulator
+
+/* ThreadSanitizer; nothing without it. */
+#ifdef EMULATOR_TSAN
+#include <sanitizer/tsan_interface.h>
+extern "C" void AnnotateIgnoreWritesBegin(const char *file, int line);
+extern "C" void AnnotateIgnoreWritesEnd(const char *file, int line);
+#define tsan_self() __tsan_get_current_fiber()
+#define tsan_new() __tsan_create_fiber(0)
+#define tsan_become(fiber) __tsan_switch_to_fiber(fiber, __tsan_switch_to_fiber_no_sync)
+#define tsan_release __tsan_release
+#define tsan_acquire __tsan_acquire
+#define tsan_ignore_writes(is) ((is) ? AnnotateIgnoreWritesBegin : AnnotateIgnoreWritesEnd)(__FILE__, __LINE__)
+#else
+static inline void tsan_nothing(void *)
+{
+}
+#define tsan_self() nullptr
+#define tsan_new() nullptr
+#define tsan_become(fiber) tsan_nothing(fiber)
+#define tsan_release tsan_nothing
+#define tsan_acquire tsan_nothing
+#define tsan_ignore_writes(is) (void)(is)
+#endif
 
 /* What sanitizers shall see (copy.cpp, built with them). */
 extern "C" {

@@ -9,6 +9,8 @@
 
 #include <cstdio>
 #include <cstdlib>
+#include <sys/socket.h>
+#include <unistd.h>
 #include <vector>
 
 #define ALL 0xffffffffU
@@ -357,9 +359,77 @@ static void products(scene &s)
     CHECK(cudaFree(workspace));
 }
 
+/* --- memory of another process --- */
+
+/* Both come here, or the one that waits ends. */
+static void meet(int other)
+{
+    char byte = 0;
+    if (write(other, &byte, 1) != 1 || read(other, &byte, 1) != 1) {
+        _exit(1);
+    }
+}
+
+static void lend(scene &s, int other)
+{
+    cudaIpcMemHandle_t name;
+    void *own;
+    LAUNCH(scale, dim3(4), dim3(N), s.stream, s.x, 2.0F, s.out, 4U * N);
+    if (!is("loan-not-made")) {
+        CHECK(cudaStreamSynchronize(s.stream));
+    }
+    CHECK(cudaIpcGetMemHandle(&name, s.out));
+    if (is("loan-to-itself")) {
+        CHECK(cudaIpcOpenMemHandle(&own, name, cudaIpcMemLazyEnablePeerAccess));
+    }
+    CHECK(write(other, &name, sizeof name) - (ssize_t)sizeof name);
+    meet(other); /* it is read */
+    LAUNCH(scale, dim3(4), dim3(N), s.stream, s.x, 5.0F, s.out, 4U * N);
+    CHECK(cudaStreamSynchronize(s.stream));
+    meet(other);
+    meet(other); /* it is left */
+}
+
+static void borrow(scene &s, int other)
+{
+    cudaIpcMemHandle_t name;
+    void *theirs;
+    CHECK(read(other, &name, sizeof name) - (ssize_t)sizeof name);
+    CHECK(cudaIpcOpenMemHandle(&theirs, name, cudaIpcMemLazyEnablePeerAccess));
+    LAUNCH(scale, dim3(4), dim3(N), s.stream, (const float *)theirs, 1.0F, s.out, 4U * N);
+    if (!is("loan-not-read")) {
+        CHECK(cudaStreamSynchronize(s.stream));
+    }
+    meet(other);
+    meet(other);
+    bring(s);
+    expect(s, "a loan", 1, 2.0F * s.given[1]);
+    if (!is("loan-not-left")) {
+        CHECK(cudaIpcCloseMemHandle(theirs));
+    }
+    meet(other);
+    meet(other); /* until it ends */
+}
+
+/* Before this process has a GPU. */
+static void loans()
+{
+    int ends[2];
+    if (getenv("EMULATOR_PROTECT") != nullptr && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0) {
+        const int borrows = fork() == 0;
+        close(ends[1 - borrows]);
+        scene s = {};
+        open(s);
+        (borrows ? borrow : lend)(s, ends[borrows]);
+        close(s);
+        close(ends[borrows]);
+    }
+}
+
 int main(int argc, char **argv)
 {
     fault = argc == 2 ? argv[1] : "right";
+    loans();
     scene s = {};
     open(s);
     shared_memory(s);

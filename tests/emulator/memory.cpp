@@ -1,16 +1,26 @@
-/* Device memory, out of the host's sight but while something runs on the device; pinned memory, which kernels may use, too. */
+/* Device memory, out of the host's sight but while something runs on the device; pinned memory, which kernels may use, too; memory of other processes. */
 #include "tests/emulator/emulator.h"
 
 #include <cstdio>
 #include <cstdlib>
+#include <fcntl.h>
 #include <map>
 #include <sys/mman.h>
+#include <unistd.h>
 
 #define PAGE 4096
 #define ALIGN 256 /* of device memory */
 #define ARENA_BYTES ((size_t)64 << 30)
 
-static std::map<char *, size_t> blocks, pinned; /* by their first byte */
+/* A name for a block; who has it open holds a lock of its bytes. */
+struct block_name {
+    pid_t process;
+    int file;
+    size_t at, n_bytes;
+};
+
+static std::map<char *, size_t> blocks, pinned, opened; /* by their first byte; opened: other processes' */
+static std::map<char *, int> opened_files;
 static size_t n_taken, n_context;
 static int depth;
 static const char *found; /* the block that was looked for last */
@@ -57,18 +67,34 @@ bool on_device(const void *at)
         found = block->first;
         n_found = block->second;
     }
-    return is_unified() || (size_t)((const char *)at - found) < n_found;
+    return is_unified() || (size_t)((const char *)at - found) < n_found || is_in(opened, at);
 }
 
-/* Protected blocks lie in one place, so that one call opens and closes all of them. */
-static char *arena()
+/* Protected blocks lie in one place, so that one call opens and closes all of them: a file, which others open. */
+static int arena_file = -1;
+
+static char *arena_map()
 {
-    static char *const at = (char *)mmap(nullptr, ARENA_BYTES, PROT_NONE, MAP_PRIVATE | MAP_ANONYMOUS | MAP_NORESERVE,
-                                         -1, 0);
-    if (at == MAP_FAILED) {
+    arena_file = memfd_create("emulated GPU", MFD_CLOEXEC);
+    const bool there = arena_file >= 0 && ftruncate(arena_file, ARENA_BYTES) == 0;
+    void *at = mmap(nullptr, ARENA_BYTES, PROT_NONE, MAP_SHARED | MAP_NORESERVE, arena_file, 0);
+    if (!there || at == MAP_FAILED) {
         die("no addresses for the memory of a GPU");
     }
+    return (char *)at;
+}
+
+static char *arena()
+{
+    static char *const at = arena_map();
     return at;
+}
+
+/* Lock a block that is opened; of an own one, is there such a lock? */
+static bool lock(int file, int command, short type, size_t at, size_t n_bytes)
+{
+    struct flock range = {type, SEEK_SET, (off_t)at, (off_t)n_bytes, 0};
+    return fcntl(file, command, &range) == 0 && range.l_type != F_UNLCK;
 }
 
 /* The first room between blocks. */
@@ -91,6 +117,9 @@ static void protect(int how)
 {
     if (!blocks.empty()) {
         mprotect(arena(), (size_t)(blocks.rbegin()->first + blocks.rbegin()->second - arena()), how);
+    }
+    for (auto &block : opened) {
+        mprotect(block.first, block.second, how);
     }
 }
 
@@ -174,12 +203,65 @@ cudaError_t cudaFree(void *block)
     n_taken -= at->second;
     n_found = 0;
     if (is_protected()) {
-        madvise(block, at->second, MADV_DONTNEED);
+        if (lock(arena_file, F_OFD_GETLK, F_WRLCK, (size_t)(at->first - arena()), at->second)) {
+            die("cudaFree of memory that another process has open");
+        }
+        madvise(block, at->second, MADV_REMOVE);
     } else {
         free(block);
     }
     blocks.erase(at);
     return code;
+}
+
+static bool is_shared()
+{
+    const char *text = getenv("EMULATOR_IPC");
+    return is_protected() && (text == nullptr || strcmp(text, "0") != 0);
+}
+
+cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *block)
+{
+    const auto at = blocks.find((char *)block);
+    if (!is_shared() || at == blocks.end()) {
+        return is_shared() ? cudaErrorInvalidValue : cudaErrorNotSupported;
+    }
+    const block_name name = {getpid(), arena_file, (size_t)(at->first - arena()), at->second};
+    *out = {};
+    memcpy(out, &name, sizeof name);
+    return cudaSuccess;
+}
+
+cudaError_t cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned flags)
+{
+    block_name name;
+    char path[64];
+    memcpy(&name, &handle, sizeof name);
+    snprintf(path, sizeof path, "/proc/%d/fd/%d", (int)name.process, name.file);
+    const bool can = is_shared() && flags == cudaIpcMemLazyEnablePeerAccess && name.process != getpid();
+    const int file = can ? open(path, O_RDWR | O_CLOEXEC) : -1,
+              rights = depth > 0 ? PROT_READ | PROT_WRITE : PROT_NONE;
+    void *at = mmap(nullptr, name.n_bytes, rights, MAP_SHARED | MAP_NORESERVE, file, (off_t)name.at);
+    if (at == MAP_FAILED || !lock(file, F_OFD_SETLK, F_RDLCK, name.at, name.n_bytes)) {
+        return cudaErrorInvalidValue;
+    }
+    opened[(char *)at] = name.n_bytes;
+    opened_files[(char *)at] = file;
+    *out = at;
+    return cudaSuccess;
+}
+
+/* What still reads it finds it gone. */
+cudaError_t cudaIpcCloseMemHandle(void *block)
+{
+    const auto at = opened.find((char *)block);
+    if (at == opened.end()) {
+        return cudaErrorInvalidValue;
+    }
+    munmap(block, at->second);
+    close(opened_files[at->first]);
+    opened.erase(at);
+    return cudaSuccess;
 }
 
 cudaError_t cudaMemGetInfo(size_t *free_out, size_t *all_out)

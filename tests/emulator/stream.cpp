@@ -379,6 +379,7 @@ const char *cudaGetErrorString(cudaError_t code)
     return code == cudaSuccess                 ? "no error"
            : code == cudaErrorMemoryAllocation ? "out of memory"
            : code == cudaErrorNoDevice         ? "no CUDA-capable device is detected"
+           : code == cudaErrorNotSupported     ? "operation not supported"
                                                : "invalid argument";
 }
 

@@ -10,7 +10,9 @@
  * events alone: a race is found by what orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
  * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
  * operations. EMULATOR_GPUS says how many GPUs there are (1), of which CUDA_VISIBLE_DEVICES shows some; they are one. EMULATOR_MEMORY is the device's memory in bytes (16 GiB), of which
- * choosing the device takes EMULATOR_CONTEXT (256 MiB), and EMULATOR_OTHERS is what other processes use; each process has it for itself. With EMULATOR_LAUNCHES=FILE each launch becomes a line of that file. Not modelled: time, caches, weak memory.
+ * choosing the device takes EMULATOR_CONTEXT (256 MiB), and EMULATOR_OTHERS is what other processes use; each process has it for itself. Protected memory can be opened by other
+ * processes (cudaIpc*), unless EMULATOR_IPC=0; giving back what another process has open ends this one. Interprocess events are not there. With EMULATOR_LAUNCHES=FILE each launch becomes
+ * a line of that file. Not modelled: time, caches, weak memory.
  */
 #ifndef EMULATOR_CUDA_RUNTIME_H
 #define EMULATOR_CUDA_RUNTIME_H
@@ -34,7 +36,8 @@ typedef enum cudaError {
     cudaErrorInsufficientDriver = 35,
     cudaErrorNoDevice = 100,
     cudaErrorInvalidDevice = 101,
-    cudaErrorNotReady = 600
+    cudaErrorNotReady = 600,
+    cudaErrorNotSupported = 801
 } cudaError_t;
 enum cudaMemcpyKind {
     cudaMemcpyHostToHost,
@@ -52,7 +55,10 @@ enum cudaStreamCaptureMode {
     cudaStreamCaptureModeThreadLocal,
     cudaStreamCaptureModeRelaxed
 };
-enum { cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1 };
+enum { cudaEventDisableTiming = 2, cudaStreamNonBlocking = 1, cudaIpcMemLazyEnablePeerAccess = 1 };
+typedef struct {
+    char reserved[64];
+} cudaIpcMemHandle_t;
 
 typedef struct {
     char bytes[16];
@@ -78,6 +84,10 @@ void *emulator_nvml(const char *name);
 
 EMULATOR_CHECKED cudaError_t cudaMalloc(void **out, size_t n_bytes);
 EMULATOR_CHECKED cudaError_t cudaFree(void *block);
+/* Memory of other processes: by the first byte of a block. */
+EMULATOR_CHECKED cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *block);
+EMULATOR_CHECKED cudaError_t cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned flags);
+EMULATOR_CHECKED cudaError_t cudaIpcCloseMemHandle(void *opened);
 EMULATOR_CHECKED cudaError_t cudaMallocHost(void **out, size_t n_bytes);
 EMULATOR_CHECKED cudaError_t cudaFreeHost(void *block);
 EMULATOR_CHECKED cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind,
