@@ -58,6 +58,12 @@ DEVICE_OP_PROTOTYPE(cuda, sums_buffer);
 /* Keep a failure of the run time for `wait`; the first one is reported. */
 void cuda_check(struct device *device, cudaError_t code, const char *what);
 
+/* --- loan.c, and rows_take in aggregate/gather.cu --- */
+DEVICE_OP_PROTOTYPE(cuda, lend);
+DEVICE_OP_PROTOTYPE(cuda, reach);
+DEVICE_OP_PROTOTYPE(cuda, leave);
+DEVICE_OP_PROTOTYPE(cuda, rows_take);
+
 /* --- recording.c --- */
 void cuda_record(struct device *device);
 void *cuda_recorded(struct device *device);

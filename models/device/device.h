@@ -47,6 +47,12 @@ typedef uint64_t device_mark;
  * what is asked for, it multiplies float32. */
 enum device_products { DEVICE_PRODUCTS_FP32, DEVICE_PRODUCTS_BF16, DEVICE_PRODUCTS_TF32, DEVICE_PRODUCTS_TF32X3 };
 
+/* A block's name for other processes of the machine. */
+struct device_loan {
+    uint8_t name[64];
+    uint64_t n_bytes; /* 0: it is not lent */
+};
+
 /* Memory besides arguments and results, and the sizes that its bytes depend on, in this order. */
 enum device_bytes {
     DEVICE_BYTES_BLOCKS,       /* block_open: n_block, n_row, n_edge of all together (right within a few per cent) */
@@ -121,6 +127,15 @@ struct device_ops {
     void *(*recorded)(struct device *device);
     void (*replay)(struct device *device, void *recording);
     void (*forget)(struct device *device, void *recording);
+
+    /* --- memory of other processes of this machine. All four NULL: not supported --- */
+    /* A block of acquire, with place DEVICE. errors  STATUS_PEER it cannot be lent */
+    enum status (*lend)(struct device *device, void *block, size_t n_bytes, struct device_loan *out);
+    /* Where moves and rows_take may read it, until `leave`; the lender releases it later. errors  STATUS_PEER */
+    enum status (*reach)(struct device *device, const struct device_loan *loan, void *out);
+    void (*leave)(struct device *device, void *reached);
+    /* rows_gather on a lane; x, rows may be reached */
+    void (*rows_take)(struct device *device, enum device_lane lane, const struct device_rows *how, float *out);
 
     /* --- sums over neighbours by a vendor library, which must give the same bits in each run. All four NULL: not
      * supported --- */

@@ -344,6 +344,14 @@ struct device_links {
     void *scratch;          /* DEVICE_BYTES_LOSS: n_row */
 };
 
+/* Listed rows of an array of f columns, times the factor. */
+struct device_rows {
+    int64_t n_row, f;
+    const uint32_t *rows; /* n_row */
+    float factor;
+    const float *x;
+};
+
 /* Pairs of own rows and rows of a part, ascending by own row. A pair's score is Σ_c own[c] · scale[c] · x[c]. */
 struct device_pairs {
     int64_t n, f;

@@ -23,7 +23,9 @@ enum transport_kind {
     TRANSPORT_KIND_REPORT,      /* worker → coordinator: an encoded message */
     TRANSPORT_KIND_DATA,        /* either way: a piece of a part, of weights, of logits … */
     TRANSPORT_KIND_FETCH,       /* worker → worker: send me this (no body) */
-    TRANSPORT_KIND_PAYLOAD      /* worker → worker: here it is */
+    TRANSPORT_KIND_PAYLOAD,     /* worker → worker: here it is, … */
+    TRANSPORT_KIND_LENT,        /* … or there it lies, in memory that the receiver reaches */
+    TRANSPORT_KIND_READ         /* worker → worker: what was lent has been read (no body) */
 };
 
 /* Head of every message: 48 bytes, little-endian, sent as it is in memory. */
@@ -32,9 +34,9 @@ struct transport_head {
     uint32_t attempt; /* messages of another attempt are dropped, set by transport_send */
     uint32_t sender;  /* peer number, set by transport_send */
     uint16_t kind;    /* enum transport_kind */
-    uint16_t id;      /* COMMAND, REPORT: the message's id; DATA: what; FETCH, PAYLOAD: the op */
+    uint16_t id;      /* COMMAND, REPORT: the message's id; DATA: what; FETCH and what follows it: the op */
     uint32_t epoch;
-    uint32_t phase;  /* FETCH, PAYLOAD: see worker/exchange/exchange.h */
+    uint32_t phase;  /* likewise: see worker/exchange/exchange.h */
     uint32_t to;     /* part (or tree node) that receives it */
     uint32_t from;   /* part (or tree node) it comes from */
     uint64_t offset; /* DATA: where this piece goes */

@@ -26,9 +26,9 @@ enum status transport_head_read(const void *bytes, size_t n_bytes, const struct 
         return status_fail(STATUS_PEER, "a message names peer %u as its sender, expected one of %u others",
                            out->sender, reader->n_peer - 1);
     }
-    if (out->kind < TRANSPORT_KIND_COMMAND || out->kind > TRANSPORT_KIND_PAYLOAD) {
+    if (out->kind < TRANSPORT_KIND_COMMAND || out->kind > TRANSPORT_KIND_READ) {
         return status_fail(STATUS_PEER, "peer %u sent a message of kind %u, expected %u to %u", out->sender,
-                           out->kind, TRANSPORT_KIND_COMMAND, TRANSPORT_KIND_PAYLOAD);
+                           out->kind, TRANSPORT_KIND_COMMAND, TRANSPORT_KIND_READ);
     }
     return STATUS_OK;
 }

@@ -303,10 +303,12 @@ static enum status send_post(struct transport *transport, uint32_t peer, struct 
     transport->traffic.payload_sent += send->head.head.kind == TRANSPORT_KIND_PAYLOAD ? send->n_bytes : 0;
     transport->traffic.seal_sent += n_head - sizeof send->head.head;
     /* A rendezvous has the receiver read the sender's memory, and UCX aborts it when the sender dies meanwhile. The
-     * coordinator outlives its workers, so messages to it are sent eagerly. */
+     * coordinator outlives its workers, so messages to it are sent eagerly; and so are those that say where something
+     * lies, of which the receiver has one place. */
     ucp_request_param_t how = {
         .op_attr_mask = UCP_OP_ATTR_FIELD_CALLBACK | UCP_OP_ATTR_FIELD_USER_DATA | UCP_OP_ATTR_FIELD_FLAGS,
-        .flags = peer + 1 == transport->n_peer ? UCP_AM_SEND_FLAG_EAGER : 0,
+        .flags = peer + 1 == transport->n_peer || send->head.head.kind == TRANSPORT_KIND_LENT ? UCP_AM_SEND_FLAG_EAGER
+                                                                                              : 0,
         .cb.send = send_done,
         .user_data = send,
     };

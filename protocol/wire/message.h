@@ -8,7 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define MESSAGE_VERSION 6u
+#define MESSAGE_VERSION 7u
 #define MESSAGE_HELLO_1 1u /* the ids of older versions' hello */
 #define MESSAGE_HELLO_2 9u
 #define MESSAGE_HELLO_3 12u

@@ -320,10 +320,11 @@ static json_t *result_json(const struct result *result)
     json_object_set_new(all, "traffic", plan_traffic_compared(result->program, result->plan, &result->traffic));
     json_object_set_new(all, "allocations_in_epochs", json_integer(training->state.n_call));
     json_object_set_new(all, "device_waits",
-                        json_pack("{s:I, s:I, s:I, s:I}", "waits", (json_int_t)training->spent.waits.n_wait,
+                        json_pack("{s:I, s:I, s:I, s:I, s:I}", "waits", (json_int_t)training->spent.waits.n_wait,
                                   "fetched", (json_int_t)training->spent.waits.n_fetched, "sent",
                                   (json_int_t)training->spent.waits.n_sent, "replayed",
-                                  (json_int_t)training->spent.n_replay));
+                                  (json_int_t)training->spent.n_replay, "staged_bytes",
+                                  (json_int_t)training->spent.n_staged));
     json_object_set_new(all, "weights", json_integer(training_array_floats(training, CHECKPOINT_ARRAY_WEIGHTS)));
     json_object_set_new(all, "memory", memory_json(result));
     json_object_set_new(all, "machines", machines_json(result));

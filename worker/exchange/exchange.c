@@ -20,6 +20,13 @@ struct request {
     size_t n_given; /* bytes on their way, or there */
 };
 
+/* A lent piece that is being copied. */
+struct copy {
+    bool open;
+    size_t offset, n_bytes; /* of the payload */
+    uint64_t mark;
+};
+
 struct fetch {
     bool open, there;
     uint32_t peer;
@@ -27,14 +34,21 @@ struct fetch {
     char *out;
     size_t n_bytes;
     size_t n_placed, n_arrived; /* bytes */
+    uint64_t after;             /* a mark of the device: `out` may be written */
+    struct copy copy[EXCHANGE_LOANS_MOST];
 };
 
 /* A piece on its way out: `n_pending` is the transport's. */
 struct serving {
     bool open;
     bool of_stock;
+    bool lent; /* and not yet read: by `peer`, the payload's bytes from `offset` on */
     int n_pending;
     const void *bytes;
+    uint32_t peer;
+    struct exchange_key key;
+    size_t offset;
+    struct exchange_loan loan; /* as it is sent */
 };
 
 struct exchange {
@@ -54,7 +68,12 @@ struct exchange {
     enum status stuck;
     bool makes;   /* a payload, or a piece of one */
     bool hurries; /* one is made in a moment */
-    int64_t n_fetched, n_sent;
+    struct exchange_counts counts;
+    struct lending {
+        struct exchange_lender lender; /* NULLs: there is none */
+        struct exchange_loan came;
+        int n_copy; /* of all fetches */
+    } lend;
     double pack_s, wait_s;
     struct trace *trace;     /* NULL: none */
     struct traffic *traffic; /* likewise */
@@ -89,6 +108,14 @@ void exchange_attach(struct exchange *x, struct transport *transport)
     x->transport = transport;
 }
 
+void exchange_lend(struct exchange *x, const struct exchange_lender *lender)
+{
+    if (x->lend.lender.leave != NULL) {
+        x->lend.lender.leave(x->lend.lender.arg);
+    }
+    x->lend.lender = lender != NULL ? *lender : (struct exchange_lender){0};
+}
+
 static struct exchange_key head_key(const struct transport_head *head)
 {
     return (struct exchange_key){
@@ -108,6 +135,11 @@ static struct transport_head key_head(enum transport_kind kind, const struct exc
 static bool same_round(const struct exchange_key *a, const struct exchange_key *b)
 {
     return a->epoch == b->epoch && a->phase == b->phase && a->op == b->op;
+}
+
+static bool same_key(const struct exchange_key *a, const struct exchange_key *b)
+{
+    return same_round(a, b) && a->to == b->to && a->from == b->from;
 }
 
 static bool is_of_stock(const struct exchange_key *key)
@@ -135,8 +167,7 @@ static struct fetch *fetch_find(struct exchange *x, const struct transport_head 
     struct exchange_key key = head_key(head);
     for (int i = 0; i < x->n_fetch; i++) {
         struct fetch *f = &x->fetch[i];
-        if (f->open && !f->there && f->peer == head->sender && same_round(&f->key, &key) && f->key.to == key.to &&
-            f->key.from == key.from) {
+        if (f->open && !f->there && f->peer == head->sender && same_key(&f->key, &key)) {
             return f;
         }
     }
@@ -165,14 +196,15 @@ static enum status piece_check(const struct fetch *f, const struct transport_hea
 
 void *exchange_place(struct exchange *x, const struct transport_head *head, size_t n_bytes)
 {
-    if (head->kind == TRANSPORT_KIND_FETCH) {
-        if (n_bytes != 0) {
-            exchange_fail(x,
-                          status_fail(STATUS_PEER, "worker %u sent a request with a body of %zu bytes, expected none",
-                                      head->sender, n_bytes));
+    if (head->kind != TRANSPORT_KIND_PAYLOAD) {
+        size_t expected = head->kind == TRANSPORT_KIND_LENT ? sizeof x->lend.came : 0;
+        if (n_bytes != expected) {
+            exchange_fail(x, status_fail(STATUS_PEER,
+                                         "worker %u sent a message of kind %u with a body of %zu bytes, expected %zu",
+                                         head->sender, head->kind, n_bytes, expected));
             return NULL;
         }
-        return &x->nothing;
+        return expected > 0 ? (void *)&x->lend.came : &x->nothing;
     }
     struct fetch *f = fetch_find(x, head);
     enum status status = piece_check(f, head, n_bytes);
@@ -184,32 +216,91 @@ void *exchange_place(struct exchange *x, const struct transport_head *head, size
     return n_bytes > 0 ? f->out + head->offset : &x->nothing;
 }
 
-void exchange_arrived(struct exchange *x, const struct transport_head *head, void *body, size_t n_bytes)
+static void request_arrived(struct exchange *x, const struct transport_head *head)
 {
-    (void)body;
-    struct exchange_key key = head_key(head);
-    if (head->kind == TRANSPORT_KIND_FETCH) {
-        for (int i = 0; i < x->n_request; i++) {
-            if (!x->request[i].waits) {
-                x->request[i] = (struct request){.waits = true, .peer = head->sender, .key = key};
-                x->n_waiting++;
-                return;
-            }
+    for (int i = 0; i < x->n_request; i++) {
+        if (!x->request[i].waits) {
+            x->request[i] = (struct request){.waits = true, .peer = head->sender, .key = head_key(head)};
+            x->n_waiting++;
+            return;
         }
-        exchange_fail(x, status_fail(STATUS_PEER, "worker %u asks for more than its credit of %d payloads",
-                                     head->sender, x->n_request));
-        return;
     }
+    exchange_fail(x, status_fail(STATUS_PEER, "worker %u asks for more than its credit of %d payloads", head->sender,
+                                 x->n_request));
+}
+
+static void piece_arrived(struct exchange *x, struct fetch *f, size_t n_bytes)
+{
+    f->n_arrived += n_bytes;
+    f->there = f->n_arrived == f->n_bytes;
+    if (x->traffic != NULL) {
+        traffic_add(x->traffic, f->key.phase, f->key.op, f->peer, n_bytes);
+    }
+}
+
+static void payload_arrived(struct exchange *x, const struct transport_head *head, size_t n_bytes)
+{
     struct fetch *f = fetch_find(x, head);
     enum status status = n_bytes == 0 ? piece_check(f, head, 0) : STATUS_OK; /* no place was asked for */
     if (status != STATUS_OK) {
         exchange_fail(x, status);
     } else if (f != NULL) {
-        f->n_arrived += n_bytes;
-        f->there = f->n_arrived == f->n_bytes;
-        if (x->traffic != NULL) {
-            traffic_add(x->traffic, f->key.phase, f->key.op, f->peer, n_bytes);
+        piece_arrived(x, f, n_bytes);
+    }
+}
+
+/* Begin to copy what was lent. */
+static enum status loan_take(struct exchange *x, const struct transport_head *head, const struct exchange_loan *loan)
+{
+    struct fetch *f = fetch_find(x, head);
+    enum status status = piece_check(f, head, loan->n_bytes);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int c = 0;
+    while (c < EXCHANGE_LOANS_MOST && f->copy[c].open) {
+        c++;
+    }
+    if (c == EXCHANGE_LOANS_MOST || x->lend.lender.take == NULL) {
+        return status_fail(STATUS_PEER, "worker %u lent more than %d pieces for part %u from part %u at once",
+                           head->sender, x->lend.lender.take != NULL ? c : 0, head->to, head->from);
+    }
+    f->copy[c] = (struct copy){.open = true, .offset = head->offset, .n_bytes = loan->n_bytes};
+    f->n_placed += loan->n_bytes;
+    x->lend.n_copy++;
+    return x->lend.lender.take(x->lend.lender.arg, head->sender, loan, f->after, f->out + head->offset,
+                               &f->copy[c].mark);
+}
+
+/* What was lent may be written again. */
+static enum status loan_end(struct exchange *x, const struct transport_head *head)
+{
+    struct exchange_key key = head_key(head);
+    for (int i = 0; i < x->n_request; i++) {
+        struct serving *s = &x->serving[i];
+        if (s->open && s->lent && s->peer == head->sender && s->offset == head->offset && same_key(&s->key, &key)) {
+            s->lent = false;
+            return STATUS_OK;
         }
+    }
+    return status_fail(STATUS_PEER, "worker %u has read what it was not lent, for part %u from part %u", head->sender,
+                       head->to, head->from);
+}
+
+void exchange_arrived(struct exchange *x, const struct transport_head *head, void *body, size_t n_bytes)
+{
+    switch (head->kind) {
+    case TRANSPORT_KIND_FETCH:
+        request_arrived(x, head);
+        break;
+    case TRANSPORT_KIND_LENT: /* without a body: 0 bytes that lie nowhere */
+        exchange_fail(x, loan_take(x, head, body != NULL ? body : &(struct exchange_loan){0}));
+        break;
+    case TRANSPORT_KIND_READ:
+        exchange_fail(x, loan_end(x, head));
+        break;
+    default:
+        payload_arrived(x, head, n_bytes);
     }
 }
 
@@ -227,7 +318,7 @@ static void sent_collect(struct exchange *x)
 {
     for (int i = 0; x->n_under_way + x->n_stock_under_way > 0 && i < x->n_request; i++) {
         struct serving *s = &x->serving[i];
-        if (s->open && s->n_pending == 0) {
+        if (s->open && s->n_pending == 0 && !s->lent) {
             s->open = false;
             *(s->of_stock ? &x->n_stock_under_way : &x->n_under_way) -= 1;
             if (!s->of_stock && x->offer.sent != NULL) {
@@ -244,11 +335,19 @@ static enum status piece_send(struct exchange *x, struct request *request, const
         s++;
     }
     bool of_stock = is_of_stock(&request->key);
-    *s = (struct serving){.open = true, .of_stock = of_stock, .bytes = piece->bytes};
-    struct transport_head head = key_head(TRANSPORT_KIND_PAYLOAD, &request->key);
+    *s = (struct serving){.open = true,
+                          .of_stock = of_stock,
+                          .bytes = piece->bytes,
+                          .peer = request->peer,
+                          .key = request->key,
+                          .offset = request->n_given};
+    s->lent = x->lend.lender.lend != NULL && piece->n_bytes > 0 &&
+              x->lend.lender.lend(x->lend.lender.arg, request->peer, piece, &s->loan);
+    struct transport_head head = key_head(s->lent ? TRANSPORT_KIND_LENT : TRANSPORT_KIND_PAYLOAD, &request->key);
     head.offset = request->n_given;
     head.total = piece->total;
-    x->n_sent++;
+    x->counts.n_sent++;
+    *(s->lent ? &x->counts.n_lent : &x->counts.n_carried) += (int64_t)piece->n_bytes;
     *(of_stock ? &x->n_stock_under_way : &x->n_under_way) += 1;
     request->n_given += piece->n_bytes;
     if (request->n_given == piece->total) {
@@ -257,8 +356,8 @@ static enum status piece_send(struct exchange *x, struct request *request, const
         x->n_stock -= of_stock;
         x->n_unserved -= !of_stock;
     }
-    return exchange_fail(
-        x, transport_send(x->transport, request->peer, &head, piece->bytes, piece->n_bytes, &s->n_pending));
+    return exchange_fail(x, transport_send(x->transport, s->peer, &head, s->lent ? &s->loan : piece->bytes,
+                                           s->lent ? sizeof s->loan : piece->n_bytes, &s->n_pending));
 }
 
 /* The next bytes of what is asked for; false: not yet. */
@@ -344,16 +443,45 @@ enum status exchange_fetch(struct exchange *x, uint32_t peer, const struct excha
     }
     x->fetch[i] = (struct fetch){.open = true, .peer = peer, .key = *key, .out = out, .n_bytes = n_bytes};
     *handle_out = i;
-    x->n_fetched++;
+    x->counts.n_fetched++;
     struct transport_head head = key_head(TRANSPORT_KIND_FETCH, key);
     return exchange_fail(x, transport_send(x->transport, peer, &head, NULL, 0, NULL));
+}
+
+/* One copy has ended: tell who lent it. */
+static void copy_end(struct exchange *x, struct fetch *f, struct copy *copy)
+{
+    struct transport_head head = key_head(TRANSPORT_KIND_READ, &f->key);
+    head.offset = copy->offset;
+    copy->open = false;
+    x->lend.n_copy--;
+    x->counts.n_copied += (int64_t)copy->n_bytes;
+    piece_arrived(x, f, copy->n_bytes);
+    exchange_fail(x, transport_send(x->transport, f->peer, &head, NULL, 0, NULL));
+}
+
+/* Copies that have ended, of those under way, which keep from sleeping. */
+static enum status copies_collect(struct exchange *x)
+{
+    x->hurries = x->hurries || x->lend.n_copy > 0;
+    for (struct fetch *f = x->fetch; x->lend.n_copy > 0 && f < x->fetch + x->n_fetch; f++) {
+        for (int c = 0; f->open && c < EXCHANGE_LOANS_MOST; c++) {
+            if (f->copy[c].open && x->lend.lender.taken(x->lend.lender.arg, f->copy[c].mark)) {
+                copy_end(x, f, &f->copy[c]);
+            }
+        }
+    }
+    return x->stuck;
 }
 
 /* One turn of any waiting loop: serve, then let messages move. */
 static enum status turn(struct exchange *x)
 {
     x->hurries = false;
-    enum status status = requests_serve(x);
+    enum status status = copies_collect(x);
+    if (status == STATUS_OK) {
+        status = requests_serve(x);
+    }
     if (status != STATUS_OK) {
         return status;
     }
@@ -363,6 +491,11 @@ static enum status turn(struct exchange *x)
 void exchange_hurry(struct exchange *x)
 {
     x->hurries = true;
+}
+
+void exchange_after(struct exchange *x, int handle, uint64_t mark)
+{
+    x->fetch[handle].after = mark;
 }
 
 bool exchange_reaches_gpus(const struct exchange *x)
@@ -375,14 +508,9 @@ bool exchange_seals(const struct exchange *x)
     return x->transport != NULL && transport_seals(x->transport);
 }
 
-int64_t exchange_n_fetched(const struct exchange *x)
+struct exchange_counts exchange_counts(const struct exchange *x)
 {
-    return x->n_fetched;
-}
-
-int64_t exchange_n_sent(const struct exchange *x)
-{
-    return x->n_sent;
+    return x->counts;
 }
 
 void exchange_trace(struct exchange *x, struct trace *trace)
@@ -474,7 +602,7 @@ enum status exchange_progress(struct exchange *x)
         return x->stuck;
     }
     exchange_fail(x, transport_progress(x->transport));
-    return requests_serve(x);
+    return copies_collect(x) == STATUS_OK ? requests_serve(x) : x->stuck;
 }
 
 void exchange_packed(struct exchange *x, double begin_s)

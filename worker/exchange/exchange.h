@@ -2,7 +2,8 @@
  *
  * Pull by credit: a receiver fetches a payload when it has a free slot (at most prefetch + 1 at once); the sender
  * packs and sends it when it polls. The number of requests is fixed, so nothing is allocated after open. While a rank
- * waits here, it serves the others. A key names one payload of the job.
+ * waits here, it serves the others. A key names one payload of the job. A piece that the receiver reaches where it
+ * lies is lent (exchange_lender): a message says where, the receiver copies it, and says when it has.
  */
 #ifndef WORKER_EXCHANGE_H
 #define WORKER_EXCHANGE_H
@@ -33,6 +34,7 @@ enum exchange_phase {
     EXCHANGE_PHASE_BROADCAST,  /* down the ranks */
     EXCHANGE_PHASE_LINKS,      /* rows that score pairs of nodes, … */
     EXCHANGE_PHASE_LINKS_2,    /* … and once more, with slopes of the scores */
+    EXCHANGE_PHASE_PEERS,      /* on opening: which memory is lent, and whether it is reached */
     EXCHANGE_PHASE_STALE_ROWS, /* for the next epoch (exchange.stale); these two are asked for at any time */
     EXCHANGE_PHASE_STALE_GRADIENTS
 };
@@ -42,6 +44,35 @@ struct exchange_piece {
     const void *bytes;
     size_t n_bytes; /* 0 only for an empty payload */
     size_t total;   /* bytes of the payload */
+    /* not NULL: of the rows of n_word 4-byte elements that begin at `bytes`, the listed ones times the factor; for
+     * receivers alone that reach both (exchange_lender) */
+    const uint32_t *rows;
+    uint32_t n_word;
+    float factor;
+};
+
+/* Where a piece lies for a receiver that reaches it: bytes of blocks that both ranks number alike. */
+struct exchange_loan {
+    uint64_t n_bytes, at, rows_at;
+    uint32_t block, rows_block; /* EXCHANGE_NO_BLOCK: all bytes, not listed rows */
+    uint32_t n_word;
+    float factor;
+};
+#define EXCHANGE_NO_BLOCK UINT32_MAX
+
+/* Pieces of one payload that a receiver copies at once, at most: arrays of rows as they lie, and slots for others. */
+#define EXCHANGE_LOANS_MOST 12
+
+/* What lends pieces, and copies lent ones. */
+struct exchange_lender {
+    void *arg;
+    /* false: the peer does not reach it, so its bytes travel */
+    bool (*lend)(void *arg, uint32_t peer, const struct exchange_piece *piece, struct exchange_loan *out);
+    /* Begin to copy what it lent, when the device's mark `after` has passed. errors  STATUS_PEER no such place */
+    enum status (*take)(void *arg, uint32_t peer, const struct exchange_loan *loan, uint64_t after, void *out,
+                        uint64_t *mark_out);
+    bool (*taken)(void *arg, uint64_t mark); /* never waits */
+    void (*leave)(void *arg);                /* it ends: nothing is lent or taken any more */
 };
 
 /* What this rank serves during one phase of one op: `pack` makes the payload for (to, from), or as much of it as it
@@ -74,8 +105,10 @@ struct traffic;
 enum status exchange_open(int n_request, int n_fetch, struct exchange **out);
 void exchange_close(struct exchange *exchange);
 void exchange_attach(struct exchange *exchange, struct transport *transport);
+/* Lend pieces, and take lent ones, from now on; NULL: no longer. When nothing is under way. */
+void exchange_lend(struct exchange *exchange, const struct exchange_lender *lender);
 
-/* The transport's events for kinds FETCH and PAYLOAD; the worker's session passes these on. */
+/* The transport's events for kinds FETCH, PAYLOAD, LENT and READ; the worker's session passes these on. */
 void *exchange_place(struct exchange *exchange, const struct transport_head *head, size_t n_bytes);
 void exchange_arrived(struct exchange *exchange, const struct transport_head *head, void *body, size_t n_bytes);
 
@@ -86,6 +119,9 @@ void exchange_serve(struct exchange *exchange, const struct exchange_key *key, c
 /* Fetch a payload of exactly n_bytes from `peer` into `out`. Returns a handle for exchange_wait. */
 enum status exchange_fetch(struct exchange *exchange, uint32_t peer, const struct exchange_key *key, void *out,
                            size_t n_bytes, int *handle_out);
+
+/* The device may write there when this mark has passed (0, as at first: now). Only what is lent needs it. */
+void exchange_after(struct exchange *exchange, int handle, uint64_t mark);
 
 /* Is that payload there? Never waits. */
 bool exchange_is_there(const struct exchange *exchange, int handle);
@@ -118,9 +154,12 @@ bool exchange_reaches_gpus(const struct exchange *exchange);
 /* Does the transport seal messages (transport_seals)? Not before there is a transport. */
 bool exchange_seals(const struct exchange *exchange);
 
-/* Payloads fetched, and pieces sent, so far. */
-int64_t exchange_n_fetched(const struct exchange *exchange);
-int64_t exchange_n_sent(const struct exchange *exchange);
+struct exchange_counts {       /* so far */
+    int64_t n_fetched, n_sent; /* payloads, pieces of payloads */
+    int64_t n_carried;         /* bytes sent that were not lent; … */
+    int64_t n_lent, n_copied;  /* … lent, and copied by this rank */
+};
+struct exchange_counts exchange_counts(const struct exchange *exchange);
 
 /* Let messages move for a moment without waiting: called between kernels and inside long ones, so that other ranks
  * wait less. Does nothing where a payload is being made: that may run kernels. */

@@ -1,6 +1,5 @@
 /* Gradients that return are made of rows that their owner has: these are asked for when the gradients are. */
 #include "worker/halo/halo_state.h"
-#include "worker/state/staging.h"
 
 static struct halo_asked *asked_find(const struct halo *h, const struct halo_route *route)
 {
@@ -28,14 +27,14 @@ static void ask(struct halo *h, const struct halo_route *route)
     key.phase = EXCHANGE_PHASE_ASK;
     key.to = (uint32_t)route->from;
     key.from = (uint32_t)route->to;
-    *a = (struct halo_asked){.open = true, .route = route, .begin = begin, .free = a->free};
-    a->rows = halo_workspace(h, h->workspace->n_scratch + begin);
-    a->n_bytes = route->n_row * h->slots.n_ask_row_bytes;
-    enum status status = staging_writable(t, a->free, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
-    if (status == STATUS_OK) {
-        status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[route->to], &key,
-                                staging_place(t, begin, a->rows), (size_t)a->n_bytes, &a->handle);
-    }
+    const struct staged rows = {.peer = t->setup.rank_of_part[route->to],
+                                .at = begin,
+                                .device = halo_workspace(h, h->workspace->n_scratch + begin),
+                                .n_bytes = route->n_row * h->slots.n_ask_row_bytes,
+                                .free = a->rows.free,
+                                .unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE)};
+    *a = (struct halo_asked){.open = true, .route = route, .rows = rows};
+    enum status status = staging_fetch(t, &a->rows, &key, &a->handle);
     if (status != STATUS_OK) {
         exchange_fail(t->setup.exchange, status);
     }
@@ -47,8 +46,7 @@ static enum status arrived(struct halo *h, struct halo_asked *a)
     enum status status = exchange_wait(h->trainer->setup.exchange, a->handle);
     a->there = status == STATUS_OK;
     if (a->there) {
-        const struct trainer *t = h->trainer;
-        a->free = staging_in(t, a->begin, a->rows, a->n_bytes, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
+        staging_in(h->trainer, &a->rows);
     }
     return status;
 }
@@ -72,7 +70,7 @@ enum status halo_asked_wait(struct halo *h, const struct halo_route *route, cons
     struct halo_asked *a = asked_find(h, route);
     enum status status = a != NULL ? arrived(h, a) : exchange_progress(h->trainer->setup.exchange);
     if (status == STATUS_OK) {
-        *rows_out = a->rows;
+        *rows_out = a->rows.device;
         a->open = false;
     }
     return status;

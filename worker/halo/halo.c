@@ -176,12 +176,12 @@ static void pass_begin(struct trainer *t, const struct step *step)
         h->sent.piece[s] = (struct halo_packed){0};
     }
     device_mark free = t->ops->mark(t->device, DEVICE_LANE_IN), unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
+    h->sent.ready = unread;
     for (int32_t s = 0; s < h->fetch.n_credit; s++) {
-        h->fetch.slot[s].free = free;
-        h->fetch.slot[s].unread = unread;
+        h->fetch.slot[s].payload = (struct staged){.free = free, .unread = unread};
     }
     for (int32_t s = 0; s < h->slots.n_ask_slot; s++) {
-        h->asked[s] = (struct halo_asked){.free = free};
+        h->asked[s] = (struct halo_asked){.rows.free = free};
     }
     static const enum exchange_phase phases[] = {EXCHANGE_PHASE_FORWARD, EXCHANGE_PHASE_BACKWARD,
                                                  EXCHANGE_PHASE_BACKWARD_2};

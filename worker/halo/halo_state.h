@@ -3,15 +3,13 @@
 #define WORKER_HALO_STATE_H
 
 #include "worker/halo/halo.h"
+#include "worker/state/staging.h"
 
 /* A payload on its way in. */
 struct halo_slot {
     int handle; /* of the exchange */
     bool there; /* waited for */
-    int64_t begin, n_bytes;
-    void *payload;      /* on the device; where the transport writes it: staging_place(begin) */
-    device_mark free;   /* when the transport may write there again */
-    device_mark unread; /* when no operation reads the slot on the device any more */
+    struct staged payload;
 };
 
 /* Rows that a payload of gradients is made of, asked of another rank. */
@@ -19,9 +17,7 @@ struct halo_asked {
     bool open, there;
     const struct halo_route *route; /* of the gradients */
     int handle;                     /* of the exchange */
-    int64_t begin, n_bytes;
-    void *rows;       /* on the device; where the transport writes them: staging_place(begin) */
-    device_mark free; /* when the transport may write there again */
+    struct staged rows;
 };
 
 /* A piece of a payload that leaves, or that the device makes still. */
@@ -70,6 +66,7 @@ struct halo_fetches {
 
 /* Pieces of payloads that leave. */
 struct halo_sends {
+    device_mark ready;         /* rows that travel are made */
     struct halo_packed *piece; /* n_pack_slot */
     int64_t n_bytes;           /* halo schedule: of those slots */
 };
@@ -173,6 +170,9 @@ struct halo_packing {
 
 /* Make them; returns their bytes. */
 int64_t halo_pack(struct halo *h, const struct halo_packing *what);
+/* Of a route's payload from byte `at` on, rows that a near receiver may gather itself: as many of one piece as lie as
+ * they travel. false: there are none there, or they are not lent. */
+bool halo_rows_lend(const struct halo *h, const struct halo_route *route, int64_t at, struct exchange_piece *out);
 /* All rows that a RETURN pass asks own part i for, for the gradients that its pair k makes. */
 void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out);
 

@@ -198,8 +198,9 @@ struct rows {
     float factor;
 };
 
-/* Own part i's rows of piece p, or of what a RETURN pass asks for, as they travel. */
-static void rows_write(const struct halo *h, int p, int32_t i, const struct rows *rows, void *out)
+/* Own part i's rows of piece p, or of what a RETURN pass asks for, as they travel. FP32: gathered as they lie, in
+ * rows_words elements. */
+static struct device_coding rows_coding(const struct halo *h, int p, int32_t i, const struct rows *rows)
 {
     const struct trainer *t = h->trainer;
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
@@ -222,12 +223,23 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
     if (how.is_bf16 && how.codec == DEVICE_CODEC_FP32 && how.factor != 1.0F) {
         how.codec = DEVICE_CODEC_BF16; /* products are rounded */
     }
+    return how;
+}
+
+static int64_t rows_words(const struct device_coding *how)
+{
+    return how->is_bf16 ? codec_row_bytes(DEVICE_CODEC_BF16, how->f) / (int64_t)sizeof(float) : how->f;
+}
+
+static void rows_write(const struct halo *h, int p, int32_t i, const struct rows *rows, void *out)
+{
+    const struct trainer *t = h->trainer;
+    const struct device_coding how = rows_coding(h, p, i, rows);
     if (how.codec != DEVICE_CODEC_FP32) {
         t->ops->rows_encode(t->device, &how, out);
         return;
     }
-    int64_t n_word = how.is_bf16 ? codec_row_bytes(DEVICE_CODEC_BF16, how.f) / (int64_t)sizeof(float) : how.f;
-    t->ops->rows_gather(t->device, how.n_row, n_word, how.rows, how.factor, how.x, out);
+    t->ops->rows_gather(t->device, how.n_row, rows_words(&how), how.rows, how.factor, how.x, out);
 }
 
 /* Own part i's rows that its pair k takes in this pass, or asks for. */
@@ -281,6 +293,33 @@ static void piece_write(const struct halo *h, int p, const struct halo_packing *
         sums_write(h, &to, row + n_gathered - n_sent, n - n_gathered,
                    (float *)(void *)(out + n_gathered * h->bytes[p]));
     }
+}
+
+bool halo_rows_lend(const struct halo *h, const struct halo_route *route, int64_t at, struct exchange_piece *out)
+{
+    const struct dedup_list to = list_of(h, route);
+    const struct halo_packing what = {.route = *route};
+    int64_t n_sum = route->is_dedup ? dedup_sums(h->trainer->routes.dedup, &to) : 0, begin = 0;
+    int p = 0;
+    while (p < h->pass->n_piece - 1 && at >= begin + route->n_row * h->bytes[p]) {
+        begin += route->n_row * h->bytes[p++];
+    }
+    int64_t first = h->bytes[p] > 0 ? (at - begin) / h->bytes[p] : 0, n = route->n_row - n_sum - first;
+    bool made = h->pass->direction == HALO_DIRECTION_RETURN ||
+                halo_codec_of(h, h->pass->piece[p]) != DEVICE_CODEC_FP32;
+    if (n <= 0 || h->bytes[p] == 0 || made) {
+        return false;
+    }
+    const struct rows rows = rows_to(h, &what, first, n);
+    const struct device_coding how = rows_coding(h, p, route->i, &rows);
+    *out = (struct exchange_piece){.bytes = how.x,
+                                   .n_bytes = (size_t)(n * h->bytes[p]),
+                                   .total = (size_t)(route->n_row * h->slots.n_row_bytes),
+                                   .rows = how.rows,
+                                   .n_word = (uint32_t)rows_words(&how),
+                                   .factor = how.factor};
+    const struct peers *peers = h->trainer->routes.peers;
+    return how.codec == DEVICE_CODEC_FP32 && peers_lends(peers, how.x) && peers_lends(peers, how.rows);
 }
 
 static int64_t rows_pack(const struct halo *h, const struct halo_packing *what)

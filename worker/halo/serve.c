@@ -1,9 +1,14 @@
 /* Other ranks' requests in a halo pass: checked, packed into a free slot, sent piece by piece. */
 #include "worker/halo/source.h"
-#include "worker/state/staging.h"
 
-/* A free place for a piece, of how many bytes; NULL when all are taken. */
-static struct halo_packed *slot_take(struct halo *h, int64_t n_left, int64_t *n_most_out)
+/* The rank that takes what a route gives. */
+static uint32_t taker_of(const struct trainer_setup *setup, const struct halo_route *route)
+{
+    return route->is_dedup ? (uint32_t)(route->k / PART_DEDUP_N_SIDE) : setup->rank_of_part[route->to];
+}
+
+/* A free place for a piece for that rank, of how many bytes; NULL when all are taken. */
+static struct halo_packed *slot_take(struct halo *h, uint32_t peer, int64_t n_left, int64_t *n_most_out)
 {
     int64_t packs = h->workspace->n_scratch + h->workspace->n_fetch, slot_bytes = h->slots.n_pack_slot_bytes;
     for (int32_t s = 0; s < h->slots.n_pack_slot; s++) {
@@ -12,7 +17,9 @@ static struct halo_packed *slot_take(struct halo *h, int64_t n_left, int64_t *n_
         }
         int64_t begin = packs + (slot_bytes > 0 ? s * slot_bytes : h->sent.n_bytes);
         *n_most_out = slot_bytes > 0 ? slot_bytes : n_left;
-        h->sent.piece[s].bytes = staging_place(h->trainer, begin - h->workspace->n_scratch, halo_workspace(h, begin));
+        const struct staged place = {
+            .peer = peer, .at = begin - h->workspace->n_scratch, .device = halo_workspace(h, begin)};
+        h->sent.piece[s].bytes = staging_place(h->trainer, &place);
         h->sent.n_bytes += n_left;
         return &h->sent.piece[s];
     }
@@ -31,22 +38,19 @@ static struct halo_packed *piece_begun(const struct halo *h, const struct halo_r
     return NULL;
 }
 
-/* May it be sent? Not before the device has made it; then this is called again. */
-static bool piece_leave(struct halo *h, struct halo_packed *piece, int64_t total, struct exchange_piece *out)
+/* Has the device made what leaves? Else the offer is called again. */
+static bool is_made(const struct halo *h, device_mark made)
 {
     const struct trainer *t = h->trainer;
-    if (!t->ops->passed(t->device, piece->made)) {
+    if (!t->ops->passed(t->device, made)) {
         exchange_hurry(t->setup.exchange);
         return false;
     }
-    enum status status = t->ops->wait(t->device, piece->made); /* which tells of failures */
+    enum status status = t->ops->wait(t->device, made); /* which tells of failures */
     if (status != STATUS_OK) {
         exchange_fail(t->setup.exchange, status);
-        return false;
     }
-    piece->leaves = true;
-    *out = (struct exchange_piece){.bytes = piece->bytes, .n_bytes = (size_t)piece->n_bytes, .total = (size_t)total};
-    return true;
+    return status == STATUS_OK;
 }
 
 /* Begin a route's payload, or the rest of it from `at` on; NULL: not now. */
@@ -57,14 +61,14 @@ static struct halo_packed *piece_begin(struct halo *h, const struct halo_route *
     if (h->pass->n_ask > 0 && asked == NULL) {
         return NULL;
     }
-    struct halo_packed *piece = slot_take(h, total - (int64_t)at, &n_most);
+    struct halo_packed *piece = slot_take(h, taker_of(&h->trainer->setup, route), total - (int64_t)at, &n_most);
     if (piece == NULL) {
         return NULL;
     }
     const struct halo_packing what = {.route = *route,
                                       .at = (int64_t)at,
                                       .n_most = n_most,
-                                      .asked = asked != NULL ? asked->rows : NULL,
+                                      .asked = asked != NULL ? asked->rows.device : NULL,
                                       .out = piece->bytes};
     piece->n_bytes = halo_pack(h, &what);
     if (asked != NULL) {
@@ -77,7 +81,7 @@ static struct halo_packed *piece_begin(struct halo *h, const struct halo_route *
 static struct halo_packed *asked_begin(struct halo *h, const struct halo_route *route, int64_t total)
 {
     int64_t n_most;
-    struct halo_packed *piece = slot_take(h, total, &n_most);
+    struct halo_packed *piece = slot_take(h, h->trainer->setup.rank_of_part[route->from], total, &n_most);
     if (piece != NULL) {
         halo_pack_asked(h, route->i, route->k, piece->bytes);
         piece->n_bytes = total;
@@ -91,6 +95,10 @@ static bool piece_pack(struct halo *h, const struct halo_route *route, size_t at
 {
     const struct trainer *t = h->trainer;
     int64_t total = route->n_row * (asked ? h->slots.n_ask_row_bytes : h->slots.n_row_bytes);
+    bool near = !asked && peers_near(t->routes.peers, taker_of(&t->setup, route));
+    if (near && halo_rows_lend(h, route, (int64_t)at, out)) {
+        return is_made(h, h->sent.ready);
+    }
     struct halo_packed *piece = piece_begun(h, route, at);
     if (piece == NULL) {
         piece = asked ? asked_begin(h, route, total) : piece_begin(h, route, at, total);
@@ -101,7 +109,12 @@ static bool piece_pack(struct halo *h, const struct halo_route *route, size_t at
         piece->at = (int64_t)at;
         piece->made = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     }
-    return piece_leave(h, piece, total, out);
+    if (!is_made(h, piece->made)) {
+        return false;
+    }
+    piece->leaves = true;
+    *out = (struct exchange_piece){.bytes = piece->bytes, .n_bytes = (size_t)piece->n_bytes, .total = (size_t)total};
+    return true;
 }
 
 /* The route by which part `to`, of another rank, fetches rows of own part `from`, or asks for what it returns; NULL:

@@ -2,7 +2,6 @@
 #include "protocol/base/fault.h"
 #include "worker/halo/source.h"
 #include "worker/route/sample_dedup.h"
-#include "worker/state/staging.h"
 
 /* Fetch payloads until the credit is used up. */
 static enum status fetch_ahead(struct halo *h)
@@ -13,17 +12,15 @@ static enum status fetch_ahead(struct halo *h)
         const struct halo_route *route = &h->routes.take[h->fetch.n_begun];
         int32_t slot = h->fetch.n_begun % h->fetch.n_credit;
         struct halo_slot *s = &h->fetch.slot[slot];
-        s->begin = slot_bytes > 0 ? slot * slot_bytes : h->fetch.n_row * h->slots.n_row_bytes;
-        s->n_bytes = route->n_row * h->slots.n_row_bytes;
-        s->payload = halo_workspace(h, h->workspace->n_scratch + s->begin);
+        struct staged *payload = &s->payload;
+        payload->peer = t->setup.rank_of_part[route->from];
+        payload->at = slot_bytes > 0 ? slot * slot_bytes : h->fetch.n_row * h->slots.n_row_bytes;
+        payload->n_bytes = route->n_row * h->slots.n_row_bytes;
+        payload->device = halo_workspace(h, h->workspace->n_scratch + payload->at);
         struct exchange_key key = h->key;
         key.to = (uint32_t)route->to;
         key.from = (uint32_t)route->from;
-        enum status status = staging_writable(t, s->free, s->unread);
-        if (status == STATUS_OK) {
-            status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[route->from], &key,
-                                    staging_place(t, s->begin, s->payload), (size_t)s->n_bytes, &s->handle);
-        }
+        enum status status = staging_fetch(t, payload, &key, &s->handle);
         if (status != STATUS_OK) {
             return status;
         }
@@ -61,9 +58,9 @@ static enum status fetched_take(struct halo *h, const struct halo_pair *pair, st
     enum status status = s->there ? STATUS_OK : exchange_wait(h->trainer->setup.exchange, s->handle);
     if (status == STATUS_OK && !s->there) {
         s->there = true;
-        s->free = staging_in(h->trainer, s->begin, s->payload, s->n_bytes, s->unread);
+        staging_in(h->trainer, &s->payload);
     }
-    const void *payload = s->payload;
+    const void *payload = s->payload.device;
     if (status == STATUS_OK && h->dedup != NULL && h->dedup->scatters) {
         char *own = halo_workspace(h, source_packed_at(h));
         scatter(h, pair, payload, own);
@@ -81,7 +78,7 @@ static enum status slot_end(struct halo *h)
     const struct trainer *t = h->trainer;
     struct halo_slot *s = &h->fetch.slot[h->fetch.n_used % h->fetch.n_credit];
     s->there = false;
-    s->unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
+    s->payload.unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     h->fetch.n_used++;
     return fetch_ahead(h);
 }

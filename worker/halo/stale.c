@@ -4,7 +4,6 @@
 #include "protocol/base/log.h"
 #include "worker/halo/feedback.h"
 #include "worker/halo/source.h"
-#include "worker/state/staging.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -264,7 +263,7 @@ static enum status replace(struct halo *h, int p)
     if (status != STATUS_OK || routes->total.taken.n + routes->total.given.n == 0) {
         return status;
     }
-    status = staging_ready(t); /* what is sent is made, and what is overwritten is read */
+    status = device_sync(t->device); /* what is sent is made, and what is overwritten is read */
     for (int32_t r = 0; r < routes->total.given.n; r++) {
         routes->give[r].begun = false;
     }

@@ -190,41 +190,43 @@ static int64_t taken_rows(const struct memory_plan_input *in, enum part_directio
  * are; of a sample likewise, with its counts and places (sample_dedup.h). */
 static int64_t scatter_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    int64_t counts = part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, in->own[0].halo->symmetric), n_bytes = 0;
+    int64_t counts = part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, in->own[0].halo->symmetric), n_bytes = 0,
+            given = 0;
     const struct halo_route_totals *in_edges = memory_plan_halo(plan, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
     const int64_t each = sizeof(uint32_t);
     for (int d = 0; d < n_direction(&in->own[0]); d++) {
         enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
-        n_bytes += (memory_plan_halo(plan, direction, PROGRAM_HOP_ALL)->given.n_row +
-                    taken_rows(in, (enum part_direction)d)) *
-                   each;
+        given += memory_plan_halo(plan, direction, PROGRAM_HOP_ALL)->given.n_row * each;
+        n_bytes += taken_rows(in, (enum part_direction)d) * each;
     }
     if (in->program->samples) {
         n_bytes += (in_edges->given.n_row + taken_rows(in, PART_DIRECTION_IN)) * each;
         counts += part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, true) + in_edges->taken.most_row * each;
     }
     return memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts) +
+           memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, given) +
            memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
 }
 
-/* One direction's list of rows that own parts share, or each hop's: which own ones others take, and the node ids and
- * scales of those that come. */
-static int64_t lists_bytes(const struct memory_plan_input *in, const struct memory_plan *plan, enum part_direction d,
+/* One direction's list of rows that own parts share, or each hop's: the node ids and scales of those that come, and
+ * with the lists lent, which own ones others take. */
+static int64_t lists_bytes(const struct memory_plan_input *in, struct memory_plan *plan, enum part_direction d,
                            bool scaled)
 {
     enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
     bool mirrored = d == PART_DIRECTION_OUT && in->own[0].halo->symmetric, covers = in->dedup->covers;
     uint32_t hops = covers ? memory_plan_hops(in->program, d, plan->n_hop) : 0;
-    int64_t n_bytes = 0;
+    int64_t n_bytes = 0, lent = 0;
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         if (hop < plan->n_hop ? (hops >> hop & 1) != 0 : !mirrored) {
             const struct halo_route_totals *list = memory_plan_halo(plan, direction, hop);
-            n_bytes += list->given.n_row * (int64_t)sizeof(uint32_t);
+            lent += list->given.n_row * (int64_t)sizeof(uint32_t);
             n_bytes += list->taken.n_row * (int64_t)(sizeof(uint32_t) + (scaled ? sizeof(float) : 0));
             n_bytes += sums_bytes(in, d, hop);
         }
     }
-    return n_bytes;
+    return memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, lent) +
+           memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
 }
 
 /* All of them, and how many rows each has. */
@@ -242,8 +244,7 @@ static int64_t shared_bytes(const struct memory_plan_input *in, struct memory_pl
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         n_bytes += lists_bytes(in, plan, (enum part_direction)d, scaled);
     }
-    return memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts) +
-           memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
+    return memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts) + n_bytes;
 }
 
 /* Of sparse features by column, for the linear maps that read them: of own rows, of halo rows, too. *host_out: bytes

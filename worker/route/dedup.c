@@ -267,11 +267,10 @@ struct list {
 };
 
 /* All that is taken for the lists. */
-static int lists_of(struct dedup *s, struct list out[7])
+static int lists_of(struct dedup *s, struct list out[6])
 {
     bool scaled = s->own->setup.scaled != NULL, weighted = own_part(s->own, 0)->weighted;
-    const struct list all[] = {{(size_t)s->n_given * sizeof *s->given, &s->given},
-                               {(size_t)s->n_taken * sizeof *s->node, &s->node},
+    const struct list all[] = {{(size_t)s->n_taken * sizeof *s->node, &s->node},
                                {scaled ? (size_t)s->n_taken * sizeof *s->scale : 0, &s->scale},
                                {(size_t)s->n_scatter * sizeof *s->scatter, &s->scatter},
                                {(size_t)s->n_sum_ptr * sizeof *s->sum_ptr, &s->sum_ptr},
@@ -283,8 +282,8 @@ static int lists_of(struct dedup *s, struct list out[7])
 
 static enum status lists_take(struct dedup *s)
 {
-    struct list list[7];
-    enum status status = STATUS_OK;
+    struct list list[6];
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)s->n_given, sizeof *s->given, &s->given);
     for (int l = 0, n = lists_of(s, list); l < n && status == STATUS_OK; l++) {
         status = own_parts_acquire(s->own, list[l].n_bytes, list[l].out);
     }
@@ -293,7 +292,9 @@ static enum status lists_take(struct dedup *s)
 
 static void lists_return(struct dedup *s)
 {
-    struct list list[7];
+    struct list list[6];
+    part_lent_end(&s->own->setup, &s->given_lent);
+    memory_release(MEMORY_STRUCTURE, s->given, (size_t)s->n_given, sizeof *s->given);
     for (int l = 0, n = lists_of(s, list); l < n; l++) {
         own_parts_release(s->own, *(void **)list[l].out, list[l].n_bytes);
     }
@@ -336,6 +337,7 @@ enum status dedup_open(const struct own_parts *own, struct dedup **out)
     status = lists_take(s);
     if (status == STATUS_OK) {
         walk(s, &m, true);
+        status = part_lend(&s->own->setup, s->given, s->n_given * (int64_t)sizeof *s->given, &s->given_lent);
         if (s->symmetric && !mirrors) {
             part_dedup_mirror(&s->counts);
         }
@@ -377,9 +379,19 @@ static const struct dedup_given *given_of(const struct dedup *s, const struct de
     return &s->given_list[listed(s, list->d, list->hop)][dedup_place(s, list->i, list->rank, list->side, list->hop)];
 }
 
-const uint32_t *dedup_given(const struct dedup *s, const struct dedup_list *list)
+const uint32_t *dedup_given_here(const struct dedup *s, const struct dedup_list *list)
 {
     return s->given + given_of(s, list)->row;
+}
+
+const uint32_t *dedup_given(const struct dedup *s, const struct dedup_list *list)
+{
+    return part_lent_view(&s->given_lent, dedup_given_here(s, list));
+}
+
+const struct part_lent *dedup_given_lent(const struct dedup *s)
+{
+    return s != NULL ? &s->given_lent : NULL;
 }
 
 int64_t dedup_sums(const struct dedup *s, const struct dedup_list *list)

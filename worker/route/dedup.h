@@ -38,6 +38,9 @@ struct dedup_list {
 const uint32_t *dedup_given(const struct dedup *dedup, const struct dedup_list *list);
 int64_t dedup_sums(const struct dedup *dedup, const struct dedup_list *list);
 
+/* All of these lists, as they are lent to the device; NULL of NULL. */
+const struct part_lent *dedup_given_lent(const struct dedup *dedup);
+
 /* Places in its list of the rows of own part i's pair k, a part of another rank (device). */
 const uint32_t *dedup_scatter(const struct dedup *dedup, enum part_direction d, int32_t i, int32_t k);
 

@@ -25,9 +25,11 @@ struct dedup {
     int64_t n_given, n_taken, n_scatter;   /* rows of all lists; of pairs that pick theirs out of them */
     int64_t n_given_in, n_scatter_in;      /* those of in-edges, which come first */
     int64_t n_sum_ptr, n_sum_edge;
-    uint32_t *given, *node; /* n_given, n_taken; SHARED */
-    uint32_t *scatter;      /* n_scatter: places in lists; SHARED */
-    float *scale;           /* n_taken; SHARED. NULL: no aggregate has scales */
+    uint32_t *given; /* n_given */
+    struct part_lent given_lent;
+    uint32_t *node;    /* n_taken; SHARED */
+    uint32_t *scatter; /* n_scatter: places in lists; SHARED */
+    float *scale;      /* n_taken; SHARED. NULL: no aggregate has scales */
     /* n_sum_ptr: ends of sums' edges from 0 in each list; SHARED, as what follows. NULL: there are none */
     int64_t *sum_ptr;
     uint32_t *sum_cols; /* n_sum_edge: own rows */
@@ -54,6 +56,9 @@ static inline int64_t dedup_place(const struct dedup *rows, int32_t i, uint32_t 
     int64_t taker = ((int64_t)i * rows->own->n_rank + rank) * PART_DEDUP_N_SIDE + side;
     return taker * dedup_n_list(rows) + dedup_list_of(rows, hop);
 }
+
+/* dedup_given, as the host has it. */
+const uint32_t *dedup_given_here(const struct dedup *rows, const struct dedup_list *list);
 
 /* A taker of a list's rows: what is the same on both ranks, if not the number, is their order. */
 struct dedup_taker {

@@ -68,7 +68,7 @@ static void given_draw(const struct sample_dedup *s, const struct sample *sample
     const struct part_dedup *all = &s->rows->counts;
     int32_t q = s->own->number[list->i];
     const uint32_t *n_up_to = part_dedup_at(all, PART_DIRECTION_IN, q, list->rank, list->side),
-                   *rows = dedup_given(s->rows, list);
+                   *rows = dedup_given_here(s->rows, list);
     const struct sample_rows from = {
         .n = n_up_to[all->n_hop],
         .rows = rows,
@@ -155,7 +155,7 @@ const struct part_dedup *sample_dedup_counts(const struct sample_dedup *s)
 
 const uint32_t *sample_dedup_given(const struct sample_dedup *s, const struct dedup_list *list)
 {
-    return s->given + (dedup_given(s->rows, list) - s->rows->given);
+    return s->given + (dedup_given_here(s->rows, list) - s->rows->given);
 }
 
 const uint32_t *sample_dedup_scatter(const struct sample_dedup *s, int32_t i, int32_t k)

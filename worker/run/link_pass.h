@@ -9,14 +9,12 @@
 #include "worker/rows/link_list.h"
 #include "worker/rows/link_routes.h"
 #include "worker/run/links.h"
+#include "worker/state/staging.h"
 
 /* Rows on their way in. */
 struct link_slot {
     int handle; /* of the exchange */
-    int64_t begin;
-    void *rows;         /* on the device; where the transport writes them: staging_place */
-    device_mark free;   /* when the transport may write there again */
-    device_mark unread; /* when no operation reads them any more */
+    struct staged rows;
 };
 
 /* A place of the walk and an own part that comes to it. */
@@ -61,7 +59,7 @@ bool link_comes_to(const struct link_pass *p, int32_t i, int32_t place);
 /* --- link_rows.c: begin to serve own rows, and pairs where the pass tells; rows of a place, taken in turn.
  * errors  STATUS_PEER; of the device --- */
 enum status link_rows_begin(struct link_pass *p);
-enum status link_rows_take(struct link_pass *p, int32_t place, const float **out);
+enum status link_rows_take(struct link_pass *p, const float **out);
 enum status link_rows_end(struct link_pass *p);
 
 /* --- link_told.c: pairs of groups whose other ends are in another part, with slopes of their scores --- */

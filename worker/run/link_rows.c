@@ -1,18 +1,21 @@
 /* Rows of parts for pairs of nodes: own ones leave whole, others' come one part after the other. */
 #include "protocol/base/fault.h"
 #include "worker/run/link_pass.h"
-#include "worker/state/staging.h"
 
-/* Bytes of a part's rows; of own parts' rows before own part i's, as they are sent. */
+/* Bytes of a part's rows; own part i's, as they are sent behind those of the own parts before. */
 static int64_t rows_bytes(const struct link_pass *p, int32_t q)
 {
     const int64_t *begin = p->trainer->links.draw.begin;
     return (begin[q + 1] - begin[q]) * p->width * (int64_t)sizeof(float);
 }
 
-static int64_t sent_at(const struct link_pass *p, int32_t i)
+static struct staged sent(const struct link_pass *p, int32_t i, uint32_t peer)
 {
-    return memory_plan_row_begin(&p->trainer->plan, PROGRAM_HOP_ALL, i) * p->width * (int64_t)sizeof(float);
+    int64_t begin = memory_plan_row_begin(&p->trainer->plan, PROGRAM_HOP_ALL, i);
+    return (struct staged){.peer = peer,
+                           .at = begin * p->width * (int64_t)sizeof(float),
+                           .device = link_rows_of(p, i),
+                           .n_bytes = rows_bytes(p, p->trainer->own.number[i])};
 }
 
 /* --- rows that leave --- */
@@ -43,9 +46,9 @@ static bool rows_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct e
         exchange_hurry(t->setup.exchange);
         return false;
     }
-    size_t n_bytes = (size_t)rows_bytes(p, (int32_t)part);
-    *out = (struct exchange_piece){
-        .bytes = staging_place(t, sent_at(p, i), link_rows_of(p, i)), .n_bytes = n_bytes, .total = n_bytes};
+    const struct staged rows = sent(p, i, t->setup.rank_of_part[to]);
+    const size_t n_bytes = (size_t)rows.n_bytes;
+    *out = (struct exchange_piece){.bytes = staging_place(t, &rows), .n_bytes = n_bytes, .total = n_bytes};
     return true;
 }
 
@@ -62,7 +65,8 @@ static void rows_serve(struct link_pass *p)
     struct trainer *t = p->trainer;
     p->made = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     for (int32_t i = 0; t->setup.n_rank > 1 && i < t->own.n; i++) {
-        p->made = staging_out(t, sent_at(p, i), link_rows_of(p, i), rows_bytes(p, t->own.number[i]));
+        const struct staged rows = sent(p, i, PEERS_ALL);
+        p->made = staging_out(t, &rows);
     }
     const struct exchange_offer offer = {.arg = p, .pack = rows_pack, .sent = piece_sent};
     const int n_told = p->tells ? t->own.n * (p->n_part - t->own.n) : 0;
@@ -84,11 +88,9 @@ static enum status fetch(struct link_pass *p, int32_t place)
     struct exchange_key key = p->key;
     key.to = (uint32_t)link_taker(&p->ends, place / p->n_part);
     key.from = (uint32_t)q;
-    enum status status = staging_writable(t, s->free, s->unread);
-    if (status == STATUS_OK) {
-        status = exchange_fetch(t->setup.exchange, t->setup.rank_of_part[q], &key,
-                                staging_place(t, s->begin, s->rows), (size_t)rows_bytes(p, q), &s->handle);
-    }
+    s->rows.peer = t->setup.rank_of_part[q];
+    s->rows.n_bytes = rows_bytes(p, q);
+    enum status status = staging_fetch(t, &s->rows, &key, &s->handle);
     FAULT(EXCHANGE);
     p->n_begun++;
     return status;
@@ -108,13 +110,13 @@ static void slots_begin(struct link_pass *p)
 {
     struct trainer *t = p->trainer;
     char *workspace = trainer_operand(t, step_operand(p->step, OP_ROLE_WORKSPACE), 0);
-    int64_t sent = t->memory.staging != NULL ? t->plan.rows.n_row * p->width * (int64_t)sizeof(float) : 0;
+    int64_t begin = t->memory.staging != NULL ? t->plan.rows.n_row * p->width * (int64_t)sizeof(float) : 0;
     for (int32_t s = 0; s < t->plan.links.n_slot; s++) {
         int64_t at = s * t->plan.links.n_slot_bytes;
-        t->links.slot[s] = (struct link_slot){.begin = sent + at,
-                                              .rows = workspace + t->plan.loss_workspace.n_scratch + at,
-                                              .free = t->ops->mark(t->device, DEVICE_LANE_IN),
-                                              .unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE)};
+        t->links.slot[s].rows = (struct staged){.at = begin + at,
+                                                .device = workspace + t->plan.loss_workspace.n_scratch + at,
+                                                .free = t->ops->mark(t->device, DEVICE_LANE_IN),
+                                                .unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE)};
     }
 }
 
@@ -125,14 +127,14 @@ enum status link_rows_begin(struct link_pass *p)
     return fetch_ahead(p);
 }
 
-enum status link_rows_take(struct link_pass *p, int32_t place, const float **out)
+enum status link_rows_take(struct link_pass *p, const float **out)
 {
     struct trainer *t = p->trainer;
     struct link_slot *s = slot_of(p, p->n_used);
     enum status status = exchange_wait(t->setup.exchange, s->handle);
     if (status == STATUS_OK) {
-        s->free = staging_in(t, s->begin, s->rows, rows_bytes(p, link_part_at(p, place)), s->unread);
-        *out = s->rows;
+        staging_in(t, &s->rows);
+        *out = s->rows.device;
     }
     return status;
 }
@@ -140,7 +142,7 @@ enum status link_rows_take(struct link_pass *p, int32_t place, const float **out
 enum status link_rows_end(struct link_pass *p)
 {
     struct trainer *t = p->trainer;
-    slot_of(p, p->n_used)->unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
+    slot_of(p, p->n_used)->rows.unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     p->n_used++;
     return fetch_ahead(p);
 }

@@ -107,7 +107,7 @@ static enum status place_run(struct link_pass *p, enum walk walk, int32_t place)
     const float *x = own->index[q] >= 0 ? link_rows_of(p, own->index[q]) : NULL;
     enum status status = STATUS_OK;
     if (x == NULL) {
-        status = link_rows_take(p, place, &x);
+        status = link_rows_take(p, &x);
     }
     for (int32_t i = 0; i < own->n && status == STATUS_OK; i++) {
         if (link_comes_to(p, i, place)) {

@@ -26,10 +26,28 @@ static char *node(const struct reduction *r, int32_t i)
     return r->node + i * r->stride;
 }
 
-/* Own part i's node as the transport has it; i = n_own: another rank's branch. */
-static void *staged(const struct reduction *r, int32_t i)
+/* Own part i's node on its way to or from a rank; i = n_own: that rank's branch. */
+static struct staged staged(const struct reduction *r, int32_t i, uint32_t peer)
 {
-    return staging_place(r->trainer, i * (int64_t)r->n_bytes, i < r->trainer->own.n ? node(r, i) : r->branch);
+    const struct trainer *t = r->trainer;
+    return (struct staged){.peer = peer,
+                           .at = i * (int64_t)r->n_bytes,
+                           .device = i < t->own.n ? node(r, i) : r->branch,
+                           .n_bytes = (int64_t)r->n_bytes,
+                           .free = r->branch_free};
+}
+
+/* Fetch it, and wait for it. */
+static enum status staged_take(struct reduction *r, struct staged *what, const struct exchange_key *key)
+{
+    const struct trainer *t = r->trainer;
+    int handle;
+    what->unread = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
+    enum status status = staging_fetch(t, what, key, &handle);
+    status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
+    staging_in(t, what);
+    r->branch_free = what->free;
+    return status;
 }
 
 static void sums_merge(const struct reduction *r, void *left, const void *right)
@@ -68,19 +86,26 @@ static bool is_made(const struct reduction *r, device_mark mark)
     return status == STATUS_OK;
 }
 
+/* It is sent when it is made. */
+static bool staged_pack(const struct reduction *r, const struct staged *what, device_mark made,
+                        struct exchange_piece *out)
+{
+    const struct trainer *t = r->trainer;
+    *out = (struct exchange_piece){.bytes = staging_place(t, what), .n_bytes = r->n_bytes, .total = r->n_bytes};
+    return is_made(r, made);
+}
+
 static bool branch_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
 {
     (void)to;
     (void)at;
     struct reduction *r = arg;
     const struct trainer *t = r->trainer;
-    if (from >= (uint32_t)t->setup.n_part || t->own.index[from] < 0 || r->complete[from] == INCOMPLETE ||
-        !is_made(r, r->complete[from])) {
+    if (from >= (uint32_t)t->setup.n_part || t->own.index[from] < 0 || r->complete[from] == INCOMPLETE) {
         return false;
     }
-    *out = (struct exchange_piece){
-        .bytes = staged(r, t->own.index[from]), .n_bytes = r->n_bytes, .total = r->n_bytes};
-    return true;
+    const struct staged branch = staged(r, t->own.index[from], t->setup.rank_of_part[from & (from - 1)]);
+    return staged_pack(r, &branch, r->complete[from], out);
 }
 
 /* Parts of this rank whose branch another rank takes: every part but 0 hangs below part - lowest bit. */
@@ -100,15 +125,8 @@ static enum status branch_take(struct reduction *r, int32_t part, int32_t child)
     struct exchange_key key = r->key;
     key.to = (uint32_t)part;
     key.from = (uint32_t)child;
-    int handle;
-    enum status status = staging_writable(t, r->branch_free, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
-    status = status == STATUS_OK ? exchange_fetch(t->setup.exchange, t->setup.rank_of_part[child], &key,
-                                                  staged(r, t->own.n), r->n_bytes, &handle)
-                                 : status;
-    status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
-    r->branch_free = staging_in(t, t->own.n * (int64_t)r->n_bytes, r->branch, (int64_t)r->n_bytes,
-                                t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
-    return status;
+    struct staged branch = staged(r, t->own.n, t->setup.rank_of_part[child]);
+    return staged_take(r, &branch, &key);
 }
 
 /* The node of own part i is as it will be, and where another rank takes it on its way to where it is sent from. */
@@ -116,8 +134,9 @@ static void branch_complete(struct reduction *r, int32_t i)
 {
     const struct trainer *t = r->trainer;
     int32_t part = t->own.number[i];
-    bool given = part > 0 && t->own.index[part & (part - 1)] < 0;
-    r->complete[part] = given ? staging_out(t, i * (int64_t)r->n_bytes, node(r, i), (int64_t)r->n_bytes) : 0;
+    int32_t parent = part & (part - 1);
+    const struct staged branch = staged(r, i, t->setup.rank_of_part[parent]);
+    r->complete[part] = part > 0 && t->own.index[parent] < 0 ? staging_out(t, &branch) : 0;
 }
 
 /* Level by level of the tree, so that a branch is sent only when its own levels are done. */
@@ -156,12 +175,11 @@ static enum status reduce_up(struct reduction *r)
 
 static bool total_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
 {
-    (void)to;
     (void)from;
     (void)at;
     struct reduction *r = arg;
-    *out = (struct exchange_piece){.bytes = staged(r, 0), .n_bytes = r->n_bytes, .total = r->n_bytes};
-    return is_made(r, r->total_made);
+    const struct staged total = staged(r, 0, to);
+    return staged_pack(r, &total, r->total_made, out);
 }
 
 /* Rank r receives from r without its lowest bit, then sends to r + 2^b for every b below that bit. */
@@ -173,19 +191,16 @@ static enum status broadcast(struct reduction *r)
     enum status status = STATUS_OK;
     struct exchange_key key = r->key;
     key.phase = EXCHANGE_PHASE_BROADCAST;
+    key.to = rank;
+    key.from = rank & (rank - 1);
+    struct staged total = staged(r, 0, rank != 0 ? key.from : PEERS_ALL);
     if (rank != 0) {
-        int handle;
-        key.to = rank;
-        key.from = rank & (rank - 1);
-        status = staging_writable(t, r->branch_free, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
-        status = status == STATUS_OK
-                     ? exchange_fetch(t->setup.exchange, key.from, &key, staged(r, 0), r->n_bytes, &handle)
-                     : status;
-        status = status == STATUS_OK ? exchange_wait(t->setup.exchange, handle) : status;
-        r->branch_free = staging_in(t, 0, node(r, 0), (int64_t)r->n_bytes,
-                                    t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
-    } else {
-        r->total_made = staging_out(t, 0, node(r, 0), (int64_t)r->n_bytes);
+        status = staged_take(r, &total, &key);
+        r->total_made = r->branch_free; /* where it came by way of the block, it is there for others, too */
+    }
+    if (rank == 0 || peers_near(t->routes.peers, key.from)) {
+        total.peer = PEERS_ALL;
+        r->total_made = staging_out(t, &total);
     }
     int n_child = 0;
     for (uint32_t bit = 1; bit < low && rank + bit < n_rank; bit *= 2) {

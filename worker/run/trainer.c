@@ -461,13 +461,15 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     enum status status = STATUS_OK;
     if (train) {
         const struct level level = t->run.level;
-        int64_t n_wait = t->device->n_wait, n_replay = t->device->n_replay,
-                n_fetched = exchange_n_fetched(t->setup.exchange), n_sent = exchange_n_sent(t->setup.exchange);
+        const struct exchange_counts before = exchange_counts(t->setup.exchange);
+        int64_t n_wait = t->device->n_wait, n_replay = t->device->n_replay;
         status = guard_is_due(t) ? guard_run(t) : trainer_run(t, STEP_PHASE_TRAIN);
         out->n_wait = t->device->n_wait - n_wait;
         out->n_replay = t->device->n_replay - n_replay;
-        out->n_fetched = exchange_n_fetched(t->setup.exchange) - n_fetched;
-        out->n_sent = exchange_n_sent(t->setup.exchange) - n_sent;
+        const struct exchange_counts after = exchange_counts(t->setup.exchange);
+        out->n_fetched = after.n_fetched - before.n_fetched;
+        out->n_sent = after.n_sent - before.n_sent;
+        out->n_staged = t->memory.staging != NULL ? after.n_carried - before.n_carried : 0;
         out->loss = status == STATUS_OK ? trainer_loss(t) : 0.0;
         out->grad_norm = t->memory.shared->grad_norm;
         out->not_finite = t->memory.shared->not_finite;

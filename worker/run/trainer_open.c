@@ -11,7 +11,6 @@
 #include "worker/run/recording.h"
 #include "worker/state/embeddings.h"
 #include "worker/state/homes.h"
-#include "worker/state/staging.h"
 #include "worker/state/trainer_state.h"
 
 #include <stdlib.h>
@@ -204,6 +203,7 @@ static int takings(struct trainer *t, struct taking *list)
     bool momentum = adam || (trains && job->train.momentum > 0), guards = trains && job->exchange.guard_every > 0;
     struct taking all[] = {
         {DEVICE_PLACE_SHARED, MEMORY_OTHER, sizeof *t->memory.shared, &t->memory.shared},
+        {DEVICE_PLACE_SHARED, MEMORY_OTHER, plan->n_staging_bytes, &t->memory.staging},
         {DEVICE_PLACE_DEVICE, MEMORY_OTHER, sizeof *t->memory.now, &t->memory.now},
         {DEVICE_PLACE_DEVICE, MEMORY_PARAMETERS, classes, &t->loss.class_weights},
         {DEVICE_PLACE_SHARED, MEMORY_STRUCTURE, plan->links.n_block_bytes, &t->links.block},
@@ -334,6 +334,25 @@ static enum status begin(struct trainer *t)
     return status;
 }
 
+/* Every rank lends the same. */
+static enum status peers_begin(struct trainer *t)
+{
+    const struct memory_plan *plan = &t->plan;
+    const struct part_lent *lists = dedup_given_lent(t->routes.dedup), *part = &t->own.part[0].bytes;
+    const struct peers_setup setup = {
+        .device = t->device,
+        .exchange = t->setup.exchange,
+        .rank = t->setup.rank,
+        .n_rank = t->setup.n_rank,
+        .machine_of_rank = t->setup.machine_of_rank,
+        .block = {{t->memory.arena, plan->arena.n_bytes},
+                  {t->parameters.gradients, t->own.n * plan->reduced.n_gradient_bytes},
+                  {t->parameters.globals, (t->own.n + 1) * plan->reduced.n_global_bytes},
+                  {lists != NULL ? lists->device : NULL, lists != NULL ? lists->n_bytes : 0},
+                  {part->device, t->setup.n_part == (int32_t)t->setup.n_rank ? part->n_bytes : 0}}};
+    return peers_open(&setup, &t->routes.peers);
+}
+
 static enum status static_run(struct trainer *t)
 {
     return trainer_run(t, STEP_PHASE_STATIC);
@@ -356,9 +375,9 @@ static const enum device_products device_products[JOB_PRODUCTS_N] = {JOB_PRODUCT
 
 /* In this order: the plan counts what is shared, and the parts are as the plan has them. */
 static enum status (*const openings[])(struct trainer *) = {
-    program_open,      sums_open,       part_setup_fill, rows_begin,  plan_open,        parts_open, routes_open,
-    sums_take,         stale_open,      feedback_open,   arrays_take, staging_open,     homes_open, spill_take_all,
-    class_weights_put, embeddings_draw, begin,           static_run,  trace_begin_first};
+    program_open,    sums_open,   part_setup_fill, rows_begin,  plan_open,        parts_open,     routes_open,
+    sums_take,       stale_open,  feedback_open,   arrays_take, homes_open,       spill_take_all, class_weights_put,
+    embeddings_draw, peers_begin, begin,           static_run,  trace_begin_first};
 
 enum status trainer_open(const struct trainer_setup *setup, struct trainer **out)
 {
@@ -409,10 +428,10 @@ void trainer_close(struct trainer *t)
         trace_close(t->records.trace);
     }
     halo_close(t->routes.halo);
+    peers_close(t->routes.peers);
     payloads_close(t->routes.payloads);
     if (t->device != NULL) {
         recordings_close(t);
-        staging_close(t);
         homes_close(t);
         arrays_return(t);
         merged_close(t->routes.merged);

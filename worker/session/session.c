@@ -112,6 +112,7 @@ static enum status trainer_start(struct session *session)
         .n_rank = session->n_rank,
         .n_part = session->placed.n_part,
         .rank_of_part = session->placed.rank_of_part,
+        .machine_of_rank = session->placed.machine_of_rank,
         .parts = session->placed.own,
         .exchange = session->exchange,
         .spill = session->spill,

@@ -126,12 +126,14 @@ static enum status epoch_obey(struct session *session)
     session->epoch = command.epoch;
     session->step = 0;
     struct transport_traffic before = transport_traffic(session->transport);
+    struct exchange_counts lent_before = exchange_counts(session->exchange);
     struct trainer_report report;
     status = trainer_epoch(session->trainer, command.epoch, command.train != 0, command.evaluate != 0, &report);
     if (status != STATUS_OK) {
         return status;
     }
     struct transport_traffic after = transport_traffic(session->transport);
+    struct exchange_counts lent = exchange_counts(session->exchange);
     int n_layer;
     const uint64_t *layers = traffic_layers(trainer_traffic(session->trainer), &n_layer);
     struct message_report answer = {
@@ -143,14 +145,16 @@ static enum status epoch_obey(struct session *session)
         .compute_s = report.compute_s,
         .pack_s = report.pack_s,
         .wait_s = report.wait_s,
-        .bytes_sent = after.payload_sent - before.payload_sent,
-        .bytes_received = after.payload_received - before.payload_received,
+        .bytes_sent = after.payload_sent - before.payload_sent + (uint64_t)(lent.n_lent - lent_before.n_lent),
+        .bytes_received = after.payload_received - before.payload_received +
+                          (uint64_t)(lent.n_copied - lent_before.n_copied),
         .layers = {layers, (uint32_t)((size_t)n_layer * TRAFFIC_N_WHAT * sizeof *layers)},
         .n_call = (uint64_t)report.n_call,
         .n_wait = (uint64_t)report.n_wait,
         .n_fetched = (uint64_t)report.n_fetched,
         .n_sent = (uint64_t)report.n_sent,
         .n_replay = (uint64_t)report.n_replay,
+        .n_staged = (uint64_t)report.n_staged,
         .epoch_s = report.epoch_s,
         .evaluate_s = report.evaluate_s,
     };
@@ -328,6 +332,9 @@ enum status session_handle(struct session *session)
     case MESSAGE_ID_finish:
         FAULT(FINISH);
         session->is_finished = true;
+        if (session->exchange != NULL) {
+            exchange_lend(session->exchange, NULL); /* before any worker releases its memory */
+        }
         return echo(session, id);
     default:
         return status_fail(STATUS_PEER, "a command '%s' (%u) came, which workers do not know", message_name(id), id);

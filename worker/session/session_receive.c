@@ -60,7 +60,7 @@ static void *command_place(struct session *session, size_t n_bytes)
 /* Whether it is the exchange's, where there is one yet. */
 static bool is_exchanged(struct session *session, const struct transport_head *head)
 {
-    return session->exchange != NULL && (head->kind == TRANSPORT_KIND_FETCH || head->kind == TRANSPORT_KIND_PAYLOAD);
+    return session->exchange != NULL && head->kind >= TRANSPORT_KIND_FETCH && head->kind <= TRANSPORT_KIND_READ;
 }
 
 void *session_place(void *arg, const struct transport_head *head, size_t n_bytes)

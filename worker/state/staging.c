@@ -1,47 +1,44 @@
 #include "worker/state/staging.h"
 
-enum status staging_open(struct trainer *t)
+void *staging_place(const struct trainer *t, const struct staged *what)
 {
-    size_t n_bytes = (size_t)t->plan.n_staging_bytes;
-    return n_bytes > 0 ? t->ops->acquire(t->device, DEVICE_PLACE_SHARED, MEMORY_OTHER, n_bytes, &t->memory.staging)
-                       : STATUS_OK;
+    bool apart = t->memory.staging != NULL && !peers_near(t->routes.peers, what->peer);
+    return apart ? t->memory.staging + what->at : what->device;
 }
 
-void staging_close(struct trainer *t)
+enum status staging_fetch(const struct trainer *t, const struct staged *what, const struct exchange_key *key,
+                          int *handle_out)
 {
-    if (t->memory.staging != NULL) {
-        t->ops->release(t->device, DEVICE_PLACE_SHARED, MEMORY_OTHER, t->memory.staging,
-                        (size_t)t->plan.n_staging_bytes);
+    bool near = peers_near(t->routes.peers, what->peer); /* then the copy itself waits, on the device */
+    device_mark mark = t->memory.staging != NULL ? what->free : what->unread;
+    enum status status = near ? STATUS_OK : t->ops->wait(t->device, mark);
+    if (status == STATUS_OK) {
+        status = exchange_fetch(t->setup.exchange, what->peer, key, staging_place(t, what), (size_t)what->n_bytes,
+                                handle_out);
+        exchange_after(t->setup.exchange, *handle_out, near ? what->unread : 0);
     }
+    return status;
 }
 
-void *staging_place(const struct trainer *t, int64_t at, void *device)
+device_mark staging_out(const struct trainer *t, const struct staged *what)
 {
-    return t->memory.staging != NULL ? t->memory.staging + at : device;
-}
-
-enum status staging_ready(const struct trainer *t)
-{
-    return device_sync(t->device);
-}
-
-enum status staging_writable(const struct trainer *t, device_mark free, device_mark unread)
-{
-    return t->ops->wait(t->device, t->memory.staging != NULL ? free : unread);
-}
-
-device_mark staging_out(const struct trainer *t, int64_t at, void *device, int64_t n_bytes)
-{
-    t->ops->follow(t->device, DEVICE_LANE_OUT, t->ops->mark(t->device, DEVICE_LANE_COMPUTE));
-    t->ops->move(t->device, DEVICE_LANE_OUT, staging_place(t, at, device), device, (size_t)n_bytes);
+    void *to = staging_place(t, what);
+    device_mark made = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
+    if (to == what->device) {
+        return made;
+    }
+    t->ops->follow(t->device, DEVICE_LANE_OUT, made);
+    t->ops->move(t->device, DEVICE_LANE_OUT, to, what->device, (size_t)what->n_bytes);
     return t->ops->mark(t->device, DEVICE_LANE_OUT);
 }
 
-device_mark staging_in(const struct trainer *t, int64_t at, void *device, int64_t n_bytes, device_mark unread)
+void staging_in(const struct trainer *t, struct staged *what)
 {
-    t->ops->follow(t->device, DEVICE_LANE_IN, unread);
-    t->ops->move(t->device, DEVICE_LANE_IN, device, staging_place(t, at, device), (size_t)n_bytes);
-    device_mark arrived = t->ops->mark(t->device, DEVICE_LANE_IN);
-    t->ops->follow(t->device, DEVICE_LANE_COMPUTE, arrived);
-    return arrived;
+    if (peers_near(t->routes.peers, what->peer)) {
+        return; /* it is there: the exchange has waited for the copy */
+    }
+    t->ops->follow(t->device, DEVICE_LANE_IN, what->unread);
+    t->ops->move(t->device, DEVICE_LANE_IN, what->device, staging_place(t, what), (size_t)what->n_bytes);
+    what->free = t->ops->mark(t->device, DEVICE_LANE_IN);
+    t->ops->follow(t->device, DEVICE_LANE_COMPUTE, what->free);
 }

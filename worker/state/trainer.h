@@ -28,7 +28,8 @@ struct trainer_setup {
     int n_thread; /* 0: all cores */
     uint32_t rank, n_rank;
     int32_t n_part;
-    const uint32_t *rank_of_part; /* n_part */
+    const uint32_t *rank_of_part;    /* n_part */
+    const uint32_t *machine_of_rank; /* n_rank: equal where ranks share a machine; NULL: none do */
     /* n_part: open parts of this rank, NULL elsewhere. The trainer takes edges out of them (part_take_edges): a part
      * serves one trainer */
     struct part *const *parts;
@@ -51,6 +52,7 @@ struct trainer_report {
     int64_t n_wait, n_fetched,
         n_sent;       /* of its training: waits for the device, payloads fetched, pieces of payloads sent */
     int64_t n_replay; /* of its training: recordings replayed, 1 or 0 */
+    int64_t n_staged; /* of its training: bytes of payloads sent by way of host memory, from a device of its own */
 };
 
 /* Build the program, plan and take all memory, draw the weights, do the static ops (all ranks together).

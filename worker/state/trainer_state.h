@@ -5,6 +5,7 @@
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/own_parts.h"
 #include "worker/state/payloads.h"
+#include "worker/state/peers.h"
 #include "worker/state/trainer.h"
 
 /* Parameters, what steps them, and their sums over parts. */
@@ -77,6 +78,7 @@ struct trainer_routes {
     struct stored *stored;     /* passes that read stored inputs */
     struct merged *merged;     /* own parts' blocks, where they are one */
     struct payloads *payloads; /* between own parts, when there is a spill */
+    struct peers *peers;       /* other ranks' memory, which is reached */
 };
 
 struct trainer_records {

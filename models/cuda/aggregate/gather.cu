@@ -41,20 +41,28 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
+extern "C" void cuda_rows_take(struct device *device, enum device_lane lane, const struct device_rows *how,
+                               float *out)
+{
+    cudaStream_t stream = ((struct cuda_device *)device)->lane[lane].stream;
+    const int64_t n = how->n_row * how->f;
+    if (n == 0) {
+        return;
+    }
+    if (by_fours(how->f, how->x, out, NULL)) {
+        LAUNCH(gather<float4>, grid_of(n / 4, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_row, how->f, how->rows,
+               how->factor, how->x, out);
+    } else {
+        LAUNCH(gather<float>, grid_of(n, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_row, how->f, how->rows,
+               how->factor, how->x, out);
+    }
+}
+
 extern "C" void cuda_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
                                  const float *x, float *out)
 {
-    cudaStream_t stream = cuda_stream(device);
-    if (n_row == 0 || f == 0) {
-        return;
-    }
-    if (by_fours(f, x, out, NULL)) {
-        LAUNCH(gather<float4>, grid_of(n_row * f / 4, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor,
-               x, out);
-    } else {
-        LAUNCH(gather<float>, grid_of(n_row * f, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x,
-               out);
-    }
+    const struct device_rows how = {n_row, f, rows, factor, x};
+    cuda_rows_take(device, DEVICE_LANE_COMPUTE, &how, out);
 }
 
 extern "C" void cuda_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,

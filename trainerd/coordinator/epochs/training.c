@@ -321,6 +321,8 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     state->n_call += (int64_t)report.n_call;
     training->spent.waits = fleet_waits_most(&training->spent.waits, &report.waits);
     training->spent.n_replay += report.n_replay;
+    training->spent.n_staged = report.n_staged > training->spent.n_staged ? report.n_staged
+                                                                          : training->spent.n_staged;
     show_epoch(training, &report, evaluate);
     return is_checkpoint_due(training) ? training_save(training) : STATUS_OK;
 }

@@ -35,6 +35,7 @@ struct training_floats {
 struct training_spent {
     struct fleet_waits waits; /* of the epoch that waited most for a device (fleet_waits_most) */
     int64_t n_replay;         /* epochs whose training was replayed */
+    int64_t n_staged;         /* bytes by way of host memory, of the epoch with most (fleet_report) */
     double evaluate_s;        /* of evaluations without an epoch */
     double checkpoint_s;
 };

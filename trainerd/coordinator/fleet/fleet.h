@@ -52,6 +52,7 @@ struct fleet_report {
     uint64_t n_call;                /* allocations during the epoch, summed */
     struct fleet_waits waits;
     int64_t n_replay; /* recordings that workers replayed in training, the maximum over workers */
+    int64_t n_staged; /* bytes of payloads that left GPUs by way of host memory in training, of all workers */
 };
 
 /* Options of a fleet besides the job; all may be 0. */

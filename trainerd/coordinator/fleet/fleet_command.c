@@ -315,6 +315,7 @@ static enum status report_add(uint32_t rank, uint32_t epoch, const struct messag
                                       .n_sent = (int64_t)report->n_sent};
     out->n_replay = out->n_replay > (int64_t)report->n_replay ? out->n_replay : (int64_t)report->n_replay;
     out->waits = fleet_waits_most(&out->waits, &waits);
+    out->n_staged += (int64_t)report->n_staged;
     return layers_add(rank, report->layers, out);
 }
 

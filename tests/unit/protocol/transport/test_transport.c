@@ -355,7 +355,7 @@ Test(transport, a_kind_that_is_not_in_the_list_ends_the_transport)
     cr_assert_eq(transport_send(from.transport, 0, &head, NULL, 0, NULL), STATUS_OK);
     for (double since = clock_s(); transport_progress(to.transport) == STATUS_OK && both_turn(&from, &to, since);) {
     }
-    expect_fails(transport_progress(to.transport), STATUS_PEER, "peer 1 sent a message of kind 99, expected 1 to 5");
+    expect_fails(transport_progress(to.transport), STATUS_PEER, "peer 1 sent a message of kind 99, expected 1 to 7");
     cr_assert_eq(to.n_arrived, 0);
     cr_assert_eq(transport_send(to.transport, 0, &head, NULL, 0, NULL), STATUS_PEER, "the failure sticks");
     side_close(&from);

@@ -324,3 +324,92 @@ Test(exchange, payloads_of_a_stock_are_fetched_whatever_else_is_offered)
     cr_expect_eq(stock.n_found, 2);
     cr_expect_eq(self.n_sent, 2, "an offer's pieces alone are given back");
 }
+
+/* --- lent pieces --- */
+
+/* Copies end when they have been looked for so often. */
+static struct lending {
+    int n_look, n_copied;
+    bool given_back; /* before it was copied */
+    int looked[16];
+    const char *from[16];
+    void *out[16];
+    uint64_t n_lent, after[16];
+} lending;
+
+static bool rows_lend(void *arg, uint32_t peer, const struct exchange_piece *piece, struct exchange_loan *out)
+{
+    (void)arg, (void)peer;
+    *out = (struct exchange_loan){.n_bytes = piece->n_bytes, .at = (uint64_t)(uintptr_t)piece->bytes};
+    return true;
+}
+
+static enum status rows_take(void *arg, uint32_t peer, const struct exchange_loan *loan, uint64_t after, void *out,
+                             uint64_t *mark_out)
+{
+    (void)arg, (void)peer;
+    lending.from[lending.n_lent] = (const char *)(uintptr_t)loan->at;
+    lending.out[lending.n_lent] = out;
+    lending.after[lending.n_lent] = after;
+    *mark_out = lending.n_lent++;
+    return STATUS_OK;
+}
+
+static bool rows_taken(void *arg, uint64_t mark)
+{
+    (void)arg;
+    if (lending.looked[mark]++ < lending.n_look) {
+        return false;
+    }
+    lending.given_back = lending.given_back || self.n_sent > lending.n_copied++;
+    memcpy(lending.out[mark], lending.from[mark], mark % 3 == 2 ? 8 : 12);
+    return true;
+}
+
+Test(exchange, lent_pieces_are_there_when_they_are_copied_and_only_then_given_back)
+{
+    for (int n_look = 0; n_look < 40; n_look += 13) {
+        self_open(8);
+        lending = (struct lending){.n_look = n_look};
+        const struct exchange_lender lender = {.lend = rows_lend, .take = rows_take, .taken = rows_taken};
+        exchange_lend(self.exchange, &lender);
+        self.piece = 12;
+        serve(1, 2);
+        float rows[2][8] = {0};
+        int first = ask(1, 0, rows[0], sizeof rows[0]), second = ask(1, 1, rows[1], sizeof rows[1]);
+        exchange_after(self.exchange, second, 77);
+        cr_assert_eq(exchange_wait(self.exchange, second), STATUS_OK, "%s", status_reason());
+        cr_expect_arr_eq(rows[1], self.rows[1], sizeof rows[1]);
+        cr_assert_eq(exchange_wait(self.exchange, first), STATUS_OK);
+        cr_assert_eq(exchange_settle(self.exchange), STATUS_OK);
+        cr_expect_arr_eq(rows, self.rows, sizeof rows);
+        cr_expect(lending.n_copied == 6 && self.n_sent == 6 && !lending.given_back);
+        for (int c = 0; c < 6; c++) {
+            cr_expect_eq(lending.after[c], lending.out[c] >= (void *)rows[1] ? 77 : 0, "copy %d", c);
+        }
+        cr_expect_eq(exchange_counts(self.exchange).n_carried, 0);
+    }
+}
+
+Test(exchange, loans_that_were_not_asked_for_or_lent_are_refused)
+{
+    enum { LENT = TRANSPORT_KIND_LENT, READ = TRANSPORT_KIND_READ, LOAN = sizeof(struct exchange_loan) };
+    static const struct {
+        int kind, from, n_body, n_lent;
+        const char *said;
+    } loans[] = {{LENT, 2, LOAN, 32, "was not asked for"},         {LENT, 1, LOAN, 36, "sent 36 bytes at 0"},
+                 {LENT, 1, LOAN - 4, 32, "36 bytes, expected 40"}, {LENT, 1, LOAN, 32, "lent more than 0 pieces"},
+                 {READ, 1, 0, 0, "has read what it was not lent"}, {READ, 1, 8, 0, "of 8 bytes, expected 0"}};
+    for (size_t i = 0; i < sizeof loans / sizeof *loans; i++) {
+        self_open(8);
+        float rows[8];
+        ask(1, 1, rows, sizeof rows);
+        const struct exchange_loan loan = {.n_bytes = (uint64_t)loans[i].n_lent};
+        struct transport_head head = {.kind = (uint16_t)loans[i].kind, .id = 1, .epoch = 3, .to = 9, .total = 32};
+        head.phase = EXCHANGE_PHASE_FORWARD;
+        head.from = (uint32_t)loans[i].from;
+        transport_send(self.transport, 0, &head, &loan, (size_t)loans[i].n_body, NULL);
+        cr_expect_eq(progress(), STATUS_PEER, "%zu", i);
+        cr_expect_not_null(strstr(status_reason(), loans[i].said), "%zu: %s", i, status_reason());
+    }
+}
