@@ -76,16 +76,22 @@ static bool step(cudaStream_t s)
     return true;
 }
 
-/* Run what is needed until done(): `wanted` first, or shuffled. */
+/* A piece of work of any stream: `wanted` first, or shuffled. */
+static bool step_any(cudaStream_t wanted)
+{
+    std::vector<cudaStream_t> tries = streams;
+    std::stable_partition(tries.begin(), tries.end(), [&](cudaStream_t s) { return s == wanted; });
+    if (order() > 0) {
+        std::shuffle(tries.begin(), tries.end(), luck);
+    }
+    return std::any_of(tries.begin(), tries.end(), step);
+}
+
+/* Run what is needed until done(). */
 template <typename F> static void run_until(cudaStream_t wanted, F done)
 {
     while (!done()) {
-        std::vector<cudaStream_t> tries = streams;
-        std::stable_partition(tries.begin(), tries.end(), [&](cudaStream_t s) { return s == wanted; });
-        if (order() > 0) {
-            std::shuffle(tries.begin(), tries.end(), luck);
-        }
-        if (!std::any_of(tries.begin(), tries.end(), step)) {
+        if (!step_any(wanted)) {
             die("streams wait for each other");
         }
     }
@@ -267,7 +273,7 @@ cudaError_t cudaEventQuery(cudaEvent_t event)
 {
     expect_plain(event);
     if (event->n_passed < event->n_recorded) {
-        std::any_of(streams.begin(), streams.end(), step);
+        step_any(nullptr);
     }
     if (event->n_passed < event->n_recorded) {
         return cudaErrorNotReady;
