@@ -386,8 +386,7 @@ static void lend(scene &s, int other)
     meet(other); /* it is read */
     LAUNCH(scale, dim3(4), dim3(N), s.stream, s.x, 5.0F, s.out, 4U * N);
     CHECK(cudaStreamSynchronize(s.stream));
-    meet(other);
-    meet(other); /* it is left */
+    meet(other), meet(other); /* it is left */
 }
 
 static void borrow(scene &s, int other)
@@ -400,19 +399,16 @@ static void borrow(scene &s, int other)
     if (!is("loan-not-read")) {
         CHECK(cudaStreamSynchronize(s.stream));
     }
-    meet(other);
-    meet(other);
+    meet(other), meet(other);
     bring(s);
     expect(s, "a loan", 1, 2.0F * s.given[1]);
     if (!is("loan-not-left")) {
         CHECK(cudaIpcCloseMemHandle(theirs));
     }
-    meet(other);
-    meet(other); /* until it ends */
+    meet(other), meet(other); /* until it ends */
 }
 
-/* Before this process has a GPU. */
-static void loans()
+static void loans() /* before this process has a GPU */
 {
     int ends[2];
     if (getenv("EMULATOR_PROTECT") != nullptr && socketpair(AF_UNIX, SOCK_STREAM, 0, ends) == 0) {

@@ -251,7 +251,6 @@ cudaError_t cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned
     return cudaSuccess;
 }
 
-/* What still reads it finds it gone. */
 cudaError_t cudaIpcCloseMemHandle(void *block)
 {
     const auto at = opened.find((char *)block);

@@ -90,10 +90,10 @@ static bool step_any(cudaStream_t wanted)
 /* Run what is needed until done(). */
 template <typename F> static void run_until(cudaStream_t wanted, F done)
 {
-    while (!done()) {
-        if (!step_any(wanted)) {
-            die("streams wait for each other");
-        }
+    while (!done() && step_any(wanted)) {
+    }
+    if (!done()) {
+        die("streams wait for each other");
     }
 }
 

@@ -27,9 +27,10 @@ Test(device, an_unknown_name_is_refused_with_the_names_there_are)
 Test(device, every_operation_of_every_table_is_there)
 {
     /* The list of their names makes the tables, so what it lacks is found only by looking at the tables themselves.
-     * Of recordings, and of sums by a library, all four are there, or none is. */
-    enum { N_OPTIONAL = 2, N_TOGETHER = 4 };
-    const size_t optional[N_OPTIONAL] = {offsetof(struct device_ops, record), offsetof(struct device_ops, sums_open)};
+     * Of recordings, of loans, and of sums by a library, all four are there, or none is. */
+    enum { N_OPTIONAL = 3, N_TOGETHER = 4 };
+    const size_t optional[N_OPTIONAL] = {offsetof(struct device_ops, record), offsetof(struct device_ops, lend),
+                                         offsetof(struct device_ops, sums_open)};
     const struct device_ops *const *tables = device_tables;
     for (size_t i = 0; i < DEVICE_TABLE_N; i++) {
         void (*operation)(void);
