@@ -89,7 +89,7 @@ static void session_check(const struct arrival *a)
     } else if (a->head.kind == TRANSPORT_KIND_PAYLOAD) {
         ASSERT(a->head.from < N_FETCH && a->head.sender == 1);
         inside(fetches[a->head.from].buffer, fetches[a->head.from].n_bytes, a);
-    } else {
+    } else if (a->head.kind != TRANSPORT_KIND_LENT) { /* which has a place of its own */
         ASSERT(a->head.kind == TRANSPORT_KIND_DATA && a->head.sender == session->n_rank);
         ASSERT(a->head.id != MESSAGE_ID_part || a->head.to < (uint32_t)session->placed.n_part);
         const struct session_bytes *to = a->head.id == MESSAGE_ID_part ? &session->placed.parts[a->head.to].raw
