@@ -46,7 +46,7 @@ struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows
     a.aligned = are_aligned(rows);
     a.n_head = how->n_head;
     a.n_column = how->n_column;
-    a.bytes = {(uint32_t)(how->n_head * 4), (uint32_t)(how->n_head * how->n_column * 4)};
+    a.bytes = {(uint32_t)(how->n_head * 4), 0, (uint32_t)(how->n_head * how->n_column * 4), 0};
     a.slope = how->slope;
     a.scale = how->scale;
     a.shift = how->shift;

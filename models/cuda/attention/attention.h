@@ -51,8 +51,8 @@ struct cuda_attention {
     bool rows_are_sources;
     bool aligned; /* four columns of any row can be read at once, and both numbers of a softmax */
     int64_t n_head, n_column;
-    struct {
-        uint32_t head, wide; /* of rows of one number per head, and of one per column */
+    struct { /* of rows of one number per head, and of one per column; both in a word could look like an address */
+        uint32_t head, zero, wide, zero_too;
     } bytes;
     float slope, scale, shift;
     const float *att;
