@@ -245,7 +245,7 @@ static bool pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchan
     (void)arg;
     static const char payload[20];
     ASSERT(at < sizeof payload);
-    *out = (struct exchange_piece){payload + at, 5, sizeof payload};
+    *out = (struct exchange_piece){.bytes = payload + at, .n_bytes = 5, .total = sizeof payload};
     return to < N_PART && from < N_PART;
 }
 

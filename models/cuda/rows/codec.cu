@@ -232,8 +232,10 @@ struct round_map {
             value.v[k] = codec_from_bits(half[k] << 16);
         }
         quad_store<VECTOR>(x + r * f + c, n, value);
-        for (int k = 0; k < n && out != NULL; k += 2) {
-            out[r * n_word + (c + k) / 2] = half[k] | half[k + 1] << 16;
+        for (int k = 0; k < 4; k += 2) {
+            if (k < n && out != NULL) {
+                out[r * n_word + (c + k) / 2] = half[k] | half[k + 1] << 16;
+            }
         }
     }
 };
