@@ -34,7 +34,7 @@ enum status order_misses(const struct dataset *dataset, const int32_t *owner, co
     /* Fetches are counted modulo 2^32 - 1, from 1: a row that survives a whole round of the counter does no harm. */
     const int64_t windows[2] = {window, ORDER_CACHES * window};
     uint32_t now[2] = {0};
-    *n_miss_out = 0;
+    int64_t n_miss = 0;
     for (int64_t r = 0; r < dataset->n_node; r++) {
         int64_t v = order[r];
         for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
@@ -43,12 +43,13 @@ enum status order_misses(const struct dataset *dataset, const int32_t *owner, co
                 if (fetched[u][k] == 0 || now[k] - fetched[u][k] >= windows[k]) {
                     now[k] = now[k] == UINT32_MAX ? 1 : now[k] + 1;
                     fetched[u][k] = now[k];
-                    ++*n_miss_out;
+                    n_miss++;
                 }
             }
         }
     }
     memory_release(MEMORY_OTHER, fetched, (size_t)dataset->n_node, sizeof *fetched);
+    *n_miss_out = n_miss;
     return STATUS_OK;
 }
 

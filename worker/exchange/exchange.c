@@ -250,7 +250,7 @@ static void payload_arrived(struct exchange *x, const struct transport_head *hea
 }
 
 /* Begin to copy what was lent. */
-static enum status loan_take(struct exchange *x, const struct transport_head *head, const struct exchange_loan *loan)
+static enum status loan_copy(struct exchange *x, const struct transport_head *head, const struct exchange_loan *loan)
 {
     struct fetch *f = fetch_find(x, head);
     enum status status = piece_check(f, head, loan->n_bytes);
@@ -261,14 +261,14 @@ static enum status loan_take(struct exchange *x, const struct transport_head *he
     while (c < EXCHANGE_LOANS_MOST && f->copy[c].open) {
         c++;
     }
-    if (c == EXCHANGE_LOANS_MOST || x->lend.lender.take == NULL) {
+    if (c == EXCHANGE_LOANS_MOST || x->lend.lender.copy == NULL) {
         return status_fail(STATUS_PEER, "worker %u lent more than %d pieces for part %u from part %u at once",
-                           head->sender, x->lend.lender.take != NULL ? c : 0, head->to, head->from);
+                           head->sender, x->lend.lender.copy != NULL ? c : 0, head->to, head->from);
     }
     f->copy[c] = (struct copy){.open = true, .offset = head->offset, .n_bytes = loan->n_bytes};
     f->n_placed += loan->n_bytes;
     x->lend.n_copy++;
-    return x->lend.lender.take(x->lend.lender.arg, head->sender, loan, f->after, f->out + head->offset,
+    return x->lend.lender.copy(x->lend.lender.arg, head->sender, loan, f->after, f->out + head->offset,
                                &f->copy[c].mark);
 }
 
@@ -294,7 +294,7 @@ void exchange_arrived(struct exchange *x, const struct transport_head *head, voi
         request_arrived(x, head);
         break;
     case TRANSPORT_KIND_LENT: /* without a body: 0 bytes that lie nowhere */
-        exchange_fail(x, loan_take(x, head, body != NULL ? body : &(struct exchange_loan){0}));
+        exchange_fail(x, loan_copy(x, head, body != NULL ? body : &(struct exchange_loan){0}));
         break;
     case TRANSPORT_KIND_READ:
         exchange_fail(x, loan_end(x, head));
@@ -466,7 +466,7 @@ static enum status copies_collect(struct exchange *x)
     x->hurries = x->hurries || x->lend.n_copy > 0;
     for (struct fetch *f = x->fetch; x->lend.n_copy > 0 && f < x->fetch + x->n_fetch; f++) {
         for (int c = 0; f->open && c < EXCHANGE_LOANS_MOST; c++) {
-            if (f->copy[c].open && x->lend.lender.taken(x->lend.lender.arg, f->copy[c].mark)) {
+            if (f->copy[c].open && x->lend.lender.copied(x->lend.lender.arg, f->copy[c].mark)) {
                 copy_end(x, f, &f->copy[c]);
             }
         }

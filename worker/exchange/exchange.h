@@ -69,10 +69,10 @@ struct exchange_lender {
     /* false: the peer does not reach it, so its bytes travel */
     bool (*lend)(void *arg, uint32_t peer, const struct exchange_piece *piece, struct exchange_loan *out);
     /* Begin to copy what it lent, when the device's mark `after` has passed. errors  STATUS_PEER no such place */
-    enum status (*take)(void *arg, uint32_t peer, const struct exchange_loan *loan, uint64_t after, void *out,
+    enum status (*copy)(void *arg, uint32_t peer, const struct exchange_loan *loan, uint64_t after, void *out,
                         uint64_t *mark_out);
-    bool (*taken)(void *arg, uint64_t mark); /* never waits */
-    void (*leave)(void *arg);                /* it ends: nothing is lent or taken any more */
+    bool (*copied)(void *arg, uint64_t mark); /* never waits */
+    void (*leave)(void *arg);                 /* it ends: nothing is lent or copied any more */
 };
 
 /* What this rank serves during one phase of one op: `pack` makes the payload for (to, from), or as much of it as it

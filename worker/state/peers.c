@@ -56,7 +56,7 @@ static const void *peer_at(const struct peer *peer, uint32_t block, uint64_t at,
     return n <= n_all && at <= n_all - n ? peer->block[block].begin + at : NULL;
 }
 
-static enum status piece_take(void *arg, uint32_t rank, const struct exchange_loan *loan, uint64_t after, void *out,
+static enum status piece_copy(void *arg, uint32_t rank, const struct exchange_loan *loan, uint64_t after, void *out,
                               uint64_t *mark_out)
 {
     const struct peers *p = arg;
@@ -81,7 +81,7 @@ static enum status piece_take(void *arg, uint32_t rank, const struct exchange_lo
     return STATUS_OK;
 }
 
-static bool piece_taken(void *arg, uint64_t mark)
+static bool piece_copied(void *arg, uint64_t mark)
 {
     const struct peers *p = arg;
     return p->ops->passed(p->setup.device, mark);
@@ -201,7 +201,7 @@ enum status peers_open(const struct peers_setup *setup, struct peers **out)
     }
     exchange_lend(setup->exchange,
                   &(struct exchange_lender){
-                      .arg = p, .lend = piece_lend, .take = piece_take, .taken = piece_taken, .leave = all_leave});
+                      .arg = p, .lend = piece_lend, .copy = piece_copy, .copied = piece_copied, .leave = all_leave});
     if (n_here == 0) {
         return STATUS_OK;
     }

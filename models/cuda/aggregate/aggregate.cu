@@ -137,7 +137,7 @@ template <class R, bool WEIGHTED, bool BORDERED> struct row_edges {
         }
     }
 
-    /* HELD from `first` on, of which there are n; behind the last one it is this one again. */
+    /* Store HELD columns from edge `first` on, of which n exist; the last one is repeated behind them. */
     __device__ __forceinline__ void put(const struct cuda_sum &s, int64_t first, uint32_t n) const
     {
         for (int l = group_lane<R::LANES>(); l < R::HELD; l += R::LANES) {

@@ -344,7 +344,7 @@ static bool rows_lend(void *arg, uint32_t peer, const struct exchange_piece *pie
     return true;
 }
 
-static enum status rows_take(void *arg, uint32_t peer, const struct exchange_loan *loan, uint64_t after, void *out,
+static enum status rows_copy(void *arg, uint32_t peer, const struct exchange_loan *loan, uint64_t after, void *out,
                              uint64_t *mark_out)
 {
     (void)arg, (void)peer;
@@ -355,7 +355,7 @@ static enum status rows_take(void *arg, uint32_t peer, const struct exchange_loa
     return STATUS_OK;
 }
 
-static bool rows_taken(void *arg, uint64_t mark)
+static bool rows_copied(void *arg, uint64_t mark)
 {
     (void)arg;
     if (lending.looked[mark]++ < lending.n_look) {
@@ -371,7 +371,7 @@ Test(exchange, lent_pieces_are_there_when_they_are_copied_and_only_then_given_ba
     for (int n_look = 0; n_look < 40; n_look += 13) {
         self_open(8);
         lending = (struct lending){.n_look = n_look};
-        const struct exchange_lender lender = {.lend = rows_lend, .take = rows_take, .taken = rows_taken};
+        const struct exchange_lender lender = {.lend = rows_lend, .copy = rows_copy, .copied = rows_copied};
         exchange_lend(self.exchange, &lender);
         self.piece = 12;
         serve(1, 2);
