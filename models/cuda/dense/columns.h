@@ -14,7 +14,7 @@
 /* Terms of a lane that are on their way at a time. */
 #define COLUMNS_AHEAD 32
 
-/* partial[chunk, k, c]: K × f of a chunk. A block is one warp: there are few, for all processors of a GPU. */
+/* partial[chunk, k, c]: K × f of a chunk. A block is one warp, as there are few tasks. */
 template <int K, class Terms>
 __global__ void __launch_bounds__(WARP)
     columns_add(int64_t n, int64_t f, int64_t chunk_rows, int64_t n_chunk, const Terms terms, double *partial)
