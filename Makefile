@@ -320,7 +320,7 @@ counted-other:
 	+$(Q)$(MAKE) --no-print-directory $(JOBS) VARIANT=emulated-tsan BUILD=$(COUNTED_BUILD) counted
 SECTORS_OBJECTS := $(COUNTED_OBJECTS) \
     $(call object,$(wildcard tests/emulator/sectors/*.c tests/emulator/sectors/*.cpp) tests/gpu/bench/figure.c tests/gpu/bench/graph.c)
-$(eval $(call link_rule,$(BUILD)/bin/sectors,$(SECTORS_OBJECTS),$(BELOW_models)))
+$(eval $(call link_rule,$(BUILD)/bin/sectors,$(SECTORS_OBJECTS),models $(BELOW_partition)))
 $(eval $(call members_rule,$(BUILD)/bin/sectors,$(SECTORS_OBJECTS)))
 $(BUILD)/bin/sectors: LDFLAGS += -rdynamic
 endif
