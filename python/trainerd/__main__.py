@@ -14,6 +14,7 @@
     python3 -m trainerd smooth runs/cora --out smoothed.npy      a training's probabilities by Correct & Smooth
     python3 -m trainerd load-into-pyg runs/cora data/cora        a job's folder, its npy folder
     python3 -m trainerd plot cora                                curves of the daemon's jobs and groups, or of output folders
+    python3 -m trainerd tensorboard runs/cora                    TensorBoard's files of a run, in its tb/
     python3 -m trainerd web                                      the daemon's jobs in a browser of this machine
 
 convert writes a data set of another library as an npy folder, and imports only the named package. All splits are
@@ -180,6 +181,12 @@ def plot(asked: argparse.Namespace) -> None:
     sys.stdout.buffer.write(os.fsencode(f"{line}\n"))  # a path of any bytes
 
 
+def tensorboard(asked: argparse.Namespace) -> None:
+    from .tensorboard import write
+
+    write(asked.run_folder, asked.follow, asked.beside)
+
+
 def web(asked: argparse.Namespace) -> None:
     from .client import Client
     from .web import serve
@@ -245,6 +252,11 @@ def parser_make() -> argparse.ArgumentParser:
     drawn.add_argument("-x", "--x", dest="axis", metavar="AXIS", default="epoch", help="epoch, bytes or time (epoch)")
     drawn.add_argument("-j", "--json", action="store_true", help="print the file's name and the number of epochs as JSON")
     drawn.set_defaults(run=plot)
+    events = commands.add_parser("tensorboard", help="write the epochs and settings of a run as TensorBoard's files, in its tb/")
+    events.add_argument("run_folder", metavar="run", help="a job's output folder")
+    events.add_argument("--follow", action="store_true", help="go on until the run has ended")
+    events.add_argument("--beside", action="store_true", help=argparse.SUPPRESS)  # as output.tensorboard starts it
+    events.set_defaults(run=tensorboard)
     page = commands.add_parser("web", parents=[login], help="show the daemon's jobs in a browser of this machine", description="Prints an address, "
                                "and serves it on 127.0.0.1 until Ctrl-C. The daemon's address and login are those of trainctl.")
     page.add_argument("--port", type=int, default=0, metavar="N", help="of 127.0.0.1; default 0: a free one")

@@ -14,7 +14,7 @@ from typing import Any
 from .client import Client
 from .curves import AXES, Curves, cut, figure_of, matplotlib_of, mean_of, percent_or_number, picture_of
 from .errors import CannotCreate, MissingInput, UsageError
-from .results import Result, epochs_of
+from .results import Result, epochs_of, newest_run
 from .web.programs import Programs, login_of
 
 JOBS_MOST = 8
@@ -40,10 +40,8 @@ class Plot:
             raise UsageError(f"more than {JOBS_MOST} jobs are given, a chart has at most {JOBS_MOST}")
 
     def add_folder(self, folder: str, name: str) -> None:
-        """An output folder; without a result the newest run that has not succeeded in it. name "": that of its result, else the folder's."""
-        path = Path(folder, "metrics.jsonl")
-        runs = [] if path.exists() else sorted(Path(folder).glob(".run-*/metrics.jsonl"), key=os.path.getmtime)
-        epochs = epochs_of(runs[-1] if runs else path, is_growing=True)
+        """An output folder. name "": that of its result, else the folder's."""
+        epochs = epochs_of(newest_run(folder), is_growing=True)
         of: dict[str, Any] = Result(folder).json if Path(folder, "result.json").exists() else {}
         self.add(Curves(name or str(of.get("name") or folder), str(of.get("metric") or ""), epochs), folder)
 

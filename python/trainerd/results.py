@@ -49,6 +49,13 @@ def epochs_of(path: Path, is_growing: bool = False) -> list[Epoch]:
     return epochs
 
 
+def newest_run(folder: str | os.PathLike[str]) -> Path:
+    """The metrics.jsonl of an output folder; without one that of the newest run that has not succeeded in it."""
+    path = Path(folder, "metrics.jsonl")
+    runs = [] if path.exists() else sorted(Path(folder).glob(".run-*/metrics.jsonl"), key=os.path.getmtime)
+    return runs[-1] if runs else path
+
+
 class Result:
     """A job's results. `json` is result.json as a dict, `folder` where the other files are."""
 

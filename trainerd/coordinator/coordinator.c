@@ -7,7 +7,6 @@
 #include "trainerd/base/restart.h"
 #include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/epochs/interrupt.h"
-#include "trainerd/coordinator/records/hparams.h"
 #include "trainerd/coordinator/records/weights.h"
 
 #include <stdlib.h>
@@ -267,21 +266,12 @@ static enum status lead_to_run(struct coordinator *c)
 
 static enum status begin_tensorboard(struct coordinator *c)
 {
-    struct dir folder;
     if (!c->job.output.tensorboard) {
         return STATUS_OK;
     }
-    enum status status = dir_inner(&c->output.dir, "tb", true, &folder);
-    if (status == STATUS_OK) {
-        status = tensorboard_open(&folder, &c->training.tensorboard);
-        dir_close(&folder);
-    }
-    if (status == STATUS_OK) {
-        status = hparams_write(&c->job, c->training.tensorboard);
-    }
-    if (status == STATUS_OK) {
-        status = tensorboard_restart(c->training.tensorboard, c->training.state.n_epoch);
-    }
+    char *text = job_print(&c->job);
+    enum status status = tensorboard_begin(&c->tensorboard, &c->output.dir, text);
+    free(text);
     return status;
 }
 
@@ -295,9 +285,20 @@ static enum status run_epochs(struct coordinator *c)
     return status;
 }
 
+static void stop_tensorboard(struct coordinator *c, bool is_whole)
+{
+    char failure[PATH_MAX + 64];
+    tensorboard_end(&c->tensorboard, is_whole, failure, sizeof failure);
+    if (failure[0] != '\0') {
+        progress_print(&c->progress, "warning: %s: 'python3 -m trainerd tensorboard %s' writes it again", failure,
+                       run_folder_results(&c->run));
+    }
+}
+
 static enum status end_tensorboard(struct coordinator *c)
 {
-    return tensorboard_end(c->training.tensorboard, clock_wall_s());
+    stop_tensorboard(c, true);
+    return STATUS_OK;
 }
 
 /* What the training borrows of the coordinator. */
@@ -452,7 +453,7 @@ void coordinator_close(struct coordinator *c, enum status status)
         fleet_interrupt(c->workers.fleet);
     }
     fleet_close(c->workers.fleet);
-    tensorboard_close(c->training.tensorboard);
+    stop_tensorboard(c, false);
     output_close(&c->output, is_done);
     score_labels_release(&c->training.labels);
     score_held_release(&c->training.links.held);

@@ -79,6 +79,12 @@ static enum status print_remarks(struct coordinator *c)
     return STATUS_OK;
 }
 
+/* Before anything is computed. */
+static enum status find_tensorboard(struct coordinator *c)
+{
+    return c->job.output.tensorboard && !c->options->plan ? tensorboard_find(&c->tensorboard) : STATUS_OK;
+}
+
 static enum status settle_launcher(struct coordinator *c)
 {
     return launcher_settle(!c->options->plan, &c->job);
@@ -164,17 +170,10 @@ static enum status check_room(struct coordinator *c)
 
 enum status coordinator_open_job(struct coordinator *c)
 {
-    static coordinator_step *const steps[] = {read_job,
-                                              settle_home,
-                                              print_remarks,
-                                              read_model,
-                                              settle_launcher,
-                                              init_folder,
-                                              lock_folder,
-                                              find_folder,
-                                              coordinator_spare_model,
-                                              check_folder,
-                                              NULL};
+    static coordinator_step *const steps[] = {
+        read_job,        settle_home, print_remarks, read_model,  find_tensorboard,
+        settle_launcher, init_folder, lock_folder,   find_folder, coordinator_spare_model,
+        check_folder,    NULL};
     return coordinator_steps(c, steps);
 }
 

@@ -15,6 +15,7 @@
 #include "trainerd/coordinator/plan/plan.h"
 #include "trainerd/coordinator/plan/roofline.h"
 #include "trainerd/coordinator/records/embeddings.h"
+#include "trainerd/coordinator/records/tensorboard.h"
 #include "trainerd/coordinator/result.h"
 
 #include <stdbool.h>
@@ -66,6 +67,7 @@ struct coordinator {
     struct output output;
     struct coordinator_workers workers;
     struct training training;
+    struct tensorboard tensorboard;
     struct progress progress;
     struct result result;
     double start_s, phase_start_s;

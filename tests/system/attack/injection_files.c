@@ -80,8 +80,7 @@ void injection_links_in_own_output(enum user who, enum user other)
               N_OF(targets) - 1);
     }
     user_leave();
-    work_submit(who, (int)campaign_draw(WORK_KINDS), name,
-                campaign_draw(2) == 0 ? "output.trace=true" : "output.tensorboard=true", true);
+    work_submit(who, (int)campaign_draw(WORK_KINDS), name, "output.trace=true", true);
 }
 
 void injection_links_in_others_output(enum user who, enum user other)

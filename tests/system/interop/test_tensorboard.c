@@ -1,124 +1,140 @@
-/* Event files as TensorBoard's own reader finds them: every epoch once, also after a job went on or went back. */
+/* Event files as TensorBoard's own reader finds them: every epoch once, also after a job went on, went back or was killed. */
 #include "tests/support/process/folder.h"
 #include "tests/support/process/machines.h"
-#include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/wait.h>
+#include <sys/stat.h>
 
-/* Where scripts/install-deps --test puts the package. */
-#define PYTHON "PYTHONPATH=build/python PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python /usr/bin/python3 "
+/* Where scripts/install-deps --test puts the packages. */
+#define PYTHON "PYTHONPATH=python:build/python PROTOCOL_BUFFERS_PYTHON_IMPLEMENTATION=python /usr/bin/python3 "
+#define JOB                                                                                                          \
+    "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[workers]\nthreads = "              \
+    "1\nheartbeat_timeout = 300\n"                                                                                   \
+    "[output]\ndir = \"o\"\n"
+#define WITH JOB "tensorboard = true\n"
 
 static char program[PATH_MAX];
 
 static void make_all(void)
 {
-    if (system(PYTHON "-c 'import tensorboard, google.protobuf' 2>/dev/null") != 0) {
-        cr_skip_test("the tensorboard package is not there: scripts/install-deps --test");
+    if (system(PYTHON "-c 'import tensorboard, tensorboardX, google.protobuf' 2>/dev/null") != 0) {
+        cr_skip_test("tensorboard or tensorboardX is not there: scripts/install-deps --test");
     }
     program_find("trainer-coordinator", program, sizeof program);
     folder_make();
-    folder_write("read.py",
-                 "import sys\n"
-                 "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator as Reader\n"
-                 "reader = Reader(sys.argv[1], size_guidance={'scalars': 0})\n"
-                 "reader.Reload()\n"
-                 "for event in reader.Scalars(sys.argv[2]):\n"
-                 "    print(event.step, repr(event.value))\n");
+    char path[PATH_MAX + 3] = ".:";
+    cr_assert_not_null(realpath("build/python", path + 2));
+    setenv("PYTHONPATH", path, 1);
+    folder_write("trainerd.py", "open('planted', 'w')\n"); /* in the jobs' current folder, and must not run */
+    folder_write(
+        "read.py",
+        "import json, logging, sys; from numpy import float32; logging.disable()\n"
+        "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator as Reader\n"
+        "from tensorboard.plugins.hparams import metadata as of\n"
+        "reader = Reader(sys.argv[1] + '/tb', size_guidance={'scalars': 0}).Reload()\n"
+        "epochs = [json.loads(line) for line in open(sys.argv[1] + '/metrics.jsonl')]\n"
+        "keys = {'loss/train': 'loss', 'metric/valid': 'valid_metric', 'lr': 'lr', 'bytes/received': "
+        "'bytes_received',\n"
+        "        'seconds/wait': 'wait_s', 'macro_f1/test': 'test_macro_f1'}\n"
+        "for tag in ('loss/train', *sys.argv[3:]):\n"
+        "    wanted = [(e['epoch'], float32(e[keys[tag]])) for e in epochs if e[keys[tag]] is not None]\n"
+        "    assert [(e.step, e.value) for e in reader.Scalars(tag)] == wanted, tag\n"
+        "info = reader.PluginTagToContent('hparams')\n"
+        "start = of.parse_session_start_info_plugin_data(info[of.SESSION_START_INFO_TAG])\n"
+        "end = of.parse_session_end_info_plugin_data(info[of.SESSION_END_INFO_TAG])\n"
+        "assert len(epochs) == int(sys.argv[2]) and 0 < start.start_time_secs <= end.end_time_secs and end.status == "
+        "1\n"
+        "for key, value in {'model.label_rate': 0.5, 'dataset.generator': 'karate', 'exchange.cover': "
+        "True}.items():\n"
+        "    found = getattr(start.hparams[key], start.hparams[key].WhichOneof('kind'))\n"
+        "    assert found == value and type(found) is type(value), key\n"
+        "assert not any(key.split('.')[0] in ('name', 'workers', 'memory', 'output') for key in start.hparams)\n");
 }
 
 TestSuite(tensorboard, .init = make_all, .fini = folder_remove, .timeout = 900);
 
-static void run(const char *epochs, const char *resume)
+static void run_to(int wanted, const char *words, const char *epochs, const char *resume)
 {
     struct process process = {0};
     process_start(&process, NULL, folder, NULL,
                   (const char *const[]){program, "--config", "job.toml", "--set", epochs, resume, NULL});
-    int code = process_finish(&process);
-    cr_assert_eq(code, 0, "exit %d: %s", code, process.words);
+    int code = process_finish(&process); /* after all processes that write to its standard error */
+    cr_assert(code == wanted && strstr(process.words, words) != NULL && !folder_has("planted"), "exit %d: %s", code,
+              process.words);
 }
 
-/* What the reader finds under a tag is what metrics.jsonl has under a key, of each epoch. */
-static void expect_read(const char *tag, const char *key, size_t n_epoch)
+/* In the folder o the reader finds what metrics.jsonl has of so many epochs, and the job's settings. */
+static void expect_read(const char *arguments)
 {
     char command[2 * PATH_MAX];
-    snprintf(command, sizeof command, PYTHON "%s %s %s 2>/dev/null", folder_path("read.py"), folder_path("o/tb"),
-             tag);
-    json_t *metrics = results_metrics(folder_path("o"), true);
-    cr_assert_eq(json_array_size(metrics), n_epoch);
-    FILE *pipe = popen(command, "r");
-    cr_assert_not_null(pipe);
-    char line[512];
-    for (size_t i = 0; i < n_epoch; i++) {
-        size_t step = 0;
-        double value = 0;
-        cr_assert_not_null(fgets(line, sizeof line, pipe), "%s: nothing of epoch %zu", tag, i);
-        cr_assert_eq(sscanf(line, "%zu %lf", &step, &value), 2, "%s", line);
-        cr_assert_eq(step, i, "%s: step %zu in place of %zu", tag, step, i);
-        double wanted = json_number_value(json_object_get(json_array_get(metrics, i), key));
-        cr_assert_eq((float)value, (float)wanted, "%s of epoch %zu", tag, i);
-    }
-    cr_assert_null(fgets(line, sizeof line, pipe), "%s", line);
-    cr_assert_eq(pclose(pipe), 0);
-    json_decref(metrics);
-}
-
-/* The plugin's own parser, on the metadata that the reader finds. */
-Test(tensorboard, its_table_of_hyperparameters_has_the_jobs_settings)
-{
-    folder_write("hparams.py",
-                 "import sys\n"
-                 "from tensorboard.backend.event_processing.event_accumulator import EventAccumulator as Reader\n"
-                 "from tensorboard.plugins.hparams import metadata\n"
-                 "reader = Reader(sys.argv[1])\n"
-                 "reader.Reload()\n"
-                 "content = reader.PluginTagToContent('hparams')\n"
-                 "start = metadata.parse_session_start_info_plugin_data(content[metadata.SESSION_START_INFO_TAG])\n"
-                 "end = metadata.parse_session_end_info_plugin_data(content[metadata.SESSION_END_INFO_TAG])\n"
-                 "values = start.hparams\n"
-                 "assert values['train.lr'].number_value == 0.25 and values['model.hidden'].number_value == 8\n"
-                 "assert values['model.kind'].string_value == 'sage' and values['dataset.generator'].string_value == "
-                 "'karate'\n"
-                 "assert values['model.residual'].WhichOneof('kind') == 'bool_value' and not "
-                 "values['model.residual'].bool_value\n"
-                 "assert not any(key.split('.')[0] in ('name', 'workers', 'memory', 'output') for key in values)\n"
-                 "assert 0 < start.start_time_secs <= end.end_time_secs and end.status == 1\n");
-    folder_write("job.toml",
-                 "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nkind = "
-                 "\"sage\"\nhidden = 8\n[train]\nlr = 0.25\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\n"
-                 "tensorboard = true\n");
-    run("train.epochs=2", NULL);
-    char command[2 * PATH_MAX];
-    snprintf(command, sizeof command, PYTHON "%s %s", folder_path("hparams.py"), folder_path("o/tb"));
-    cr_assert_eq(system(command), 0);
+    snprintf(command, sizeof command, PYTHON "%s %s %s", folder_path("read.py"), folder_path("o"), arguments);
+    cr_assert_eq(system(command), 0, "%s", arguments);
 }
 
 Test(tensorboard, its_reader_finds_every_epoch_once_after_a_job_went_on)
 {
-    folder_write(
-        "job.toml",
-        "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = \"off\"\n[model]\nhidden = 8\n[train]\n"
-        "checkpoint_every = 4\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\ntensorboard = true\n");
-    run("train.epochs=6", NULL);
-    run("train.epochs=9", "--resume");
-    expect_read("loss/train", "loss", 9);
-    expect_read("metric/valid", "valid_metric", 9);
-    run("train.epochs=3", NULL);
-    expect_read("loss/train", "loss", 3);
+    folder_write("job.toml", WITH "[train]\ncheckpoint_every = 4\nmetrics = [\"accuracy\", \"macro_f1\"]\n");
+    run_to(0, "", "train.epochs=6", NULL);
+    run_to(0, "", "train.epochs=9", "--resume");
+    expect_read("9 metric/valid macro_f1/test lr seconds/wait bytes/received");
+    run_to(0, "", "train.epochs=3", NULL);
+    expect_read("3");
 }
 
 Test(tensorboard, its_reader_drops_the_epochs_that_a_job_went_back_over)
 {
-    folder_write(
-        "job.toml",
-        "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nkind = \"sage\"\n"
-        "layers = 4\nhidden = 8\n[train]\noptimizer = \"sgd\"\nlr = 1e6\non_nan = \"rollback\"\n"
-        "max_rollbacks = 40\n[workers]\nthreads = 1\n[output]\ndir = \"o\"\ntensorboard = true\n");
-    run("train.epochs=12", NULL);
-    expect_read("loss/train", "loss", 12);
-    expect_read("lr", "lr", 12);
+    folder_write("job.toml", WITH "[model]\nkind = \"sage\"\nlayers = 4\n[train]\noptimizer = \"sgd\"\nlr = 1e6\n"
+                                  "on_nan = \"rollback\"\nmax_rollbacks = 40\n");
+    run_to(0, "; back to ", "train.epochs=12", NULL);
+    expect_read("12 lr");
+}
+
+Test(tensorboard, its_process_ends_with_a_killed_job_and_a_job_goes_on_without_it)
+{
+    folder_write("job.toml", WITH "[train]\ncheckpoint_every = 4\n");
+    setenv("TRAINERD_FAULTS", "coordinator.epoch=kill@7", 1);
+    run_to(1000 + SIGKILL, "", "train.epochs=9", NULL);
+    unsetenv("TRAINERD_FAULTS");
+    run_to(0, "", "train.epochs=9", "--resume");
+    expect_read("9");
+    folder_write("python3", "#!/bin/sh\n[ $2 = -m ] && kill -9 $$\nexec /usr/bin/python3 \"$@\"\n");
+    cr_assert_eq(chmod(folder_path("python3"), 0755), 0);
+    setenv("PATH", folder, 1);
+    run_to(0, "/python3', which writes tb/, was killed by signal 9: ", "train.epochs=3", NULL);
+    cr_assert(folder_has("o/result.json") && !folder_has("o/tb"));
+}
+
+Test(tensorboard, a_job_without_the_package_ends_before_it_trains)
+{
+    folder_write("job.toml", WITH);
+    folder_write("tensorboardX.py", "raise ImportError\n");
+    setenv("PYTHONPATH", folder, 1);
+    run_to(66, "needs the Python package tensorboardX", "train.epochs=2", NULL);
+    cr_assert_not(folder_has("o"));
+}
+
+Test(tensorboard, its_command_writes_any_run_also_one_that_goes_on_and_follows_no_link)
+{
+    char command[2 * PATH_MAX];
+    struct process job = {0};
+    folder_write("job.toml", JOB);
+    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@3", 1);
+    process_start(&job, NULL, folder, NULL,
+                  (const char *const[]){program, "--config", "job.toml", "--set", "train.epochs=9", NULL});
+    process_await(&job, "epoch 1/");
+    snprintf(command, sizeof command,
+             "o=%s; t() { " PYTHON
+             "-m trainerd tensorboard $o $1; }; t --follow & until [ -e $o/.run-*/tb ]; do sleep 0.05; "
+             "done; kill -CONT %d; wait $! && t && t && mv $o/tb $o/to && ln -s to $o/tb && { t 2> $o/said; [ $? = "
+             "74 ]; } && "
+             "rm $o/tb && mv $o/to $o/tb",
+             folder_path("o"), (int)job.pid);
+    cr_assert_eq(system(command), 0);
+    cr_assert_eq(process_finish(&job), 0, "%s", job.words);
+    expect_read("9");
 }

@@ -30,7 +30,7 @@ static void make_all(void)
 
 TestSuite(links, .init = make_all, .fini = folder_remove, .timeout = 900);
 
-#define RESUME "--resume --set train.epochs=6 --set output.tensorboard=true"
+#define RESUME "--resume --set train.epochs=6"
 
 static void plant(const char *target, const char *name)
 {

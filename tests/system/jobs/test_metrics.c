@@ -10,7 +10,6 @@
 #include "tests/support/process/results.h"
 
 #include <criterion/criterion.h>
-#include <glob.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -333,20 +332,6 @@ static void expect_metrics(const json_t *of, const struct definition *metrics, i
     }
 }
 
-/* TensorBoard's file in the folder has a scalar of that tag. */
-static void expect_scalar(const char *name, const char *of)
-{
-    glob_t files;
-    size_t n;
-    char tag[64];
-    snprintf(tag, sizeof tag, "%s/%s", name, of);
-    cr_assert_eq(glob(folder_path("one/tb/events.out.*"), 0, NULL, &files), 0);
-    char *bytes = results_bytes(files.gl_pathv[0], &n);
-    cr_expect_not_null(memmem(bytes, n, tag, strlen(tag)), "%s", tag);
-    free(bytes);
-    globfree(&files);
-}
-
 /* A job with these metrics of the data in the folder: what it leaves is what the definitions say, on one worker and on three. */
 static void expect_job(const char *loss, const struct definition *metrics, int n, double (*valid_loss)(void))
 {
@@ -359,7 +344,7 @@ static void expect_job(const char *loss, const struct definition *metrics, int n
              "[dataset]\npath = \"data\"\n[partition]\nparts = 5\ncache = \"off\"\nmethod = "
              "\"random\"\n[model]\nkind = \"sage\"\n"
              "hidden = 8\n[train]\nloss = \"%s\"\nlr = 0.02\nepochs = 12\nmetrics = [%s]\n[workers]\nthreads = "
-             "1\n[output]\ntensorboard = true\n",
+             "1\n",
              loss, list);
     folder_write("job.toml", text);
     data_save();
@@ -369,8 +354,6 @@ static void expect_job(const char *loss, const struct definition *metrics, int n
     cr_expect_not_null(strstr(job_run_log, said), "%s", job_run_log);
     snprintf(said, sizeof said, "%s: valid ", metrics[1].name);
     cr_expect_not_null(strstr(job_run_log, said), "%s", job_run_log);
-    expect_scalar("loss", "valid");
-    expect_scalar(metrics[n - 1].name, "test");
     job_run("--set output.dir=three --set workers.count=3");
     char one[128], three[128];
     snprintf(one, sizeof one, "%s", folder_path("one"));

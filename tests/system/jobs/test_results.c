@@ -203,10 +203,9 @@ Test(results, a_job_that_fails_leaves_older_ones_as_they_are)
 
 Test(results, files_of_an_older_run_are_not_mixed_with_new_ones)
 {
-    job_run("--set train.checkpoint_every=4 --set output.trace=true --set output.tensorboard=true");
-    cr_assert(folder_has("o/tb") && folder_has("o/trace.json") && folder_has("o/checkpoint"));
+    job_run("--set train.checkpoint_every=4 --set output.trace=true");
+    cr_assert(folder_has("o/trace.json") && folder_has("o/checkpoint"));
     job_run(" ");
-    cr_assert(folder_has("o/result.json") && !folder_has("o/tb") && !folder_has("o/trace.json") &&
-              !folder_has("o/checkpoint"));
+    cr_assert(folder_has("o/result.json") && !folder_has("o/trace.json") && !folder_has("o/checkpoint"));
     cr_assert_str_eq(results_run(folder_path("o")), folder_path("o"), "a run is left in it");
 }

@@ -308,7 +308,7 @@ static enum status run_epoch(struct training *training, int64_t epoch)
                                            .report = &report,
                                            .fleet = training->fleet,
                                            .lr = lr};
-        status = metrics_write(training->output, training->tensorboard, &left);
+        status = metrics_write(training->output, &left);
     }
     if (status != STATUS_OK) {
         return status;
@@ -401,9 +401,8 @@ static enum status roll_back(struct training *training)
     }
     checkpoint_release(&checkpoint);
     training->state.n_rollback = n_rollback;
-    if (status == STATUS_OK && (status = rate_put(training)) == STATUS_OK &&
-        (status = output_metrics_cut(training->output, training->state.n_metrics_bytes)) == STATUS_OK) {
-        status = tensorboard_restart(training->tensorboard, training->state.n_epoch);
+    if (status == STATUS_OK && (status = rate_put(training)) == STATUS_OK) {
+        status = output_metrics_cut(training->output, training->state.n_metrics_bytes);
     }
     if (status == STATUS_OK) {
         progress_print(training->progress, "%s; back to %lld epoch%s with the learning rate times %g (%lld of %lld)",

@@ -14,7 +14,6 @@
 #include "trainerd/coordinator/folder/events.h"
 #include "trainerd/coordinator/folder/output.h"
 #include "trainerd/coordinator/folder/progress.h"
-#include "trainerd/coordinator/records/tensorboard.h"
 #include "trainerd/coordinator/score/score.h"
 #include "trainerd/coordinator/score/score_links.h"
 
@@ -52,7 +51,6 @@ struct training {
     const struct job *job;
     struct fleet *fleet;
     struct output *output;
-    struct tensorboard *tensorboard; /* NULL: none */
     struct progress *progress;
     struct events *events; /* NULL: no supervisor */
     const struct partition *partition;

@@ -175,16 +175,19 @@ void plan_release(struct plan *plan)
     *plan = (struct plan){0};
 }
 
+#define TENSORBOARD_BYTES (INT64_C(64) << 20) /* of Python, which takes 38 MiB */
+
 /* What the machine's processes take besides the plans of workers. */
-static int64_t besides(const struct plan *plan, bool is_local)
+static int64_t besides(const struct plan *plan, const struct job *job, bool is_local)
 {
-    return plan->coordinator + (1 + (is_local ? plan->n_worker : 0)) * MEMORY_PROCESS_FLOOR;
+    return plan->coordinator + (job->output.tensorboard ? TENSORBOARD_BYTES : 0) +
+           (1 + (is_local ? plan->n_worker : 0)) * MEMORY_PROCESS_FLOOR;
 }
 
 int64_t plan_machine_bytes(const struct plan *plan, const struct job *job)
 {
     bool is_local = job->workers.launcher == JOB_LAUNCHER_LOCAL;
-    int64_t total = besides(plan, is_local);
+    int64_t total = besides(plan, job, is_local);
     for (int32_t rank = 0; rank < plan->n_worker && is_local; rank++) {
         const struct plan_worker *worker = &plan->worker[rank];
         total += plan->apart ? memory_sum(worker->host) + memory_sum(worker->pinned) : worker->total;
@@ -205,7 +208,7 @@ static enum status machine_check(const struct plan *plan, const struct job *job,
         "bytes are "
         "for the processes themselves): more machines, %sa smaller exchange.prefetch or a smaller model",
         (long long)total, plan->apart ? " of host memory" : "", (int)plan->n_worker, memory_machine_name(),
-        (long long)machine, (long long)besides(plan, true), hint);
+        (long long)machine, (long long)besides(plan, job, true), hint);
 }
 
 /* What memory.limit limits. */

@@ -81,22 +81,8 @@ static void put_guard(FILE *file, const struct checkpoint_state *state)
     put_number(file, "guard_cosine", state->guard_cosine);
 }
 
-/* Scalars under way to TensorBoard; it borrows their names. */
-struct scalars {
-    int n;
-    struct tensorboard_scalar of[TENSORBOARD_MOST];
-    char name[TENSORBOARD_MOST][NAME_BYTES];
-};
-
-static void put_scalar(struct scalars *scalars, const char *tag, double value)
-{
-    char *name = scalars->name[scalars->n];
-    snprintf(name, NAME_BYTES, "%s", tag);
-    scalars->of[scalars->n++] = (struct tensorboard_scalar){name, value};
-}
-
 /* The metrics of train.metrics by their names. */
-static void put_named(FILE *file, const struct metrics_epoch *epoch, struct scalars *scalars)
+static void put_named(FILE *file, const struct metrics_epoch *epoch)
 {
     for (int i = 0; i < epoch->metrics->n && epoch->job->train.metrics.n > 0; i++) {
         const char *name = score_name(epoch->metrics->of[i]);
@@ -106,49 +92,43 @@ static void put_named(FILE *file, const struct metrics_epoch *epoch, struct scal
             double value;
         } splits[] = {{"train", of->train}, {"valid", of->valid}, {"test", of->test}};
         for (size_t k = 0; k < sizeof splits / sizeof *splits; k++) {
-            char key[NAME_BYTES], tag[NAME_BYTES];
+            char key[NAME_BYTES];
             snprintf(key, sizeof key, "%s_%s", splits[k].split, name);
-            snprintf(tag, sizeof tag, "%s/%s", name, splits[k].split);
             put_number(file, key, splits[k].value);
-            put_scalar(scalars, tag, splits[k].value);
         }
     }
 }
 
-enum status metrics_write(struct output *output, struct tensorboard *tensorboard, const struct metrics_epoch *epoch)
+enum status metrics_write(struct output *output, const struct metrics_epoch *epoch)
 {
     const struct fleet_report *report = epoch->report;
     const struct checkpoint_score *score = &epoch->score;
     const struct {
-        const char *key, *tag;
+        const char *key;
         double value;
     } numbers[N_NUMBER] = {
-        {"loss", "loss/train", score->loss},
-        {"valid_loss", "loss/valid", score->valid_loss},
-        {"train_metric", "metric/train", score->of[0].train},
-        {"valid_metric", "metric/valid", score->of[0].valid},
-        {"test_metric", "metric/test", score->of[0].test},
-        {"lr", "lr", epoch->lr},
-        {"epoch_s", "seconds/epoch", report->epoch_s},
-        {"compute_s", "seconds/compute", report->compute_s},
-        {"pack_s", "seconds/pack", report->pack_s},
-        {"wait_s", "seconds/wait", report->wait_s},
-        {"evaluate_s", "seconds/evaluate", report->evaluate_s},
+        {"loss", score->loss},
+        {"valid_loss", score->valid_loss},
+        {"train_metric", score->of[0].train},
+        {"valid_metric", score->of[0].valid},
+        {"test_metric", score->of[0].test},
+        {"lr", epoch->lr},
+        {"epoch_s", report->epoch_s},
+        {"compute_s", report->compute_s},
+        {"pack_s", report->pack_s},
+        {"wait_s", report->wait_s},
+        {"evaluate_s", report->evaluate_s},
     };
     char *line = NULL;
     size_t n_line = 0;
-    double time = clock_wall_s();
-    struct scalars scalars = {0};
     FILE *file = open_memstream(&line, &n_line);
     ASSERT(file != NULL);
     fprintf(file, "{\"epoch\":%lld,\"metric\":\"%s\"", (long long)epoch->epoch, score_name(epoch->metrics->of[0]));
     for (int i = 0; i < N_NUMBER; i++) {
         put_number(file, numbers[i].key, numbers[i].value);
-        put_scalar(&scalars, numbers[i].tag, numbers[i].value);
     }
     put_times(file, epoch->fleet, epoch->job->workers.count);
-    put_scalar(&scalars, "bytes/received", (double)report->bytes_received);
-    put_named(file, epoch, &scalars);
+    put_named(file, epoch);
     put_bytes(file, report);
     if (epoch->job->train.clip_norm > 0.0) {
         put_number(file, "grad_norm", report->grad_norm);
@@ -156,12 +136,9 @@ enum status metrics_write(struct output *output, struct tensorboard *tensorboard
     if (epoch->job->exchange.guard_every > 0) {
         put_guard(file, epoch->state);
     }
-    fprintf(file, ",\"rollbacks\":%lld,\"time\":%.3f}\n", (long long)epoch->state->n_rollback, time);
+    fprintf(file, ",\"rollbacks\":%lld,\"time\":%.3f}\n", (long long)epoch->state->n_rollback, clock_wall_s());
     fclose(file);
     enum status status = output_metrics_append(output, line, n_line);
     free(line);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    return tensorboard_write(tensorboard, epoch->epoch, time, scalars.of, scalars.n);
+    return status;
 }

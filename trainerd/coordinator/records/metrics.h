@@ -1,4 +1,4 @@
-/* The record of an epoch: a line of metrics.jsonl and, with output.tensorboard, a record for TensorBoard. */
+/* The record of an epoch: a line of metrics.jsonl. */
 #ifndef TRAINERD_METRICS_H
 #define TRAINERD_METRICS_H
 
@@ -6,7 +6,6 @@
 #include "trainerd/coordinator/fleet/fleet.h"
 #include "trainerd/coordinator/folder/checkpoint.h"
 #include "trainerd/coordinator/folder/output.h"
-#include "trainerd/coordinator/records/tensorboard.h"
 
 #include <stdint.h>
 
@@ -21,7 +20,7 @@ struct metrics_epoch {
     const struct fleet *fleet;         /* each worker's times */
 };
 
-/* tensorboard: NULL for none. errors  STATUS_IO */
-enum status metrics_write(struct output *output, struct tensorboard *tensorboard, const struct metrics_epoch *epoch);
+/* errors  STATUS_IO */
+enum status metrics_write(struct output *output, const struct metrics_epoch *epoch);
 
 #endif

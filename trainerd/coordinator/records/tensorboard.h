@@ -1,53 +1,37 @@
-/* Writes TensorBoard's event files: records of length, checksum, protocol-buffer bytes, checksum. Knows no metrics.
- *
- * A file is FOLDER/events.out.tfevents.<seconds since 1970>.<host>.<pid>.<n>; a resumed job begins another file in
- * the same folder.
- * source  tensorflow/core/util/events_writer.cc, tensorflow/core/lib/io/record_writer.cc, event.proto, summary.proto
- */
+/* The process that writes TensorBoard's files beside a training: python3 -m trainerd tensorboard, which reads
+ * metrics.jsonl (D93). It ends when its standard input ends, also by the death of this process. */
 #ifndef TRAINERD_TENSORBOARD_H
 #define TRAINERD_TENSORBOARD_H
 
 #include "protocol/base/status.h"
 #include "protocol/files/dir.h"
 
-#include <stdint.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
 
-#define TENSORBOARD_MOST 40 /* scalars of one record */
-
-struct tensorboard;
-
-struct tensorboard_scalar {
-    const char *tag;
-    double value; /* left out where not finite */
+struct tensorboard {
+    char python[PATH_MAX];
+    pid_t process; /* 0: there is none */
+    int input;     /* our end of its standard input */
 };
 
-/* Make a file in the open folder.
+/* Find a Python that can write the files. errors  STATUS_NO_INPUT what is missing, and how to install it */
+enum status tensorboard_find(struct tensorboard *tensorboard);
+
+/* Start the process in the open folder of a run, which has a metrics.jsonl, with the job's canonical text.
  *
- *   owns    the caller owns *out: tensorboard_close
- *   errors  STATUS_CREATE, STATUS_IO
+ *   owns    the caller: tensorboard_end
+ *   errors  STATUS_PEER
  */
-enum status tensorboard_open(const struct dir *folder, struct tensorboard **out);
-/* NULL is allowed. */
-void tensorboard_close(struct tensorboard *tensorboard);
+enum status tensorboard_begin(struct tensorboard *tensorboard, const struct dir *folder, const char *job_text);
 
-/* One record: scalars (n_scalar, at most TENSORBOARD_MOST) of a step. NULL: nothing. errors  STATUS_IO */
-enum status tensorboard_write(struct tensorboard *tensorboard, int64_t step, double time_s,
-                              const struct tensorboard_scalar *scalars, int n_scalar);
-
-/* A setting of the run, for TensorBoard's table of hyperparameters. */
-struct tensorboard_hparam {
-    const char *name;
-    enum { TENSORBOARD_NUMBER, TENSORBOARD_TEXT, TENSORBOARD_BOOL } kind;
-    double number; /* of a bool: 0 or 1 */
-    const char *text;
-};
-
-/* The run begins with these settings / has ended. Readers take a folder's first. NULL: nothing. errors  STATUS_IO */
-enum status tensorboard_begin(struct tensorboard *tensorboard, double time_s,
-                              const struct tensorboard_hparam *hparams, int n_hparam);
-enum status tensorboard_end(struct tensorboard *tensorboard, double time_s);
-
-/* Steps from this one on are written again: readers discard those that they have. NULL: nothing. errors  STATUS_IO */
-enum status tensorboard_restart(struct tensorboard *tensorboard, int64_t step);
+/* Let it write what is left, and end; it is killed after 20 seconds. Without a process: nothing.
+ *
+ *   is_whole  all epochs are done
+ *   failure   "", or what became of the process, if its files are not whole
+ */
+void tensorboard_end(struct tensorboard *tensorboard, bool is_whole, char *failure, size_t capacity);
 
 #endif
