@@ -10,7 +10,8 @@ import socket
 import sys
 import time
 import tomllib
-from typing import IO, Any
+from array import array
+from typing import Any
 
 from .errors import DataError, IOFailed, MissingInput
 from .results import newest_run
@@ -60,7 +61,8 @@ class Events:
         self._writer = writer(f"/proc/self/fd/{file}")
         os.close(inner)
         os.close(file)
-        self._epochs: list[tuple[int, float]] = []  # that are written: hashes of their lines, and times
+        self._lines = array("q")  # of the epochs that are written, their hashes
+        self._start = self._last = 0.0
         self._put(time.time(), 0, file_version="brain.Event:2")
         self._forget(0)
 
@@ -69,24 +71,26 @@ class Events:
 
     def _forget(self, epoch: int) -> None:
         """Epochs from this one on are written again."""
-        del self._epochs[epoch:]
+        del self._lines[epoch:]
         self._put(time.time(), epoch, session_log=self._event.SessionLog(status=self._event.SessionLog.START))
 
-    def update(self, metrics: IO[bytes]) -> None:
+    def update(self, metrics: int) -> None:
         """Write the epochs that were not there before. A job that goes back to a checkpoint shortens its metrics.jsonl."""
-        n = metrics.seek(0)
-        for line in metrics:
+        n = os.lseek(metrics, 0, os.SEEK_SET)
+        for line in open(metrics, "rb", closefd=False):  # nothing is kept of what it was before
             if not line.endswith(b"\n"):
                 break
-            if n == len(self._epochs) or self._epochs[n][0] != hash(line):
+            if n == len(self._lines) or self._lines[n] != hash(line):
                 epoch = json.loads(line)
-                if n < len(self._epochs):
+                if n < len(self._lines):
                     self._forget(n)
-                self._epochs.append((hash(line), epoch["time"]))
+                self._lines.append(hash(line))
+                self._last = epoch["time"]
+                self._start = self._start or self._last
                 values = [self._summary.Summary.Value(tag=tag, simple_value=value) for tag, value in scalars_of(epoch).items()]
                 self._put(epoch["time"], epoch["epoch"], summary=self._summary.Summary(value=values))
             n += 1
-        if n < len(self._epochs):
+        if n < len(self._lines):
             self._forget(n)
         self._writer.flush()
 
@@ -98,7 +102,7 @@ class Events:
 
     def begin(self, job_text: str) -> None:
         """The settings that may change results, for the table of hyperparameters."""
-        self._start = self._epochs[0][1] if self._epochs else time.time()
+        self._start = self._start or time.time()
         info = self._hparams.SessionStartInfo(start_time_secs=self._start)
         for section, keys in tomllib.loads(job_text).items():
             for key, value in keys.items() if isinstance(keys, dict) and section not in NO_SETTINGS else ():
@@ -108,7 +112,7 @@ class Events:
 
     def end(self) -> None:
         """All epochs are done."""
-        when = max(time for _, time in [(0, self._start), *self._epochs[-1:]])
+        when = max(self._start, self._last)
         self._plugin("session_end_info", when, self._hparams.SessionEndInfo(status="STATUS_SUCCESS", end_time_secs=when))
 
 
@@ -122,7 +126,7 @@ def _is_locked(folder: int) -> bool:
     return False
 
 
-def _beside(events: Events, metrics: IO[bytes]) -> bool:
+def _beside(events: Events, metrics: int) -> bool:
     """Standard input has the job's text, b"\\0", and at its end b"\\n" if all epochs are done: are they?"""
     events.begin(b"".join(iter(lambda: os.read(0, 1).strip(b"\0"), b"")).decode())
     while not select.select([0], [], [], WAIT_S)[0]:
@@ -133,14 +137,15 @@ def _beside(events: Events, metrics: IO[bytes]) -> bool:
     return is_whole
 
 
-def _follow(events: Events, metrics: IO[bytes], folder: int, goes_on: bool) -> bool:
+def _follow(events: Events, metrics: int, run: str, folder: int, goes_on: bool) -> bool:
     while goes_on and _is_locked(folder):
         with contextlib.suppress(ValueError):
             events.update(metrics)
         time.sleep(WAIT_S)
     events.update(metrics)
+    is_published = os.fstat(folder).st_nlink == 0  # its files are those of the output folder now
     try:
-        with open(os.open("result.json", os.O_RDONLY, dir_fd=folder), encoding="utf-8") as file:
+        with open(os.open(os.path.abspath(run) + "/result.json" if is_published else "result.json", os.O_RDONLY, dir_fd=folder)) as file:
             events.begin(json.load(file)["job_text"])
     except FileNotFoundError:
         return False
@@ -153,10 +158,10 @@ def write(run: str, follow: bool = False, beside: bool = False) -> None:
     place = run if beside else str(newest_run(run).parent)
     try:
         folder = os.open(place, os.O_RDONLY | os.O_DIRECTORY)
-        with open(os.open("metrics.jsonl", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder), "rb") as metrics:
-            events = Events(folder)
-            if _beside(events, metrics) if beside else _follow(events, metrics, folder, follow):
-                events.end()
+        metrics = os.open("metrics.jsonl", os.O_RDONLY | os.O_NOFOLLOW, dir_fd=folder)
+        events = Events(folder)
+        if _beside(events, metrics) if beside else _follow(events, metrics, run, folder, follow):
+            events.end()
     except FileNotFoundError as error:
         raise MissingInput(f"'{place}' has no metrics.jsonl, expected the folder of a run") from error
     except OSError as error:

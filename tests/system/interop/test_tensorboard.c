@@ -17,6 +17,9 @@
     "1\nheartbeat_timeout = 300\n"                                                                                   \
     "[output]\ndir = \"o\"\n"
 #define WITH JOB "tensorboard = true\n"
+#define BACK /* eight times to its begin, and in its fourth epoch once more */                                       \
+    "[model]\nkind = \"sage\"\nlayers = 4\n[train]\noptimizer = \"sgd\"\nlr = 1e6\non_nan = \"rollback\"\n"          \
+    "max_rollbacks = 40\n"
 
 static char program[PATH_MAX];
 
@@ -88,8 +91,7 @@ Test(tensorboard, its_reader_finds_every_epoch_once_after_a_job_went_on)
 
 Test(tensorboard, its_reader_drops_the_epochs_that_a_job_went_back_over)
 {
-    folder_write("job.toml", WITH "[model]\nkind = \"sage\"\nlayers = 4\n[train]\noptimizer = \"sgd\"\nlr = 1e6\n"
-                                  "on_nan = \"rollback\"\nmax_rollbacks = 40\n");
+    folder_write("job.toml", WITH BACK);
     run_to(0, "; back to ", "train.epochs=12", NULL);
     expect_read("12 lr");
 }
@@ -118,23 +120,24 @@ Test(tensorboard, a_job_without_the_package_ends_before_it_trains)
     cr_assert_not(folder_has("o"));
 }
 
-Test(tensorboard, its_command_writes_any_run_also_one_that_goes_on_and_follows_no_link)
+Test(tensorboard, its_command_writes_a_run_that_goes_back_meanwhile_and_follows_no_link)
 {
     char command[2 * PATH_MAX];
     struct process job = {0};
-    folder_write("job.toml", JOB);
-    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@3", 1);
-    process_start(&job, NULL, folder, NULL,
-                  (const char *const[]){program, "--config", "job.toml", "--set", "train.epochs=9", NULL});
-    process_await(&job, "epoch 1/");
+    folder_write("job.toml", JOB BACK "epochs = 12\n");
+    setenv("TRAINERD_FAULTS", "coordinator.epoch=stop@20", 1);
+    process_start(&job, NULL, folder, NULL, (const char *const[]){program, "--config", "job.toml", NULL});
     snprintf(command, sizeof command,
-             "o=%s; t() { " PYTHON
-             "-m trainerd tensorboard $o $1; }; t --follow & until [ -e $o/.run-*/tb ]; do sleep 0.05; "
-             "done; kill -CONT %d; wait $! && t && t && mv $o/tb $o/to && ln -s to $o/tb && { t 2> $o/said; [ $? = "
-             "74 ]; } && "
-             "rm $o/tb && mv $o/to $o/tb",
+             "o=%s; p=%d; t() { " PYTHON
+             "-m trainerd tensorboard $o $1; }; wait_for() { until eval $1; do sleep 0.05; done; }\n"
+             "wait_for 'grep -q State:.T /proc/$p/status'; [ $(cat $o/.run-*/metrics.jsonl | wc -l) = 3 ] || exit 1\n"
+             "t --follow & wait_for '[ -s $o/.run-*/tb/ev* ]'; kill -CONT $p; wait $!",
              folder_path("o"), (int)job.pid);
     cr_assert_eq(system(command), 0);
     cr_assert_eq(process_finish(&job), 0, "%s", job.words);
-    expect_read("9");
+    expect_read("12 lr");
+    snprintf(command, sizeof command, "cd %s/o && mv tb to && ln -s to tb", folder);
+    cr_assert_eq(system(command), 0);
+    snprintf(command, sizeof command, PYTHON "-m trainerd tensorboard %s/o 2> /dev/null; [ $? = 74 ]", folder);
+    cr_assert_eq(system(command), 0, "a link was followed");
 }
