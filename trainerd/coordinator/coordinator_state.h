@@ -64,10 +64,12 @@ struct coordinator {
         struct plan plan;
         struct roofline roofline; /* of --plan --roofline */
     };
-    struct output output;
+    struct {
+        struct output output;
+        struct tensorboard tensorboard; /* that writes to it, too */
+    };
     struct coordinator_workers workers;
     struct training training;
-    struct tensorboard tensorboard;
     struct progress progress;
     struct result result;
     double start_s, phase_start_s;
