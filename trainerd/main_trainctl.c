@@ -9,7 +9,6 @@
 
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 static ctl_run *const runs[CTL_COMMAND_N] = {
     [CTL_COMMAND_submit] = run_submit,   [CTL_COMMAND_status] = run_status,
@@ -39,13 +38,12 @@ static enum status print_help(FILE *file, const struct ctl_arguments *arguments)
         reference_help(file);
         return STATUS_OK;
     }
-    for (int i = 0; i < CTL_COMMAND_N; i++) {
-        if (strcmp(ctl_commands[i].name, arguments->operand[0]) == 0) {
-            reference_help_command(file, (enum ctl_command)i);
-            return STATUS_OK;
-        }
+    enum ctl_command command;
+    enum status status = ctl_command_named(arguments->operand[0], &command);
+    if (status == STATUS_OK) {
+        reference_help_command(file, command);
     }
-    return status_fail(STATUS_USAGE, "there is no command '%s'; see trainctl --help", arguments->operand[0]);
+    return status;
 }
 
 static enum status print_reference(FILE *file, const struct ctl_arguments *arguments)

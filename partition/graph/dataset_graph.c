@@ -407,10 +407,14 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
                                                                   : job->dataset.undirected == JOB_SWITCH_YES;
     bool typed = dataset_wants_types(job);
     if (typed && source->type == NULL && job->dataset.generator == JOB_GENERATOR_NONE) {
+        char reader[48] = "";
+        if (job->program.line.relation > 0) {
+            snprintf(reader, sizeof reader, ", whose line %d reads e.relation", job->program.line.relation);
+        }
         return status_fail(STATUS_DATA,
                            "%s: the edges have no types, expected edge_type.npy or raw/triplet-type-list.csv.gz "
-                           "for model.kind = \"%s\"",
-                           source->file, job_choice_text("model", "kind", job->model.kind));
+                           "for model.kind = \"%s\"%s",
+                           source->file, job_choice_text("model", "kind", job->model.kind), reader);
     }
     if (typed && source->type != NULL) {
         relations_open(&relations, source, build.undirected);

@@ -134,8 +134,9 @@ class Client:
         file, text = _job_of(job)
         home = os.path.abspath(os.path.expanduser(folder or os.getcwd()))
         settings = settings + _program_of(text, settings, home)
-        _check_program(file, text, settings)
         each = None if each is None else [own + _program_of(text, settings + own, home) for own in each]
+        for own in {tuple(one for one in own if one.startswith("model.")) for own in each or [[]]}:
+            _check_program(file, text, [*settings, *own])
         given: dict[str, Any] = dict(options)
         given["time_limit_s"] = given.pop("time_limit", None)
         given["submission_id"] = given.get("submission_id") or secrets.token_hex(16)

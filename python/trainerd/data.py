@@ -94,6 +94,8 @@ def _typed(counts: Mapping[str, int], features: Mapping[str, Any], relations: Re
     first = dict(zip(counts, np.cumsum([0, *counts.values()]).tolist(), strict=False))
     if len(labels) > 1:
         raise DataError(f"{len(labels)} node types have labels ({', '.join(labels)}), expected one")
+    if not relations:
+        raise DataError(f"no edges: the graph has node types ({', '.join(counts)}) and no edge type, expected one at least")
     graph = Graph(np.concatenate([edges.astype(np.int64) + [[first[head]], [first[tail]]] for (head, _, tail), edges in relations.items()], 1),
                   edge_weight=_typed_weights(relations, weights), edge_attr=_typed_rows(relations, edge_rows),
                   edge_type=np.concatenate([np.full(edges.shape[1], r) for r, edges in enumerate(relations.values())]),

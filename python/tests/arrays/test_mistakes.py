@@ -5,7 +5,7 @@ from typing import Any
 
 import numpy as np
 import torch
-from torch_geometric.data import Data
+from torch_geometric.data import Data, HeteroData
 
 import trainerd
 from folders import C, F, N, FolderCase, random_data
@@ -72,6 +72,7 @@ class AMistake(FolderCase):
 
     def test_in_the_data_as_a_whole_is_named(self) -> None:
         arrays: dict[str, Any] = {"edge_index": self.edges.numpy(), "x": self.x.numpy(), "y": [0, 1] * (N // 2)}
+        typed = HeteroData({"paper": {"x": self.x}})
         for data, words in (
                 (None, "data is None, expected a folder's path, a graph of PyTorch Geometric or DGL"),
                 (self.x, f"data is a Tensor [{N}, {F}], expected a folder's path"),
@@ -81,6 +82,7 @@ class AMistake(FolderCase):
                 ({**arrays, "x": [[1, 2], [3]]}, "data['x']: [[1, 2], [3]] is no array: its rows have different lengths"),
                 ({**arrays, "z": self.x}, "data: 'z' is not an array of a graph"),
                 ({"x": self.x, "y": self.x}, "data has arrays (x, y), and no edges: expected data['edge_index'] or data['edges']"),
+                (typed, "no edges: the graph has node types (paper) and no edge type"),
                 ("nowhere", "dataset.path: ")):
             with self.subTest(words):
                 self.assertIn(words, self.said(data))

@@ -35,7 +35,7 @@ def models() -> list[Any]:
     degrees = torch.bincount(torch.arange(N) % 7)
     return [pyg.GCN(COLUMNS, 8, 2, C), pyg.GraphSAGE(COLUMNS, 8, 3, C, norm="batch"), pyg.GIN(COLUMNS, 8, 2, C, train_eps=True), Own(),
             pyg.PNA(COLUMNS, 6, 2, C, aggregators=["mean", "max"], scalers=["identity", "amplification"], deg=degrees),
-            pyg.GAT(COLUMNS, 8, 2, C, heads=4, jk="cat"),
+            pyg.GAT(COLUMNS, 8, 2, C, heads=4, jk="cat"), pyg.GCNConv(COLUMNS, C),
             pyg.Sequential("x, edge_index", [(pyg.SAGEConv(COLUMNS, 8), "x, edge_index -> x"), nn.ReLU(), nn.Linear(8, C)])]
 
 

@@ -50,6 +50,8 @@ class AClient(DaemonCase):
         for model, words in (({"program": "def layer(v, out):\n    return liner('a', v.x, out)\n"}, "model.program:2:12: no function liner; did you mean"),
                              ({"program": "def layer(v, out):\n    return linear('a', v.x, out)\n", "args": {"t": 1}}, "model.args.t: the program has no")):
             self.expect(trainerd.JobFileError, words, self.client.submit, {**SHORT, "model": {"kind": "program", **model}})
+        self.expect(trainerd.JobFileError, "no function liner", self.client.submit_group, SHORT,
+                    [{}, {"model.kind": "program", "model.program": "def layer(v, out):\n    return liner('a', v.x, out)\n"}], group="wrong")
         with unittest.mock.patch.dict(os.environ, {"TRAINERD_BIN": "", "PATH": ""}):  # no programs: the daemon's plan says it
             job = self.client.submit({**SHORT, "model": {"kind": "program", **model}})
         self.expect(trainerd.JobFileError, words, job.wait, PATIENCE_S)

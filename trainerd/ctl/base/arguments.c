@@ -1,6 +1,7 @@
 #include "trainerd/ctl/base/arguments.h"
 
 #include "protocol/base/memory.h"
+#include "protocol/base/mistakes.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -71,6 +72,21 @@ static enum status read_options(int argc, char **argv, struct ctl_arguments *out
     return STATUS_OK;
 }
 
+enum status ctl_command_named(const char *name, enum ctl_command *out)
+{
+    struct nearest nearest;
+    nearest_init(name, &nearest);
+    for (int i = 0; i < CTL_COMMAND_N; i++) {
+        if (strcmp(ctl_commands[i].name, name) == 0) {
+            *out = (enum ctl_command)i;
+            return STATUS_OK;
+        }
+        nearest_offer(&nearest, ctl_commands[i].name);
+    }
+    return status_fail(STATUS_USAGE, "there is no command '%s'%s%s; see trainctl --help", name,
+                       nearest.best != NULL ? ", did you mean " : "", nearest.best != NULL ? nearest.best : "");
+}
+
 static enum status find_command(struct ctl_arguments *out)
 {
     bool wants_help = out->value[CTL_OPTION_HELP] != NULL || out->value[CTL_OPTION_VERSION] != NULL;
@@ -78,20 +94,16 @@ static enum status find_command(struct ctl_arguments *out)
         out->command = CTL_COMMAND_help;
         return wants_help ? STATUS_OK : status_fail(STATUS_USAGE, "no command is given; see trainctl --help");
     }
-    for (int i = 0; i < CTL_COMMAND_N; i++) {
-        if (strcmp(ctl_commands[i].name, out->operand[0]) == 0) {
-            out->command = (enum ctl_command)i;
-            if (out->value[CTL_OPTION_HELP] != NULL) { /* trainctl submit --help is trainctl help submit */
-                out->command = CTL_COMMAND_help;
-                out->n_operand = 1;
-                return STATUS_OK;
-            }
-            out->operand++;
-            out->n_operand--;
-            return STATUS_OK;
-        }
+    enum status status = ctl_command_named(out->operand[0], &out->command);
+    if (status == STATUS_OK &&
+        out->value[CTL_OPTION_HELP] != NULL) { /* trainctl submit --help is trainctl help submit */
+        out->command = CTL_COMMAND_help;
+        out->n_operand = 1;
+    } else if (status == STATUS_OK) {
+        out->operand++;
+        out->n_operand--;
     }
-    return status_fail(STATUS_USAGE, "there is no command '%s'; see trainctl --help", out->operand[0]);
+    return status;
 }
 
 static enum status check(const struct ctl_arguments *arguments)

@@ -29,6 +29,9 @@ struct ctl_arguments {
 enum status ctl_arguments_read(int argc, char **argv, struct ctl_arguments *out);
 void ctl_arguments_release(struct ctl_arguments *arguments);
 
+/* The command of this name. errors  STATUS_USAGE with the nearest name */
+enum status ctl_command_named(const char *name, enum ctl_command *out);
+
 /* May the option be repeated? */
 bool ctl_repeats(enum ctl_option option);
 

@@ -440,6 +440,8 @@ Test(dataset_ogb, a_graph_without_types_is_refused_for_a_model_of_relations)
     job.model.kind = JOB_KIND_RGCN;
     fixture_refused(&job, STATUS_DATA, "edge.csv.gz: the edges have no types",
                     "expected edge_type.npy or raw/triplet-type-list");
+    job.program.line.relation = 7;
+    fixture_refused(&job, STATUS_DATA, "the edges have no types", "\"rgcn\", whose line 7 reads e.relation");
 }
 
 Test(dataset_ogb, typed_features_take_little_more_memory_than_what_stays)

@@ -56,7 +56,8 @@ Test(arguments, options_may_stand_before_and_behind_the_command_and_its_operands
 Test(arguments, what_does_not_go_together_is_refused_with_what_does)
 {
     expect_refusal(READ("status", "--wait"), "--wait does not go with status");
-    expect_refusal(READ("format"), "there is no command 'format'");
+    expect_refusal(READ("format"), "there is no command 'format'; see");
+    expect_refusal(READ("submitt"), "there is no command 'submitt', did you mean submit");
     expect_refusal(READ("--json"), "no command is given");
     expect_refusal(READ("submit"), "submit takes FILE, 0 given");
     expect_refusal(READ("status", "1", "2"), "status takes [JOB], 2 given");
