@@ -1,6 +1,7 @@
 /* A grid, block after block: barriers, collectives of a warp, shared memory. */
 #include "tests/emulator/fiber.h"
 
+#include <algorithm>
 #include <cstdio>
 #include <cstdlib>
 #include <map>
@@ -21,10 +22,13 @@ static uint64_t sync_block[N_SYNC], sync_begun[N_SYNC], sync_ended[N_SYNC], sync
 static unsigned n_block_run, n_grid_run;
 
 static fiber fibers[FIBER_N_MOST];
+static enum fiber_state states[FIBER_N_MOST]; /* of each thread of the block */
+static late_copies late_copies_of[FIBER_N_MOST];
 static fiber *of_thread[FIBER_N_MOST];
 static int n_thread, n_live, n_at_barrier;
-static const int *order_run; /* threads of this block, in the order in which they run */
-static int n_run;            /* have had their turn */
+static int order_run[FIBER_N_MOST];  /* threads of this block in the order in which they run, each warp's together */
+static int run_begin, run_end;       /* places of the warp that runs, whose stacks are in the cache, until none of its lanes can */
+static int run_at, n_idle;           /* the lane whose turn it is; so many before it could not go on */
 static unsigned live[FIBER_N_MOST / WARP], meeting[FIBER_N_MOST / WARP]; /* lanes of each warp */
 
 /* Fibers that meet; no vector, whose memory ThreadSanitizer would watch. */
@@ -64,7 +68,7 @@ void barrier(place where)
 {
     fiber_current->where = where;
     fiber_current->n_met++;
-    fiber_current->state = FIBER_AT_BARRIER;
+    *fiber_current->state = FIBER_AT_BARRIER;
     n_at_barrier++;
     fiber_wait();
 }
@@ -90,12 +94,9 @@ static bool lanes_gather(const fiber *f)
         die("%s:%d: lane %d is not in its own mask %08x", f->where.file, f->where.line, f->lane, f->mask);
     }
     who.n = 0;
-    for (int l = 0; l < WARP; l++) {
-        fiber *peer = fiber_of(f->warp, l);
-        if ((f->mask >> l & 1) == 0 || peer == nullptr || peer->state == FIBER_ENDED) {
-            continue;
-        }
-        if (peer->state != FIBER_AT_COLLECTIVE || peer->mask != f->mask || peer->what != f->what ||
+    for (unsigned left = f->mask & live[f->warp]; left != 0; left &= left - 1) {
+        fiber *peer = of_thread[f->warp * WARP + __builtin_ctz(left)];
+        if (*peer->state != FIBER_AT_COLLECTIVE || peer->mask != f->mask || peer->what != f->what ||
             peer->where.line != f->where.line) {
             return false;
         }
@@ -107,7 +108,7 @@ static bool lanes_gather(const fiber *f)
 static uint64_t shuffled(const fiber *f)
 {
     const fiber *from = fiber_of(f->warp, f->from);
-    if (from == nullptr || from->state != FIBER_AT_COLLECTIVE || (f->mask >> f->from & 1) == 0) {
+    if (from == nullptr || *from->state != FIBER_AT_COLLECTIVE || (f->mask >> f->from & 1) == 0) {
         die("%s:%d: lane %d reads lane %d, which takes no part", f->where.file, f->where.line, f->lane, f->from);
     }
     return from->value;
@@ -174,14 +175,14 @@ static bool meet_complete(fiber *f)
         return false;
     }
     unsigned bits = 0;
-    for (int i = 0; i < who.n; i++) {
+    for (int i = 0; i < who.n && f->what == collective::BALLOT; i++) {
         bits |= (unsigned)(who.of[i]->value != 0) << who.of[i]->lane;
     }
     for (int i = 0; i < who.n; i++) {
         who.of[i]->result = f->what == collective::SHUFFLE ? shuffled(who.of[i]) : bits;
     }
     for (int i = 0; i < who.n; i++) {
-        who.of[i]->state = FIBER_READY;
+        *who.of[i]->state = FIBER_READY;
         meeting[f->warp] &= ~(1U << who.of[i]->lane);
     }
     if (f->what == collective::MULTIPLY) {
@@ -202,7 +203,7 @@ uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int f
     f->mask = mask;
     f->value = value;
     f->from = from;
-    f->state = FIBER_AT_COLLECTIVE;
+    *f->state = FIBER_AT_COLLECTIVE;
     meeting[f->warp] |= 1U << f->lane;
     if (!lanes_are_there(f) || !meet_complete(f)) {
         fiber_wait();
@@ -214,7 +215,12 @@ uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int f
 
 late_copies *copies()
 {
-    return &fiber_current->copies;
+    fiber *f = fiber_current;
+    if (f->copies == nullptr) {
+        f->copies = &late_copies_of[f - fibers];
+        f->copies->n = f->copies->n_commit = 0;
+    }
+    return f->copies;
 }
 
 void copy_begin(place where, float *to, const float *from, int n_float, bool is_there)
@@ -291,9 +297,9 @@ static void shared_release()
     for (int t = 0; t < n_thread; t++) {
         const fiber *f = of_thread[t];
         char text[256] = "ended";
-        if (f->state == FIBER_AT_BARRIER) {
+        if (*f->state == FIBER_AT_BARRIER) {
             snprintf(text, sizeof text, "barrier at %s:%d", f->where.file, f->where.line);
-        } else if (f->state == FIBER_AT_COLLECTIVE) {
+        } else if (*f->state == FIBER_AT_COLLECTIVE) {
             snprintf(text, sizeof text, "collective at %s:%d, mask %08x", f->where.file, f->where.line, f->mask);
         }
         counts[text]++;
@@ -314,9 +320,10 @@ static void block_begin()
         f->index = dim3(i % block_dim.x, i / block_dim.x % block_dim.y, i / block_dim.x / block_dim.y);
         f->lane = t % WARP;
         f->warp = t / WARP;
-        f->state = FIBER_READY;
+        f->state = &states[t];
+        *f->state = FIBER_READY;
         f->n_met = 0;
-        f->copies.n = f->copies.n_commit = 0;
+        f->copies = nullptr;
         live[f->warp] = f->lane == 0 ? 1 : live[f->warp] | 1U << f->lane;
         meeting[f->warp] = 0;
     }
@@ -328,7 +335,7 @@ static void barrier_pass(const char *kernel)
     who.n = 0;
     for (int t = 0; t < n_thread; t++) {
         fiber *f = of_thread[t];
-        if (f->state != FIBER_AT_BARRIER) {
+        if (*f->state != FIBER_AT_BARRIER) {
             continue;
         }
         if (who.n > 0 && f->where.line != who.of[0]->where.line) {
@@ -337,24 +344,39 @@ static void barrier_pass(const char *kernel)
         who.of[who.n++] = f;
     }
     for (int i = 0; i < who.n; i++) {
-        who.of[i]->state = FIBER_READY;
+        *who.of[i]->state = FIBER_READY;
     }
     n_at_barrier = 0;
     group_join(&who, &sync_block[n_block_run % N_SYNC]);
 }
 
-/* Of those that have not had their turn, the next that is ready. */
+/* The warp whose places begin here runs. */
+static void warp_take(int begin)
+{
+    run_begin = run_end = run_at = begin;
+    n_idle = 0;
+    while (run_end < n_thread && order_run[run_end] / WARP == order_run[begin] / WARP) {
+        run_end++;
+    }
+}
+
+/* The next lane of this warp that is ready, or else of the warps that have not had their turn. */
 fiber *fiber_next()
 {
     fiber *f = fiber_current;
-    if (f != nullptr && f->state == FIBER_ENDED) {
+    if (f != nullptr && *f->state == FIBER_ENDED) {
         live[f->warp] &= ~(1U << f->lane);
         n_live--;
     }
-    while (n_run < n_thread) {
-        f = of_thread[order_run[n_run++]];
-        if (f->state == FIBER_READY) {
-            return f;
+    for (; run_begin < n_thread; warp_take(run_end)) {
+        while (n_idle < run_end - run_begin) {
+            const int t = order_run[run_at];
+            run_at = run_at + 1 < run_end ? run_at + 1 : run_begin;
+            if (states[t] == FIBER_READY) {
+                n_idle = 0;
+                return of_thread[t];
+            }
+            n_idle++;
         }
     }
     return nullptr;
@@ -363,7 +385,7 @@ fiber *fiber_next()
 /* Each thread that is ready, until it waits. Did any run? */
 static bool threads_run()
 {
-    n_run = 0;
+    warp_take(0);
     fiber *first = fiber_next();
     if (first != nullptr) {
         fiber_run(first);
@@ -380,7 +402,7 @@ static void block_run(const char *kernel)
             continue;
         }
         for (int t = 0; t < n_thread && !moved; t++) { /* lanes that were waited for have ended */
-            moved = of_thread[t]->state == FIBER_AT_COLLECTIVE && meet_complete(of_thread[t]);
+            moved = *of_thread[t]->state == FIBER_AT_COLLECTIVE && meet_complete(of_thread[t]);
         }
         if (n_live > 0 && !moved) {
             stuck(kernel);
@@ -416,6 +438,21 @@ static void threads_tell(void (*tell)(void *), void *at)
     tsan_become(fiber_home());
 }
 
+/* The threads in this order, but those of a warp follow its first one. */
+static void warps_gather(const std::vector<int> &threads)
+{
+    int n = 0, place[FIBER_N_MOST / WARP];
+    bool is_met[FIBER_N_MOST / WARP] = {};
+    for (int t : threads) {
+        if (!is_met[t / WARP]) {
+            is_met[t / WARP] = true;
+            place[t / WARP] = n;
+            n += std::min(WARP, n_thread - t / WARP * WARP);
+        }
+        order_run[place[t / WARP]++] = t;
+    }
+}
+
 void grid_run(const char *kernel, const void *code, dim3 grid, dim3 block, const std::function<void()> &body)
 {
     unsigned g = n_grid_run++;
@@ -443,7 +480,7 @@ void grid_run(const char *kernel, const void *code, dim3 grid, dim3 block, const
             threads[(size_t)t] = t;
         }
         order_arrange(threads, 2 + (unsigned)b);
-        order_run = threads.data();
+        warps_gather(threads);
         n_block_run++;
         block_begin();
         block_run(kernel);

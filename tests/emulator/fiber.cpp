@@ -13,6 +13,9 @@
 
 #define STACK_BYTES ((size_t)256 * 1024)
 #define GUARD_BYTES 4096
+/* Stacks begin in different lines of a page, or those of a warp would fight for one set of the cache. */
+#define N_BEGIN 61
+#define BEGIN_BYTES 192
 
 extern "C" void emulator_switch(void **save, void *to);
 /* Keep what a call keeps, on the old stack; take it from the new one. */
@@ -96,7 +99,7 @@ static void fiber_main()
 #endif
     for (;;) {
         (*body)();
-        fiber_current->state = FIBER_ENDED;
+        *fiber_current->state = FIBER_ENDED;
         fiber_wait();
     }
 }
@@ -111,7 +114,8 @@ void fiber_open(fiber *f)
         die("no memory for the stack of a thread");
     }
     mprotect(f->stack, GUARD_BYTES, PROT_NONE);
-    void **top = (void **)((char *)f->stack + STACK_BYTES - 64);
+    static size_t n_open;
+    void **top = (void **)((char *)f->stack + STACK_BYTES - 64 - n_open++ % N_BEGIN * BEGIN_BYTES);
     *top = (void *)fiber_main;
     f->sp = top - N_KEPT;
     f->tsan = tsan_new();

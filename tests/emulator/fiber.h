@@ -10,12 +10,12 @@ namespace emulator
 /* Threads of a block at most. */
 #define FIBER_N_MOST 1024
 
-enum fiber_state { FIBER_READY, FIBER_AT_BARRIER, FIBER_AT_COLLECTIVE, FIBER_ENDED };
+enum fiber_state : unsigned char { FIBER_READY, FIBER_AT_BARRIER, FIBER_AT_COLLECTIVE, FIBER_ENDED };
 
 struct fiber {
     dim3 index;
     int lane, warp;
-    enum fiber_state state;
+    enum fiber_state *state; /* in a list of all, which is all that the choice of the next one reads */
     uint64_t n_met; /* barriers and collectives of this block */
     place where;    /* it waits */
     /* at a collective */
@@ -23,7 +23,7 @@ struct fiber {
     unsigned mask;
     uint64_t value, result;
     int from;
-    late_copies copies;
+    late_copies *copies; /* NULL: none yet in this block */
     /* the machine's */
     void *sp, *stack, *tsan, *fake_stack;
 };
