@@ -42,9 +42,8 @@ enum device_lane {
 /* A point in a lane: after all earlier calls of that lane. 0 has always passed. Nothing is allocated. */
 typedef uint64_t device_mark;
 
-/* What linear and linear_backward_weight multiply. BF16: both operands rounded to it, by the reference and the cpu
- * device. By cuda: TF32 rounds them to 11 bits, and TF32X3 takes two such numbers for each. Where a device has not
- * what is asked for, it multiplies float32. */
+/* What linear and linear_backward_weight multiply. BF16: both operands rounded to it. By cuda: TF32 rounds them to 11
+ * bits, and TF32X3 takes two such numbers for each. Where a device has not what is asked for, it multiplies float32. */
 enum device_products { DEVICE_PRODUCTS_FP32, DEVICE_PRODUCTS_BF16, DEVICE_PRODUCTS_TF32, DEVICE_PRODUCTS_TF32X3 };
 
 /* A block's name for other processes of the machine. */

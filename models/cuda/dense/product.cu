@@ -1,5 +1,5 @@
 /* Products by tiles: in float32 for narrow outputs (below 64 columns a library's tiles are mostly empty) and for all
- * others without a library; in TF32, by tensor cores, for all.
+ * others without a library; in TF32 and BF16, by tensor cores, for all.
  *
  * A block computes 128 rows of up to 128 columns, 16 of the k at a time, while the tiles of the next 32 are on their
  * way. What a thread computes is a struct of sums: `add` two tiles, `store`.
@@ -154,54 +154,89 @@ template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST> struct sums_fp32 {
 
 /* The parts of four numbers k of a lane, two for each product of 8 of the k. big is rounded to TF32, ties away from
  * 0; of small, tensor cores ignore what TF32 does not hold: one bit. A NaN may have only bits that rounding carries
- * away, which then are in small. */
-template <bool SMALL> struct parts {
+ * away, which then are in small. Where numbers are sums of two of TF32 (SMALL), of their products all count but that of
+ * the small ones, which come first. */
+template <bool SMALL> struct tf32_parts {
     float big[2][2], small[2][2];
-    template <int ROWS, bool K_FIRST>
-    __device__ __forceinline__ void read(const float *tile, int row, int more, int k)
+    __device__ __forceinline__ void make(const float (&x)[4])
     {
-        alignas(16) float x[4];
-        four_read<ROWS, K_FIRST>(tile, row, more, k, x);
         for (int i = 0; i < 4; i++) {
             const float rounded = __uint_as_float((__float_as_uint(x[i]) + 0x1000U) & 0xffffe000U);
             big[i / 2][i % 2] = SMALL || x[i] == x[i] ? rounded : x[i];
             small[i / 2][i % 2] = SMALL ? x[i] - rounded : 0.0F;
         }
     }
+
+    /* more[j] += the product of 16 rows, `upper` and `lower`, and 8 columns, y[j] */
+    template <int N>
+    static __device__ __forceinline__ void multiply(const tf32_parts &upper, const tf32_parts &lower,
+                                                    const tf32_parts (&y)[N], float (&more)[N][4])
+    {
+        for (int term = SMALL ? 0 : 2; term < 3; term++) { /* small · big, big · small, big · big */
+            for (int k = 0; k < 2; k++) {
+                const float(&u)[2] = term == 0 ? upper.small[k] : upper.big[k];
+                const float(&l)[2] = term == 0 ? lower.small[k] : lower.big[k];
+                const float both[4] = {u[0], l[0], u[1], l[1]};
+                for (int j = 0; j < N; j++) {
+                    tf32_multiply(more[j], both, term == 1 ? y[j].small[k] : y[j].big[k]);
+                }
+            }
+        }
+    }
 };
 
-/* In TF32: a warp computes n_row · 16 rows of 32 columns. Of a tile's 16 of the k a lane has four that lie side by
- * side, two of them in each product of 8. SMALL: numbers are sums of two of TF32, and of their products all count but
- * that of the small ones, which come first. Tensor cores cut off what a sum in float32 does not hold, so sums of 16
- * begin at 0 and are added here, rounded. */
-template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST, bool SMALL> struct sums_tf32 {
+/* Four numbers rounded to the nearest BF16, in two words: all 16 of the k are one product. */
+struct bf16_parts {
+    uint32_t pair[2];
+    __device__ __forceinline__ void make(const float (&x)[4])
+    {
+        pair[0] = bf16_pair(x[0], x[1]);
+        pair[1] = bf16_pair(x[2], x[3]);
+    }
+
+    template <int N>
+    static __device__ __forceinline__ void multiply(const bf16_parts &upper, const bf16_parts &lower,
+                                                    const bf16_parts (&y)[N], float (&more)[N][4])
+    {
+        const uint32_t both[4] = {upper.pair[0], lower.pair[0], upper.pair[1], lower.pair[1]};
+        for (int j = 0; j < N; j++) {
+            bf16_multiply(more[j], both, y[j].pair);
+        }
+    }
+};
+
+/* By tensor cores: a warp computes n_row · 16 rows of 32 columns. Of a tile's 16 of the k a lane has four that lie side
+ * by side. Tensor cores cut off what a sum in float32 does not hold, so sums of 16 begin at 0 and are added here,
+ * rounded. */
+template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST, class PARTS> struct sums_tensor {
     static constexpr int tile_n = TILE_N, n_row = TILE_N / 32, n_column = 4, n_block = TILE_N > 32 ? 1 : 2;
     static constexpr bool a_k_first = A_K_FIRST, b_k_first = B_K_FIRST;
     int row = (int)threadIdx.x / WARP / n_row * n_row * 16 + (int)threadIdx.x % WARP / 4;
     int column = (int)threadIdx.x / WARP % n_row * 32, lane = (int)threadIdx.x % WARP;
     float sum[n_row][n_column][4] = {};
 
+    template <int ROWS, bool K_FIRST>
+    __device__ __forceinline__ PARTS read(const float *tile, int first, int more) const
+    {
+        alignas(16) float x[4];
+        PARTS out;
+        four_read<ROWS, K_FIRST>(tile, first, more, lane % 4 * 4, x);
+        out.make(x);
+        return out;
+    }
+
     __device__ __forceinline__ void add(const float *a, const float *b)
     {
-        parts<SMALL> y[n_column], upper, lower;
+        PARTS y[n_column];
         for (int j = 0; j < n_column; j++) {
-            y[j].template read<TILE_N, B_K_FIRST>(b, column + lane / 4, j * 8, lane % 4 * 4);
+            y[j] = read<TILE_N, B_K_FIRST>(b, column + lane / 4, j * 8);
         }
         UNROLLED
         for (int i = 0; i < n_row; i++) {
-            upper.template read<TILE_M, A_K_FIRST>(a, row, i * 16, lane % 4 * 4);
-            lower.template read<TILE_M, A_K_FIRST>(a, row, i * 16 + 8, lane % 4 * 4);
+            const PARTS upper = read<TILE_M, A_K_FIRST>(a, row, i * 16);
+            const PARTS lower = read<TILE_M, A_K_FIRST>(a, row, i * 16 + 8);
             float more[n_column][4] = {};
-            for (int term = SMALL ? 0 : 2; term < 3; term++) { /* small · big, big · small, big · big */
-                for (int k = 0; k < 2; k++) {
-                    const float(&u)[2] = term == 0 ? upper.small[k] : upper.big[k];
-                    const float(&l)[2] = term == 0 ? lower.small[k] : lower.big[k];
-                    const float both[4] = {u[0], l[0], u[1], l[1]};
-                    for (int j = 0; j < n_column; j++) {
-                        tf32_multiply(more[j], both, term == 1 ? y[j].small[k] : y[j].big[k]);
-                    }
-                }
-            }
+            PARTS::multiply(upper, lower, y, more);
             for (int j = 0; j < n_column; j++) {
                 for (int e = 0; e < 4; e++) {
                     sum[i][j][e] += more[j][e];
@@ -223,9 +258,11 @@ template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST, bool SMALL> struct sums_tf
 };
 
 template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST>
-using sums_tf32_once = sums_tf32<TILE_N, A_K_FIRST, B_K_FIRST, false>;
+using sums_tf32 = sums_tensor<TILE_N, A_K_FIRST, B_K_FIRST, tf32_parts<false>>;
 template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST>
-using sums_tf32x3 = sums_tf32<TILE_N, A_K_FIRST, B_K_FIRST, true>;
+using sums_tf32x3 = sums_tensor<TILE_N, A_K_FIRST, B_K_FIRST, tf32_parts<true>>;
+template <int TILE_N, bool A_K_FIRST, bool B_K_FIRST>
+using sums_bf16 = sums_tensor<TILE_N, A_K_FIRST, B_K_FIRST, bf16_parts>;
 
 /* --- all tiles --- */
 
@@ -309,11 +346,18 @@ void cuda_multiply(struct device *device, const struct cuda_product *product)
     if (product->m == 0 || product->n == 0) {
         return;
     }
-    if (device->products == DEVICE_PRODUCTS_TF32X3) {
-        widths_launch<sums_tf32x3>(device, product);
-    } else if (device->products == DEVICE_PRODUCTS_TF32) {
-        widths_launch<sums_tf32_once>(device, product);
-    } else {
+    switch (device->products) {
+    case DEVICE_PRODUCTS_FP32:
         widths_launch<sums_fp32>(device, product);
+        break;
+    case DEVICE_PRODUCTS_BF16:
+        widths_launch<sums_bf16>(device, product);
+        break;
+    case DEVICE_PRODUCTS_TF32:
+        widths_launch<sums_tf32>(device, product);
+        break;
+    case DEVICE_PRODUCTS_TF32X3:
+        widths_launch<sums_tf32x3>(device, product);
+        break;
     }
 }
