@@ -82,6 +82,9 @@ struct device_ops {
     int64_t n_context_sums; /* likewise for sums_open */
     /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none. */
     int64_t merged_edges;
+    /* With products in BF16: linear, linear_backward_weight, column_sum without factors, activate_*, bias_add and axpby
+     * take any of their arrays as rows of BF16 (device.bf16). */
+    bool takes_bf16;
     bool merges_attention; /* likewise passes of attention and of tile programs (halo_pass_joins) */
 
     /* --- life and memory: failures are returned at once --- */
@@ -411,6 +414,18 @@ static inline int64_t device_share(const struct device_capacity *capacity)
     return capacity->n_sharing > 1 ? capacity->n_bytes / capacity->n_sharing : capacity->n_bytes;
 }
 
+/* Arrays among the operands of the operations to come that are rows of BF16 as the codec writes them (codec.h), where
+ * others are rows of floats. What is computed of them, and then rounded to the nearest, are the same numbers as of
+ * floats. */
+#define DEVICE_BF16_MOST 8
+struct device_bf16 {
+    int n;
+    struct {
+        const void *at; /* the first of its rows */
+        int64_t f;      /* numbers of a row */
+    } rows[DEVICE_BF16_MOST];
+};
+
 /* Every device in the list starts with its table. */
 struct device {
     const struct device_ops *ops;
@@ -418,6 +433,7 @@ struct device {
     int64_t n_wait;                /* number of waits of the host; 0 if operations are done when they return */
     int64_t n_replay;              /* recordings replayed */
     enum device_products products; /* to be set after open */
+    struct device_bf16 bf16;       /* takes_bf16; set for one op (models/steps/chain.c), else empty */
 };
 
 /* Wait for all that COMPUTE was given. errors  the first failure since open */

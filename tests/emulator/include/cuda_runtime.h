@@ -121,6 +121,7 @@ EMULATOR_CHECKED cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 #include <functional>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 
 /* --- the language of kernels --- */
 
@@ -211,7 +212,7 @@ void *shared(const void *key, size_t n_bytes);
 /* Ends the process where a word of the argument is a pointer to host memory. */
 void argument_check(const char *kernel, int index, const void *bytes, size_t n_bytes);
 /* code: the kernel's address. */
-void launch(const char *kernel, const void *code, dim3 grid, dim3 block, cudaStream_t stream,
+void launch(const char *kernel, const char *types, const void *code, dim3 grid, dim3 block, cudaStream_t stream,
             std::function<void()> body);
 
 template <typename T> T shuffle(place where, unsigned mask, T value, int from)
@@ -249,7 +250,8 @@ void kernel_launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
             (argument_check(name, index++, &argument, sizeof argument), ...);
         },
         copy);
-    launch(name, (const void *)kernel, grid, block, stream, [kernel, copy] { std::apply(kernel, copy); });
+    launch(name, typeid(void(P...)).name(), (const void *)kernel, grid, block, stream,
+           [kernel, copy] { std::apply(kernel, copy); });
 }
 
 } // namespace emulator
