@@ -48,6 +48,22 @@ static inline cudaStream_t cuda_stream(struct device *device)
     return ((struct cuda_device *)device)->lane[DEVICE_LANE_COMPUTE].stream;
 }
 
+/* Numbers of a row of x, if it is rows of BF16; 0: it is floats. */
+static inline int64_t cuda_bf16(const struct device *device, const void *x)
+{
+    int i = 0;
+    while (i < device->bf16.n && device->bf16.rows[i].at != x) {
+        i++;
+    }
+    return i < device->bf16.n ? device->bf16.rows[i].f : 0;
+}
+
+/* From a row to the next of f numbers: rows of BF16 are whole words. */
+static inline int64_t cuda_row_step(const struct device *device, const void *x, int64_t f)
+{
+    return cuda_bf16(device, x) > 0 ? (f + 1) / 2 * 2 : f;
+}
+
 #define X(op) DEVICE_OP_PROTOTYPE(cuda, op);
 DEVICE_OP_LIST(X)
 #undef X

@@ -10,6 +10,7 @@ const struct device_ops device_cuda = {
     .n_context = CUDA_CONTEXT_BYTES,
     .n_context_sums = CUDA_SPARSE_BYTES,
     .merged_edges = CUDA_JOINED_EDGES,
+    .takes_bf16 = true,
 #define X(op) .op = cuda_##op,
     DEVICE_OP_LIST(X)
 #undef X

@@ -9,6 +9,10 @@
 
 #include "models/cuda/kernel.h"
 
+extern "C" {
+#include "models/device/codec.h"
+}
+
 struct quad {
     float v[4];
 };
@@ -57,6 +61,60 @@ template <bool VECTOR> static __device__ __forceinline__ void quad_put(float *to
     quad_store<VECTOR>(to, n, out);
 }
 
+/* Rows of floats, or of BF16, whose lines are whole words: an odd one ends with 0. `step`: numbers from a row to the
+ * next. Alignment is that of floats. */
+struct quad_rows {
+    void *at;
+    int64_t step, is_bf16;
+
+    template <bool VECTOR> __device__ __forceinline__ quad load(int64_t r, int64_t c, int n) const
+    {
+        const int64_t place = r * step + c;
+        if (is_bf16 == 0) {
+            return quad_load<VECTOR>((const float *)at + place, n);
+        }
+        const uint32_t *from = (const uint32_t *)at + place / 2;
+        const uint2 word = VECTOR && n == 4 ? *(const uint2 *)from : uint2{from[0], n > 2 ? from[1] : 0};
+        return {{codec_from_bits(word.x << 16), codec_from_bits(word.x & 0xffff0000U), codec_from_bits(word.y << 16),
+                 codec_from_bits(word.y & 0xffff0000U)}};
+    }
+
+    /* x, rounded to the nearest; `add`: that and what is there */
+    template <bool VECTOR>
+    __device__ __forceinline__ void put(int64_t r, int64_t c, int n, bool add, const quad &x) const
+    {
+        const int64_t place = r * step + c;
+        if (is_bf16 == 0) {
+            quad_put<VECTOR>((float *)at + place, n, add, x);
+            return;
+        }
+        struct quad all = x;
+        for (int k = 0; add && k < 4; k++) {
+            all.v[k] = load<VECTOR>(r, c, n).v[k] + x.v[k];
+        }
+        uint32_t word[2], *to = (uint32_t *)at + place / 2;
+        for (int k = 0; k < 4; k += 2) {
+            const uint32_t high = k + 1 < n ? codec_bf16_nearest(all.v[k + 1]) : 0U;
+            word[k / 2] = codec_bf16_nearest(all.v[k]) | high << 16;
+        }
+        if (VECTOR && n == 4) {
+            *(uint2 *)to = uint2{word[0], word[1]};
+            return;
+        }
+        to[0] = word[0];
+        if (n > 2) {
+            to[1] = word[1];
+        }
+    }
+};
+
+/* x, of rows of f numbers, as the device finds it. */
+static inline quad_rows quad_rows_of(const struct device *device, const void *x, int64_t f)
+{
+    const quad_rows out = {(void *)x, cuda_row_step(device, x, f), cuda_bf16(device, x) > 0};
+    return out;
+}
+
 template <bool VECTOR, class Map>
 __global__ void __launch_bounds__(BLOCK_THREADS) quads_map(int64_t n, int64_t f, int64_t n_quad, const Map map)
 {
@@ -81,19 +139,27 @@ static inline bool quad_aligned(const void *at)
     return (uintptr_t)at % 16 == 0;
 }
 
+/* Likewise of all rows, each of them but where they are one. */
+template <class... Rows> static bool quad_rows_aligned(bool are_one, const Rows &...rows)
+{
+    return (((are_one || rows.step % 4 == 0) && quad_aligned(rows.at)) && ...);
+}
+
 /* aligned: are all arrays that quads are read from, and the steps between their rows? */
 template <class Map>
-static void quads_launch(struct device *device, int64_t n, int64_t f, bool aligned, const Map &map)
+static void quads_launch(struct device *device, int64_t n, int64_t f, bool aligned, const Map &map,
+                         enum device_lane lane = DEVICE_LANE_COMPUTE)
 {
     const int64_t n_quad = (f + 3) / 4;
     if (n * f == 0) {
         return;
     }
     const unsigned grid = grid_of(n * n_quad, BLOCK_THREADS);
+    cudaStream_t stream = ((struct cuda_device *)device)->lane[lane].stream;
     if (aligned) {
-        LAUNCH((quads_map<true, Map>), dim3(grid), dim3(BLOCK_THREADS), cuda_stream(device), n, f, n_quad, map);
+        LAUNCH((quads_map<true, Map>), dim3(grid), dim3(BLOCK_THREADS), stream, n, f, n_quad, map);
     } else {
-        LAUNCH((quads_map<false, Map>), dim3(grid), dim3(BLOCK_THREADS), cuda_stream(device), n, f, n_quad, map);
+        LAUNCH((quads_map<false, Map>), dim3(grid), dim3(BLOCK_THREADS), stream, n, f, n_quad, map);
     }
 }
 

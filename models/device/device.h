@@ -42,9 +42,8 @@ enum device_lane {
 /* A point in a lane: after all earlier calls of that lane. 0 has always passed. Nothing is allocated. */
 typedef uint64_t device_mark;
 
-/* What linear and linear_backward_weight multiply. BF16: both operands rounded to it, by the reference and the cpu
- * device. By cuda: TF32 rounds them to 11 bits, and TF32X3 takes two such numbers for each. Where a device has not
- * what is asked for, it multiplies float32. */
+/* What linear and linear_backward_weight multiply. BF16: both operands rounded to it. By cuda: TF32 rounds them to 11
+ * bits, and TF32X3 takes two such numbers for each. Where a device has not what is asked for, it multiplies float32. */
 enum device_products { DEVICE_PRODUCTS_FP32, DEVICE_PRODUCTS_BF16, DEVICE_PRODUCTS_TF32, DEVICE_PRODUCTS_TF32X3 };
 
 /* A block's name for other processes of the machine. */
@@ -83,6 +82,9 @@ struct device_ops {
     int64_t n_context_sums; /* likewise for sums_open */
     /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none. */
     int64_t merged_edges;
+    /* With products in BF16: linear, linear_backward_weight, column_sum without factors, activate_*, bias_add and axpby
+     * take any of their arrays as rows of BF16 (device.bf16). */
+    bool takes_bf16;
     bool merges_attention; /* likewise passes of attention and of tile programs (halo_pass_joins) */
 
     /* --- life and memory: failures are returned at once --- */
@@ -412,6 +414,18 @@ static inline int64_t device_share(const struct device_capacity *capacity)
     return capacity->n_sharing > 1 ? capacity->n_bytes / capacity->n_sharing : capacity->n_bytes;
 }
 
+/* Arrays among the operands of the operations to come that are rows of BF16 as the codec writes them (codec.h), where
+ * others are rows of floats. What is computed of them, and then rounded to the nearest, are the same numbers as of
+ * floats. */
+#define DEVICE_BF16_MOST 8
+struct device_bf16 {
+    int n;
+    struct {
+        const void *at; /* the first of its rows */
+        int64_t f;      /* numbers of a row */
+    } rows[DEVICE_BF16_MOST];
+};
+
 /* Every device in the list starts with its table. */
 struct device {
     const struct device_ops *ops;
@@ -419,6 +433,7 @@ struct device {
     int64_t n_wait;                /* number of waits of the host; 0 if operations are done when they return */
     int64_t n_replay;              /* recordings replayed */
     enum device_products products; /* to be set after open */
+    struct device_bf16 bf16;       /* takes_bf16; set for one op (models/steps/chain.c), else empty */
 };
 
 /* Wait for all that COMPUTE was given. errors  the first failure since open */

@@ -136,7 +136,7 @@ struct device_draw {
 struct device_linear {
     int64_t n, f_in, f_out;
     const float *x, *w;
-    bool turned; /* not with bias */
+    bool turned;
     bool add;
     const float *bias; /* f_out; NULL: 0 */
     void *scratch;     /* DEVICE_BYTES_LINEAR; NULL: none, which is slower */

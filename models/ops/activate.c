@@ -56,6 +56,7 @@ const struct op_def op_activate = {
     .title = "activation",
     .in_place = true,
     .also_reads = OP_ROLES(NODE),
+    .takes_bf16 = true,
     .backward_reads_of = backward_reads,
     .forward = forward,
     .backward = backward,

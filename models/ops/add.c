@@ -28,4 +28,4 @@ static void backward(const struct op_call *call)
 }
 
 const struct op_def op_add = {
-    .name = "add", .title = "add", .in_place = true, .forward = forward, .backward = backward};
+    .name = "add", .title = "add", .in_place = true, .takes_bf16 = true, .forward = forward, .backward = backward};

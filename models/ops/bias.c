@@ -34,5 +34,6 @@ const struct op_def op_bias = {.name = "bias",
                                .title = "bias",
                                .in_place = true,
                                .workspace = workspace,
+                               .takes_bf16 = true,
                                .forward = forward,
                                .backward = backward};

@@ -45,18 +45,12 @@ static void forward(const struct op_call *call)
     if (is_sparse(call->program, call->op)) {
         const struct device_csr_linear how = sparse_map(call);
         ops->csr_forward(call->device, call->csr, &how, call->out);
-    } else if (!call->op->by_column) {
-        ops->linear(call->device,
-                    &(struct device_linear){call->n, f_in, f_out, call->in[0], call->param[0], .bias = call->param[1],
-                                            .scratch = call->workspace},
-                    call->out);
     } else {
         ops->linear(call->device,
-                    &(struct device_linear){call->n, f_in, f_out, call->in[0], call->param[0], .turned = true},
+                    &(struct device_linear){call->n, f_in, f_out, call->in[0], call->param[0],
+                                            .turned = call->op->by_column, .bias = call->param[1],
+                                            .scratch = call->workspace},
                     call->out);
-        if (call->param[1] != NULL) {
-            ops->bias_add(call->device, call->n, f_out, call->out, call->param[1], call->out);
-        }
     }
 }
 
@@ -65,13 +59,10 @@ static void weight_backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
-    if (!call->op->by_column) {
-        ops->linear_backward_weight(call->device, call->n, f_in, f_out, call->in[0], call->grad_out, call->workspace,
-                                    call->add_param[0], call->grad_param[0]);
-    } else {
-        ops->linear_backward_weight(call->device, call->n, f_out, f_in, call->grad_out, call->in[0], call->workspace,
-                                    call->add_param[0], call->grad_param[0]);
-    }
+    bool turned = call->op->by_column;
+    ops->linear_backward_weight(call->device, call->n, turned ? f_out : f_in, turned ? f_in : f_out,
+                                turned ? call->grad_out : call->in[0], turned ? call->in[0] : call->grad_out,
+                                call->workspace, call->add_param[0], call->grad_param[0]);
 }
 
 /* dx = dy w; by column dy wᵀ */
@@ -79,17 +70,11 @@ static void input_backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
-    if (!call->op->by_column) {
-        ops->linear(call->device,
-                    &(struct device_linear){call->n, f_out, f_in, call->grad_out, call->param[0], .turned = true,
-                                            .add = call->add[0]},
-                    call->grad_in[0]);
-    } else {
-        ops->linear(call->device,
-                    &(struct device_linear){call->n, f_out, f_in, call->grad_out, call->param[0], .add = call->add[0],
-                                            .scratch = call->workspace},
-                    call->grad_in[0]);
-    }
+    ops->linear(call->device,
+                &(struct device_linear){call->n, f_out, f_in, call->grad_out, call->param[0],
+                                        .turned = !call->op->by_column, .add = call->add[0],
+                                        .scratch = call->workspace},
+                call->grad_in[0]);
 }
 
 /* dw and dx · db = Σ dy */
@@ -125,6 +110,7 @@ const struct op_def op_linear = {
     .title = "Linear",
     .backward_reads_of = backward_reads,
     .workspace = workspace,
+    .takes_bf16 = true,
     .forward = forward,
     .backward = backward,
 };

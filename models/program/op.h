@@ -177,6 +177,7 @@ struct op_def {
     int64_t (*saved_width)(const struct program *program, const struct op *op); /* floats per row; NULL: none */
     /* Bytes of workspace for a part of n rows (and n_col feature columns when sparse); NULL: none */
     size_t (*workspace)(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
+    bool takes_bf16; /* it calls operations that device_ops.takes_bf16 names, and writes each array of rows once */
     void (*forward)(const struct op_call *call);
     void (*backward)(const struct op_call *call);
     const struct global_def *global; /* NULL: a part's rows need no other's */

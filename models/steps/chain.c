@@ -176,10 +176,26 @@ static bool touches(const struct step *step, const struct step_operand *array)
     return any;
 }
 
+/* Does the device take all BF16 rows as they are? An op of one input twice would round a gradient twice. */
+static bool is_direct(const struct chain *chain)
+{
+    bool all = chain->device->ops->takes_bf16 && chain->device->products == DEVICE_PRODUCTS_BF16;
+    for (int i = 0; i < chain->n_link; i++) {
+        const struct chain_link *link = &chain->link[i];
+        const struct op *op = &chain->program->op[link->step->op];
+        bool takes = op_defs[op->kind]->takes_bf16 && op->in[0] != op->in[1];
+        for (int role = 0; role < OP_ROLE_N; role++) {
+            all = all && (takes || !link->is_bf16[role]);
+        }
+    }
+    return all;
+}
+
 void chain_stages(struct chain *chain, int64_t n_window, int64_t begin)
 {
     int64_t end = begin;
     chain->n_stage = 0;
+    chain->is_direct = is_direct(chain);
     for (int i = 0; i < chain->n_link; i++) {
         struct chain_link *link = &chain->link[i];
         for (int role = 0; role < OP_ROLE_N; role++) {
@@ -187,7 +203,7 @@ void chain_stages(struct chain *chain, int64_t n_window, int64_t begin)
         }
         for (int k = 0; k < link->step->n_operand; k++) {
             const struct step_operand *o = &link->step->operand[k];
-            if (link->is_bf16[o->role] && link->window_at[o->role] < 0) {
+            if (!chain->is_direct && link->is_bf16[o->role] && link->window_at[o->role] < 0) {
                 link->stage[o->role] = stage_of(chain, o, link->width[o->role], n_window, &end);
             }
         }
@@ -290,6 +306,25 @@ static void rows_point(const struct task *task, int i, const struct window *w, s
     }
 }
 
+/* Run step i, after the device is told which of its arrays are BF16. */
+static void op_run(const struct task *task, int i, const struct op_call *call)
+{
+    const struct chain_link *link = &task->chain->link[i];
+    const struct op_def *def = op_defs[call->op->kind];
+    struct device_bf16 *bf16 = &call->device->bf16;
+    for (int role = 0; task->chain->is_direct && role < OP_ROLE_N; role++) {
+        if (link->is_bf16[role] && call->array[role] != NULL) {
+            ASSERT(bf16->n < DEVICE_BF16_MOST);
+            bf16->rows[bf16->n].at = call->array[role];
+            bf16->rows[bf16->n++].f = link->width[role];
+        }
+    }
+    (link->step->backward ? def->backward : def->forward)(call);
+    if (task->chain->is_direct) { /* else several chunks may run at this time */
+        bf16->n = 0;
+    }
+}
+
 /* Widen the rows that step i reads and no step before has made floats. n_row: of each stage. */
 static void stages_read(const struct task *task, int i, const struct window *w, const struct op_call *call,
                         int64_t *n_row)
@@ -317,7 +352,7 @@ static void stages_write(const struct task *task, int i, const struct window *w,
     for (int k = 0; k < link->step->n_operand; k++) {
         const struct step_operand *o = &link->step->operand[k];
         int stage = link->stage[o->role];
-        if (!link->is_bf16[o->role] || o->access == STEP_ACCESS_READ || call->n == 0) {
+        if (task->chain->is_direct || !link->is_bf16[o->role] || o->access == STEP_ACCESS_READ || call->n == 0) {
             continue;
         }
         call->device->ops->rows_round(call->device, call->n, link->width[o->role], call->array[o->role],
@@ -336,7 +371,8 @@ static void grads_end(const struct task *task, int i, const struct window *w, co
     const struct chain_link *link = &task->chain->link[i];
     for (int k = 0; k < OP_N_IN; k++) {
         int role = OP_ROLE_GRAD_IN_0 + k, stage = link->stage[role];
-        int64_t n = rows_within(w, task->call[i].n_grad_row[k]), n_bytes = link->width[role] * (int64_t)sizeof(float);
+        int64_t n = rows_within(w, task->call[i].n_grad_row[k]);
+        int64_t n_bytes = codec_stored_bytes(task->chain->is_direct && link->is_bf16[role], link->width[role]);
         if (n <= call->n) {
             continue;
         }
@@ -356,14 +392,13 @@ static void window_run(const struct task *task, const struct window *w)
     for (int i = 0; i < task->chain->n_link; i++) {
         const struct step *step = task->chain->link[i].step;
         const struct op_call *on_part = &task->call[i].op;
-        const struct op_def *def = op_defs[on_part->op->kind];
         struct op_call call = *on_part;
         call.n = rows_within(w, on_part->n);
         bool begins = sums_point(task, step, w->begins, &sum_at, &call);
         rows_point(task, i, w, &call);
         stages_read(task, i, w, &call, n_row);
         if (call.n > 0 || begins) { /* sums over no rows are 0 */
-            (step->backward ? def->backward : def->forward)(&call);
+            op_run(task, i, &call);
         }
         stages_write(task, i, w, &call, n_row);
         grads_end(task, i, w, &call, n_row);

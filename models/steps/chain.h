@@ -43,7 +43,8 @@ int64_t chain_windows_bytes(const struct program *program, const struct step *fi
 #define CHAIN_N_STAGE (CHAIN_N_STEP * (2 * OP_N_IN + 2))
 
 /* An array of BF16 rows. Steps read and write a window of it as floats, which lie at `at` bytes of the slot's memory:
- * they are widened where the chain first reads them, and rounded to the array whenever a step has written them. */
+ * they are widened where the chain first reads them, and rounded to the array whenever a step has written them. Where
+ * all steps take the rows as they are (is_direct) there is no stage: the numbers are the same. */
 struct chain_stage {
     const struct step_operand *array;
     int64_t width, at;
@@ -80,6 +81,7 @@ struct chain {
     int64_t n_slot_bytes;
     int n_link;
     struct chain_link link[CHAIN_N_STEP];
+    bool is_direct; /* filled in by chain_stages: arrays of BF16 rows are never floats, those of a window neither */
     int n_stage;
     struct chain_stage stage[CHAIN_N_STAGE];
     int n_part;
@@ -89,8 +91,8 @@ struct chain {
     const void *context;
 };
 
-/* Give BF16 arrays that have all rows their stages, of windows of n_window rows at most, from byte `begin` of the
- * slot's memory on; links are filled in but for their stages. */
+/* Give BF16 arrays that have all rows their stages, unless it is direct: of windows of n_window rows at most, from byte
+ * `begin` of the slot's memory on. Links are filled in but for their stages. */
 void chain_stages(struct chain *chain, int64_t n_window, int64_t begin);
 
 /* Bytes of the stages of the chain that begins with this step, of windows of n_window rows, if all its BF16 arrays

@@ -69,8 +69,8 @@ bool job_makes_features(const struct job *job)
 
 uint32_t job_products_of(int device)
 {
-    return JOB_BIT(PRODUCTS_FP32) |
-           (device == JOB_DEVICE_CUDA ? JOB_BIT(PRODUCTS_TF32) | JOB_BIT(PRODUCTS_TF32X3) : JOB_BIT(PRODUCTS_BF16));
+    return JOB_BIT(PRODUCTS_FP32) | JOB_BIT(PRODUCTS_BF16) |
+           (device == JOB_DEVICE_CUDA ? JOB_BIT(PRODUCTS_TF32) | JOB_BIT(PRODUCTS_TF32X3) : 0);
 }
 
 bool job_predicts(const struct job *job)

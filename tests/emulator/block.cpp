@@ -114,20 +114,21 @@ static uint64_t shuffled(const fiber *f)
     return from->value;
 }
 
-/* An operand of a product: what TF32 does not hold is ignored. */
-static double tf32(float x)
+/* Operand i of a lane: in TF32 of word i, of which what it does not hold is ignored, in BF16 of a word's half. */
+static double operand(const uint32_t *word, int i, bool is_bf16)
 {
-    return (double)__uint_as_float(__float_as_uint(x) & ~0x1fffU);
+    return (double)__uint_as_float(is_bf16 ? word[i / 2] >> (i % 2 * 16) << 16 : word[i] & ~0x1fffU);
 }
 
-/* The sum of four products and what was there before, as an A100's tensor cores were found to add (Fasi et al., PeerJ
- * Computer Science, 2021): beside the largest number all are cut off after its 25th bit, and the sum after its 24th. */
-static float four_add(float before, const double *product)
+/* The sum of n products, four in TF32 and eight in BF16, and what was there before, as an A100's tensor cores were found
+ * to add (Fasi et al., PeerJ Computer Science, 2021): beside the largest number all are cut off after its 25th bit, and
+ * the sum after its 24th. */
+static float products_add(float before, const double *product, int n)
 {
-    const double all = (double)before + product[0] + product[1] + product[2] + product[3];
-    double largest = std::fabs((double)before), sum = 0.0;
+    double all = (double)before, largest = std::fabs((double)before), sum = 0.0;
     int exponent;
-    for (int i = 0; i < 4; i++) {
+    for (int i = 0; i < n; i++) {
+        all += product[i];
         largest = std::fmax(largest, std::fabs(product[i]));
     }
     if (!std::isfinite(all) || largest == 0.0) {
@@ -135,36 +136,39 @@ static float four_add(float before, const double *product)
     }
     std::frexp(largest, &exponent);
     const double scale = std::ldexp(1.0, 25 - exponent);
-    for (int i = 0; i < 5; i++) {
-        sum += (double)(int64_t)((i < 4 ? product[i] : (double)before) * scale);
+    for (int i = 0; i <= n; i++) {
+        sum += (double)(int64_t)((i < n ? product[i] : (double)before) * scale);
     }
     const float near = (float)(sum / scale);
     return std::fabs((double)near) > std::fabs(sum / scale) ? std::nextafterf(near, 0.0F) : near;
 }
 
-/* What all lanes of a warp multiply: 16 × 8 and 8 × 8 numbers. */
+/* What all lanes of a warp multiply: 16 × 8 and 8 × 8 numbers, or 16 × 16 and 16 × 8. */
 static void group_multiply(const group *all)
 {
-    double a[16][8], b[8][8];
+    const int n_k = ((const fragments *)all->of[0]->value)->n_k, each = n_k / 8; /* of a word */
+    double a[16][16], b[16][8];
     if (all->n != WARP) {
         die("%s:%d: %d lanes multiply, not all", fiber_current->where.file, fiber_current->where.line, all->n);
     }
     for (int l = 0; l < WARP; l++) {
         const fragments *of = (const fragments *)all->of[l]->value;
-        for (int i = 0; i < 4; i++) {
-            a[l / 4 + i % 2 * 8][l % 4 + i / 2 * 4] = tf32(of->a[i]);
+        for (int i = 0; i < 4 * each; i++) {
+            const int word = i / each, k = (l % 4 + word / 2 * 4) * each + i % each;
+            a[l / 4 + word % 2 * 8][k] = operand(of->a, i, each == 2);
         }
-        b[l % 4][l / 4] = tf32(of->b[0]);
-        b[l % 4 + 4][l / 4] = tf32(of->b[1]);
+        for (int i = 0; i < 2 * each; i++) {
+            b[(l % 4 + i / each * 4) * each + i % each][l / 4] = operand(of->b, i, each == 2);
+        }
     }
     for (int l = 0; l < WARP; l++) {
         float *sum = ((const fragments *)all->of[l]->value)->sum;
         for (int i = 0; i < 4; i++) {
-            double product[8];
-            for (int k = 0; k < 8; k++) {
+            double product[16];
+            for (int k = 0; k < n_k; k++) {
                 product[k] = a[l / 4 + i / 2 * 8][k] * b[k][l % 4 * 2 + i % 2];
             }
-            sum[i] = four_add(four_add(sum[i], product), product + 4);
+            sum[i] = products_add(products_add(sum[i], product, n_k / 2), product + n_k / 2, n_k / 2);
         }
     }
 }

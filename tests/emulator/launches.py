@@ -11,7 +11,8 @@ launch has a window's rows, and the floor is divided by the number of windows. A
 cuBLAS, which is taken to have a block for each 128 × 128 numbers; all others of a step share what the floor leaves, in the proportion of
 the time that the emulator took for them. A launch is idle where it has fewer than two blocks for each multiprocessor and works for more
 than 2 µs. Bars: at most 8 launches for a step (of k fused ones 8 k) and window, and no more idle ones than IDLE_MOST. Both are also asked of
-logs with a planted fault.
+logs with a planted fault. And of jobs of GCN and GraphSAGE in BF16, stored and multiplied: no launch that only changes numbers' type; those
+that multiply float32 have some.
 """
 import collections
 import json
@@ -155,12 +156,24 @@ def planted(steps, more):
     return [Step(s.what, s.n_step, s.floor_s, s.launches + (more if i == most else [])) for i, s in enumerate(steps)]
 
 
+def conversions(programs, folder, kind, products):
+    """Launches of a job in BF16 that only change the type of rows."""
+    job, log = folder / "types.toml", folder / f"types-{kind}-{products}.txt"
+    job.write_text(JOB % (512, 4))
+    settings = [f"output.dir={folder / 'types'}", f"model.kind={kind}", "train.precision=bf16", f"train.products={products}"]
+    run([programs / "trainerd", "--config", job, *(word for s in settings for word in ("--set", s))], env={**os.environ, "EMULATOR_LAUNCHES": str(log)})
+    return sum("convert_map" in line for line in log.read_text().splitlines())
+
+
 def main(programs):
     programs = pathlib.Path(programs).resolve()
     rows = eval(re.search(r"CUDA_N_WINDOW_FLOAT \(\(int64_t\)(1 << \d+)\)", (ROOT / "models/cuda/sizes.h").read_text())[1]) // 256
     with tempfile.TemporaryDirectory() as place:
         (first, _), (second, plan) = (epoch(programs, pathlib.Path(place), nodes) for nodes in SMALL)
+        passes = {(k, p): conversions(programs, pathlib.Path(place), k, p) for k in ("gcn", "sage") for p in ("bf16", "fp32")}
     said, lines = judge(first, second, plan, rows)
+    said += [f"{kind} with products in {p}: {n} launches only change a type" for (kind, p), n in passes.items() if (n > 0) != (p == "fp32")]
+    print(*(f"{kind}, products in {p}: {n} launches that only change a type" for (kind, p), n in passes.items()), sep="\n")
     print("| step | launches of a window | with few blocks, and their work at full size |\n|---|---|---|")
     print(*lines, sep="\n")
     longest = max(one.run_s for step in second for one in step.launches)

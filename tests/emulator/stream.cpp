@@ -148,15 +148,15 @@ void launch_write(const char *kernel, double asked_s, double run_s, long n_block
     }
 }
 
-void launch(const char *kernel, const void *code, dim3 grid, dim3 block, cudaStream_t stream,
+void launch(const char *kernel, const char *types, const void *code, dim3 grid, dim3 block, cudaStream_t stream,
             std::function<void()> body)
 {
     const double asked_s = clock_now_s();
     enqueue(stream, [=] {
         const double begin_s = seconds(CLOCK_THREAD_CPUTIME_ID);
         grid_run(kernel, code, grid, block, body);
-        launch_write(kernel, asked_s, seconds(CLOCK_THREAD_CPUTIME_ID) - begin_s, (long)grid.x * grid.y * grid.z,
-                     (long)block.x * block.y * block.z);
+        launch_write((std::string(kernel) + " " + types).c_str(), asked_s, seconds(CLOCK_THREAD_CPUTIME_ID) - begin_s,
+                     (long)grid.x * grid.y * grid.z, (long)block.x * block.y * block.z);
     });
 }
 

@@ -1,61 +1,30 @@
-/* Packing of listed rows of an array, and adding them back: a thread processes up to 16 bytes of a row. */
-#include "models/cuda/vector.h"
+/* Packing of listed rows of an array, and adding them back. */
+#include "models/cuda/quads.h"
 
-/* The vector of a row for thread i: row i / n_vector; divided in 32 bits if possible. */
-struct row_place {
-    int64_t row, column;
+/* Row to[r] of out (+)= factor · row from[r] of x; NULL: row r. With factor 1 elements are copied, of any type. */
+struct listed_map {
+    double factor; /* a float: arguments have no padding */
+    int64_t f, add;
+    const uint32_t *from, *to;
+    const float *x;
+    float *out;
+    template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
+    {
+        const int64_t at = from != NULL ? (int64_t)__ldg(from + r) : r,
+                      place = to != NULL ? (int64_t)__ldg(to + r) : r;
+        struct quad value = quad_load<VECTOR>(x + at * f + c, n);
+        for (int k = 0; factor != 1.0 && k < 4; k++) {
+            value.v[k] = (float)factor * value.v[k];
+        }
+        quad_put<VECTOR>(out + place * f + c, n, add != 0, value);
+    }
 };
-
-template <typename T> static __device__ __forceinline__ struct row_place row_place_of(int64_t i, int64_t n_vector)
-{
-    if (i <= UINT32_MAX && n_vector <= UINT32_MAX) {
-        const uint32_t row = (uint32_t)i / (uint32_t)n_vector;
-        return {(int64_t)row, (int64_t)((uint32_t)i - row * (uint32_t)n_vector) * width_of<T>};
-    }
-    return {i / n_vector, i % n_vector * width_of<T>};
-}
-
-/* With factor 1 elements are copied, of any type. */
-template <typename T>
-__global__ void __launch_bounds__(BLOCK_THREADS)
-    gather(int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x, float *out)
-{
-    const int64_t n_vector = f / width_of<T>;
-    for (int64_t i = grid_thread(); i < n_row * n_vector; i += grid_threads()) {
-        const struct row_place at = row_place_of<T>(i, n_vector);
-        const T from = vector_read<T>(x + (int64_t)__ldg(rows + at.row) * f + at.column);
-        vector_store(out + at.row * f + at.column, factor == 1.0F ? from : vector_scale(factor, from));
-    }
-}
-
-template <typename T>
-__global__ void __launch_bounds__(BLOCK_THREADS)
-    add(int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x, float *out)
-{
-    const int64_t n_vector = f / width_of<T>;
-    for (int64_t i = grid_thread(); i < n_row * n_vector; i += grid_threads()) {
-        const struct row_place at = row_place_of<T>(i, n_vector);
-        float *to = out + (rows != NULL ? (int64_t)__ldg(rows + at.row) : at.row) * f + at.column;
-        vector_store(
-            to, vector_add(vector_load<T>(to), vector_scale(factor, vector_read<T>(x + at.row * f + at.column))));
-    }
-}
 
 extern "C" void cuda_rows_take(struct device *device, enum device_lane lane, const struct device_rows *how,
                                float *out)
 {
-    cudaStream_t stream = ((struct cuda_device *)device)->lane[lane].stream;
-    const int64_t n = how->n_row * how->f;
-    if (n == 0) {
-        return;
-    }
-    if (by_fours(how->f, how->x, out, NULL)) {
-        LAUNCH(gather<float4>, grid_of(n / 4, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_row, how->f, how->rows,
-               how->factor, how->x, out);
-    } else {
-        LAUNCH(gather<float>, grid_of(n, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_row, how->f, how->rows,
-               how->factor, how->x, out);
-    }
+    const listed_map map = {how->factor, how->f, 0, how->rows, nullptr, how->x, out};
+    quads_launch(device, how->n_row, how->f, how->f % 4 == 0 && quad_aligned(how->x) && quad_aligned(out), map, lane);
 }
 
 extern "C" void cuda_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
@@ -68,14 +37,6 @@ extern "C" void cuda_rows_gather(struct device *device, int64_t n_row, int64_t f
 extern "C" void cuda_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
                               const float *x, float *out)
 {
-    cudaStream_t stream = cuda_stream(device);
-    if (n_row == 0 || f == 0) {
-        return;
-    }
-    if (by_fours(f, x, out, NULL)) {
-        LAUNCH(add<float4>, grid_of(n_row * f / 4, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x,
-               out);
-    } else {
-        LAUNCH(add<float>, grid_of(n_row * f, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, f, rows, factor, x, out);
-    }
+    const listed_map map = {factor, f, 1, nullptr, rows, x, out};
+    quads_launch(device, n_row, f, f % 4 == 0 && quad_aligned(x) && quad_aligned(out), map);
 }

@@ -1,6 +1,7 @@
 /* Sums over rows, in the chunks and the order of models/cpu/dense.c. */
 #include "models/cuda/dense/columns.h"
 #include "models/cuda/quads.h"
+#include "models/cuda/vector.h"
 
 /* --- columns --- */
 
@@ -25,12 +26,12 @@ void columns_finish(struct device *device, int64_t n_chunk, int64_t stride, int6
     }
 }
 
-struct element_terms {
-    int64_t f;
-    const float *x;
+template <bool BF16> struct element_terms {
+    int64_t step; /* numbers from a row to the next */
+    const void *x;
     __device__ void operator()(int64_t, int64_t r, int64_t c, double term[1]) const
     {
-        term[0] = (double)__ldg(x + r * f + c);
+        term[0] = (double)element_read<float, BF16>(x, r * step + c);
     }
 };
 
@@ -51,8 +52,11 @@ extern "C" void cuda_column_sum(struct device *device, const struct device_colum
     if (how->factor != nullptr) {
         const factor_terms terms = {f, how->n_head, f / how->n_head, how->x, how->factor};
         columns_launch<1>(device, n, f, terms, (double *)how->scratch);
+    } else if (cuda_bf16(device, how->x) > 0) {
+        const element_terms<true> terms = {cuda_row_step(device, how->x, f), how->x};
+        columns_launch<1>(device, n, f, terms, (double *)how->scratch);
     } else {
-        const element_terms terms = {f, how->x};
+        const element_terms<false> terms = {f, how->x};
         columns_launch<1>(device, n, f, terms, (double *)how->scratch);
     }
     columns_finish(device, row_n_chunk(n), f, f, (const double *)how->scratch, how->add, out);

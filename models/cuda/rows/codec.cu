@@ -2,10 +2,6 @@
 #include "models/cuda/quads.h"
 #include "models/cuda/vector.h"
 
-extern "C" {
-#include "models/device/codec.h"
-}
-
 #define LANES 16
 
 /* Rows to encode, as arguments of kernels. */
@@ -216,34 +212,30 @@ extern "C" void cuda_rows_encode(struct device *device, const struct device_codi
     }
 }
 
-/* --- rounding --- */
+/* --- rounding, and reading what was rounded --- */
 
-/* A word has two columns. */
-struct round_map {
-    int64_t f, n_word;
-    float *x;
-    uint32_t *out;
+/* to = from, which is rounded where it lies, too. */
+template <bool ROUNDS> struct convert_map {
+    quad_rows from, to;
     template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
     {
-        struct quad value = quad_load<VECTOR>(x + r * f + c, n);
-        uint32_t half[4];
-        for (int k = 0; k < 4; k++) {
-            half[k] = codec_bf16_nearest(value.v[k]);
-            value.v[k] = codec_from_bits(half[k] << 16);
+        struct quad value = from.load<VECTOR>(r, c, n);
+        for (int k = 0; ROUNDS && k < 4; k++) {
+            value.v[k] = codec_round(value.v[k]);
         }
-        quad_store<VECTOR>(x + r * f + c, n, value);
-        for (int k = 0; k < 4; k += 2) {
-            if (k < n && out != NULL) {
-                out[r * n_word + (c + k) / 2] = half[k] | half[k + 1] << 16;
-            }
+        if (ROUNDS) {
+            from.put<VECTOR>(r, c, n, false, value);
+        }
+        if (to.at != nullptr) {
+            to.put<VECTOR>(r, c, n, false, value);
         }
     }
 };
 
 extern "C" void cuda_rows_round(struct device *device, int64_t n_row, int64_t f, float *x, void *out)
 {
-    const round_map map = {f, (f + 1) / 2, x, (uint32_t *)out};
-    quads_launch(device, n_row, f, f % 4 == 0 && quad_aligned(x), map);
+    const convert_map<true> map = {{x, f, 0}, {out, (f + 1) / 2 * 2, 1}};
+    quads_launch(device, n_row, f, quad_rows_aligned(false, map.from, map.to), map);
 }
 
 /* --- reading --- */
@@ -257,18 +249,11 @@ template <int BITS> struct decode_map {
     {
         const uint32_t *row = from + r * n_word;
         struct quad value;
-        if (BITS == 16) {
-            const uint32_t first = __ldg(row + c / 2), second = n > 2 ? __ldg(row + c / 2 + 1) : 0;
-            for (int k = 0; k < 4; k++) {
-                value.v[k] = codec_from_bits((k < 2 ? first : second) >> (k % 2 * 16) << 16);
-            }
-        } else {
-            constexpr int level = (1 << BITS % 16) - 1;
-            const struct codec_range range = codec_range_of(__ldg(row), level);
-            const uint32_t codes = __ldg(row + 1 + c * BITS / 32) >> (c * BITS % 32);
-            for (int k = 0; k < 4; k++) {
-                value.v[k] = codec_value(&range, codes >> (k * BITS % 32) & (uint32_t)level);
-            }
+        constexpr int level = (1 << BITS) - 1;
+        const struct codec_range range = codec_range_of(__ldg(row), level);
+        const uint32_t codes = __ldg(row + 1 + c * BITS / 32) >> (c * BITS % 32);
+        for (int k = 0; k < 4; k++) {
+            value.v[k] = codec_value(&range, codes >> (k * BITS) & (uint32_t)level);
         }
         quad_store<VECTOR>(out + r * f + c, n, value);
     }
@@ -285,18 +270,13 @@ static void decode_launch(struct device *device, enum device_codec codec, int64_
 extern "C" void cuda_rows_decode(struct device *device, enum device_codec codec, int64_t n_row, int64_t f,
                                  const void *from, float *out)
 {
-    switch (codec_bits(codec)) {
-    case 16:
-        decode_launch<16>(device, codec, n_row, f, from, out);
-        break;
-    case 8:
-        decode_launch<8>(device, codec, n_row, f, from, out);
-        break;
-    case 4:
-        decode_launch<4>(device, codec, n_row, f, from, out);
-        break;
-    default:
-        decode_launch<2>(device, codec, n_row, f, from, out);
-        break;
+    const convert_map<false> map = {{(void *)from, (f + 1) / 2 * 2, 1}, {out, f, 0}};
+    const int bits = codec_bits(codec);
+    if (bits == 16) {
+        quads_launch(device, n_row, f, quad_rows_aligned(false, map.from, map.to), map);
+        return;
     }
+    (bits == 8   ? decode_launch<8>
+     : bits == 4 ? decode_launch<4>
+                 : decode_launch<2>)(device, codec, n_row, f, from, out);
 }

@@ -83,13 +83,6 @@ struct mean_map {
     }
 };
 
-static void mean_forward(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *x,
-                         float *out)
-{
-    const mean_map map = {n_head, n_column, x, out};
-    quads_launch(device, n, n_column, n_column % 4 == 0 && quad_aligned(x) && quad_aligned(out), map);
-}
-
 struct mean_backward_map {
     int64_t n_head, n_column, add;
     const float *grad;
@@ -110,10 +103,10 @@ struct mean_backward_map {
 extern "C" void cuda_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, bool backward,
                                const float *from, bool add, float *to)
 {
-    if (!backward) {
-        mean_forward(device, n, n_head, n_column, from, to);
-        return;
+    const bool aligned = n_column % 4 == 0 && quad_aligned(from) && quad_aligned(to);
+    if (backward) {
+        quads_launch(device, n, n_column, aligned, mean_backward_map{n_head, n_column, add, from, to});
+    } else {
+        quads_launch(device, n, n_column, aligned, mean_map{n_head, n_column, from, to});
     }
-    const mean_backward_map map = {n_head, n_column, add, from, to};
-    quads_launch(device, n, n_column, n_column % 4 == 0 && quad_aligned(from) && quad_aligned(to), map);
 }

@@ -4,9 +4,9 @@
 
 /* --- activation and dropout --- */
 
-template <int KIND> static __device__ __forceinline__ float activate_value(float x)
+static __device__ __forceinline__ float activate_value(enum device_activation kind, float x)
 {
-    switch (KIND) {
+    switch (kind) {
     case DEVICE_ACTIVATION_RELU:
         return x <= 0.0F ? 0.0F : x; /* NaN stays NaN */
     case DEVICE_ACTIVATION_ELU:
@@ -21,9 +21,9 @@ template <int KIND> static __device__ __forceinline__ float activate_value(float
 }
 
 /* The derivative at input x (gelu) or where the activation's value is u (the others). */
-template <int KIND> static __device__ __forceinline__ float activate_slope(float x, float u)
+static __device__ __forceinline__ float activate_slope(enum device_activation kind, float x, float u)
 {
-    switch (KIND) {
+    switch (kind) {
     case DEVICE_ACTIVATION_RELU:
         return u > 0.0F ? 1.0F : 0.0F;
     case DEVICE_ACTIVATION_ELU:
@@ -65,177 +65,133 @@ static __device__ __forceinline__ void kept(const dropout &drop, int64_t r, int6
     }
 }
 
-template <int KIND> struct forward_map {
+/* One kernel has all activations: a branch of whole warps costs less than the rows' bytes. */
+struct forward_map {
     dropout drop;
     double scale;
-    int64_t f;
-    const float *x;
-    float *y;
+    int64_t kind; /* enum device_activation: arguments have no padding */
+    quad_rows x, y;
     template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
     {
         bool keep[4];
-        struct quad value = quad_load<VECTOR>(x + r * f + c, n);
+        struct quad value = x.load<VECTOR>(r, c, n);
         kept(drop, r, c, keep);
         for (int k = 0; k < 4; k++) {
-            value.v[k] = keep[k] ? activate_value<KIND>(value.v[k]) * (float)scale : 0.0F;
+            value.v[k] = keep[k] ? activate_value((enum device_activation)kind, value.v[k]) * (float)scale : 0.0F;
         }
-        quad_store<VECTOR>(y + r * f + c, n, value);
+        y.put<VECTOR>(r, c, n, false, value);
     }
 };
 
-template <int KIND> struct backward_map {
+struct backward_map {
     dropout drop;
     double scale;
-    int64_t f, add;
-    const float *x, *y, *grad_y;
-    float *grad_x;
+    int64_t kind, add;
+    quad_rows x, y, grad_y, grad_x;
     template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
     {
-        const int64_t at = r * f + c;
-        const bool reads_x = KIND == DEVICE_ACTIVATION_GELU, reads_y = !reads_x && KIND != DEVICE_ACTIVATION_NONE;
+        const bool reads_x = kind == DEVICE_ACTIVATION_GELU, reads_y = !reads_x && kind != DEVICE_ACTIVATION_NONE;
         const float by = (float)scale, unscale = 1.0F / by;
         bool keep[4];
-        struct quad grad = quad_load<VECTOR>(grad_y + at, n);
-        const struct quad saved = quad_load<VECTOR>(reads_x ? x + at : reads_y ? y + at : grad_y + at, n);
+        struct quad grad = grad_y.load<VECTOR>(r, c, n);
+        const struct quad saved = reads_x ? x.load<VECTOR>(r, c, n) : reads_y ? y.load<VECTOR>(r, c, n) : grad;
         kept(drop, r, c, keep);
         for (int k = 0; k < 4; k++) {
-            const float slope = activate_slope<KIND>(reads_x ? saved.v[k] : 0.0F,
-                                                     reads_y ? saved.v[k] * unscale : 0.0F);
+            const float slope = activate_slope((enum device_activation)kind, reads_x ? saved.v[k] : 0.0F,
+                                               reads_y ? saved.v[k] * unscale : 0.0F);
             grad.v[k] = keep[k] ? grad.v[k] * by * slope : 0.0F;
         }
-        quad_put<VECTOR>(grad_x + at, n, add != 0, grad);
+        grad_x.put<VECTOR>(r, c, n, add != 0, grad);
     }
 };
 
-template <int KIND>
-static void forward_launch(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
-                           const float *x, float *y)
+/* Rows of f numbers are one row, but where draws are counted by row, or rows end with half a word. */
+static bool is_flat(const struct device *device, const dropout &drop, int64_t f)
 {
-    const dropout drop = dropout_of(activate);
-    const forward_map<KIND> map = {drop, 1.0 / (1.0 - activate->p), f, x, y};
-    const bool flat = drop.threshold == 0;
-    const bool aligned = (flat || f % 4 == 0) && quad_aligned(x) && quad_aligned(y);
-    quads_launch(device, flat ? 1 : n, flat ? n * f : f, aligned, map);
+    return drop.threshold == 0 && (device->bf16.n == 0 || f % 2 == 0);
 }
-
-template <int KIND>
-static void backward_launch(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
-                            const float *x, const float *y, const float *grad_y, bool add, float *grad_x)
-{
-    dropout drop = dropout_of(activate);
-    if (KIND == DEVICE_ACTIVATION_RELU) {
-        drop.threshold = 0; /* a dropped y is 0, where relu's slope is 0, too: no draw is needed */
-    }
-    const backward_map<KIND> map = {drop, 1.0 / (1.0 - activate->p), f, add, x, y, grad_y, grad_x};
-    const bool flat = drop.threshold == 0;
-    const bool aligned = (flat || f % 4 == 0) && quad_aligned(x) && quad_aligned(y) && quad_aligned(grad_y) &&
-                         quad_aligned(grad_x);
-    quads_launch(device, flat ? 1 : n, flat ? n * f : f, aligned, map);
-}
-
-#define EACH_ACTIVATION(X) X(NONE) X(RELU) X(ELU) X(LEAKY_RELU) X(GELU)
 
 extern "C" void cuda_activate_forward(struct device *device, int64_t n, int64_t f,
                                       const struct device_activate *activate, const float *x, float *y)
 {
-    switch (activate->activation) {
-#define X(kind)                                                                                                      \
-    case DEVICE_ACTIVATION_##kind:                                                                                   \
-        forward_launch<DEVICE_ACTIVATION_##kind>(device, n, f, activate, x, y);                                      \
-        break;
-        EACH_ACTIVATION(X)
-#undef X
-    }
+    const dropout drop = dropout_of(activate);
+    const bool flat = is_flat(device, drop, f);
+    const forward_map map = {drop, 1.0 / (1.0 - activate->p), activate->activation, quad_rows_of(device, x, f),
+                             quad_rows_of(device, y, f)};
+    quads_launch(device, flat ? 1 : n, flat ? n * f : f, quad_rows_aligned(flat, map.x, map.y), map);
 }
 
 extern "C" void cuda_activate_backward(struct device *device, int64_t n, int64_t f,
                                        const struct device_activate *activate, const float *x, const float *y,
                                        const float *grad_y, bool add, float *grad_x)
 {
-    switch (activate->activation) {
-#define X(kind)                                                                                                      \
-    case DEVICE_ACTIVATION_##kind:                                                                                   \
-        backward_launch<DEVICE_ACTIVATION_##kind>(device, n, f, activate, x, y, grad_y, add, grad_x);                \
-        break;
-        EACH_ACTIVATION(X)
-#undef X
+    dropout drop = dropout_of(activate);
+    if (activate->activation == DEVICE_ACTIVATION_RELU) {
+        drop.threshold = 0; /* a dropped y is 0, where relu's slope is 0, too: no draw is needed */
     }
+    const bool flat = is_flat(device, drop, f);
+    const backward_map map = {drop,
+                              1.0 / (1.0 - activate->p),
+                              activate->activation,
+                              add,
+                              quad_rows_of(device, x, f),
+                              quad_rows_of(device, y, f),
+                              quad_rows_of(device, grad_y, f),
+                              quad_rows_of(device, grad_x, f)};
+    const bool aligned = quad_rows_aligned(flat, map.x, map.y, map.grad_y, map.grad_x);
+    quads_launch(device, flat ? 1 : n, flat ? n * f : f, aligned, map);
 }
 
 /* --- sums --- */
 
-struct bias_map {
-    int64_t f;
-    const float *x, *bias;
-    float *y;
-    template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
-    {
-        const struct quad by = quad_load<VECTOR>(bias + c, n);
-        struct quad value = quad_load<VECTOR>(x + r * f + c, n);
-        for (int k = 0; k < 4; k++) {
-            value.v[k] = value.v[k] + by.v[k];
-        }
-        quad_store<VECTOR>(y + r * f + c, n, value);
-    }
-};
-
-extern "C" void cuda_bias_add(struct device *device, int64_t n, int64_t f, const float *x, const float *bias,
-                              float *y)
-{
-    const bool aligned = f % 4 == 0 && quad_aligned(x) && quad_aligned(bias) && quad_aligned(y);
-    const bias_map map = {f, x, bias, y};
-    quads_launch(device, n, f, aligned, map);
-}
-
 /* out = a·x + b·y, or a·x; a is a + eps[0] where there is an eps. */
 struct sum_map {
     float a, b;
-    const float *eps, *x, *y;
-    float *out;
-    template <bool VECTOR> __device__ void quad(int64_t, int64_t c, int n) const
+    const float *eps;
+    quad_rows x, y, out;
+    template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
     {
         const float by_x = eps != nullptr ? a + eps[0] : a, by_y = b;
-        struct quad value = quad_load<VECTOR>(x + c, n);
+        struct quad value = x.load<VECTOR>(r, c, n);
         for (int k = 0; k < 4; k++) {
             value.v[k] = by_x * value.v[k];
         }
-        if (y != nullptr) {
-            const struct quad other = quad_load<VECTOR>(y + c, n);
+        if (y.at != nullptr) {
+            const struct quad other = y.load<VECTOR>(r, c, n);
             for (int k = 0; k < 4; k++) {
                 const float product = by_y * other.v[k];
                 value.v[k] = value.v[k] + product;
             }
         }
-        quad_store<VECTOR>(out + c, n, value);
+        out.put<VECTOR>(r, c, n, false, value);
     }
 };
 
 extern "C" void cuda_axpby(struct device *device, int64_t n_value, float a, const float *eps, const float *x, float b,
                            const float *y, float *out)
 {
-    const sum_map map = {a, b, eps, x, y, out};
-    quads_launch(device, 1, n_value, quad_aligned(x) && quad_aligned(y) && quad_aligned(out), map);
+    const int64_t of_x = cuda_bf16(device, x), of_y = cuda_bf16(device, y), of_out = cuda_bf16(device, out);
+    const int64_t width = of_x > 0 ? of_x : of_y > 0 ? of_y : of_out;
+    const int64_t f = width > 0 ? width : n_value; /* all floats: one row */
+    const sum_map map = {
+        a, b, eps, quad_rows_of(device, x, f), quad_rows_of(device, y, f), quad_rows_of(device, out, f)};
+    quads_launch(device, f > 0 ? n_value / f : 0, f, quad_rows_aligned(f == n_value, map.x, map.y, map.out), map);
 }
 
-/* --- copies --- */
-
-struct copy_map {
-    int64_t from_width, to_width, add;
-    const float *from;
-    float *to;
-    template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
-    {
-        const struct quad value = quad_load<VECTOR>(from + r * from_width + c, n);
-        quad_put<VECTOR>(to + r * to_width + c, n, add != 0, value);
-    }
-};
+extern "C" void cuda_bias_add(struct device *device, int64_t n, int64_t f, const float *x, const float *bias,
+                              float *y)
+{
+    const sum_map map = {
+        1.0F, 1.0F, nullptr, quad_rows_of(device, x, f), {(void *)bias, 0, 0}, quad_rows_of(device, y, f)};
+    quads_launch(device, n, f, quad_rows_aligned(false, map.x, map.y, map.out), map);
+}
 
 extern "C" void cuda_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width,
                                   float *to, int64_t to_width, bool add)
 {
-    const bool aligned = from_width % 4 == 0 && to_width % 4 == 0 && quad_aligned(from) && quad_aligned(to);
-    const copy_map map = {from_width, to_width, add, from, to};
-    quads_launch(device, n, f, aligned, map);
+    const quad_rows out = {to, to_width, 0};
+    const sum_map map = {1.0F, 1.0F, nullptr, {(void *)from, from_width, 0}, {add ? to : nullptr, to_width, 0}, out};
+    quads_launch(device, n, f, quad_rows_aligned(false, map.x, map.y, map.out), map);
 }
 
 /* --- maxima --- */

@@ -55,15 +55,18 @@ extern "C" void cuda_rows_dot(struct device *device, int64_t n, int64_t f, const
 
 /* --- rows times a number each --- */
 
-/* y (+)= the row's number · x */
-template <class Number> struct multiply_map {
-    Number number;
+/* y (+)= scale[r] · x; with norm, whose slope is -x / ‖x‖³, y (+)= scale[r] · ∂norm[r]/∂x */
+struct multiply_map {
     int64_t f, add;
-    const float *x;
+    const float *scale, *norm, *x;
     float *y;
     template <bool VECTOR> __device__ void quad(int64_t r, int64_t c, int n) const
     {
-        const float by = number(r);
+        float by = scale[r];
+        if (norm != nullptr) {
+            const double inverse = (double)norm[r];
+            by = (float)(norm[r] < (float)(1.0 / NORM_MIN) ? -(double)by * inverse * inverse * inverse : 0.0);
+        }
         struct quad value = quad_load<VECTOR>(x + r * f + c, n);
         for (int k = 0; k < 4; k++) {
             value.v[k] = by * value.v[k];
@@ -72,44 +75,17 @@ template <class Number> struct multiply_map {
     }
 };
 
-template <class Number>
-static void multiply_launch(struct device *device, int64_t n, int64_t f, const Number &number, const float *x,
-                            bool add, float *y)
+extern "C" void cuda_inverse_norm_backward(struct device *device, int64_t n, int64_t f, const float *x,
+                                           const float *out, const float *grad, bool add, float *grad_x)
 {
-    const multiply_map<Number> map = {number, f, add, x, y};
-    quads_launch(device, n, f, f % 4 == 0 && quad_aligned(x) && quad_aligned(y), map);
+    const multiply_map map = {f, add, grad, out, x, grad_x};
+    quads_launch(device, n, f, f % 4 == 0 && quad_aligned(x) && quad_aligned(grad_x), map);
 }
-
-struct scale_of_row {
-    const float *scale;
-    __device__ float operator()(int64_t r) const
-    {
-        return scale[r];
-    }
-};
 
 extern "C" void cuda_rows_multiply(struct device *device, int64_t n, int64_t f, const float *scale, const float *x,
                                    bool add, float *y)
 {
-    const scale_of_row number = {scale};
-    multiply_launch(device, n, f, number, x, add, y);
-}
-
-/* ∂(1/‖x‖)/∂x = -x / ‖x‖³ */
-struct slope_of_row {
-    const float *out, *grad;
-    __device__ float operator()(int64_t r) const
-    {
-        const double y = (double)out[r];
-        return (float)(out[r] < (float)(1.0 / NORM_MIN) ? -(double)grad[r] * y * y * y : 0.0);
-    }
-};
-
-extern "C" void cuda_inverse_norm_backward(struct device *device, int64_t n, int64_t f, const float *x,
-                                           const float *out, const float *grad, bool add, float *grad_x)
-{
-    const slope_of_row number = {out, grad};
-    multiply_launch(device, n, f, number, x, add, grad_x);
+    cuda_inverse_norm_backward(device, n, f, x, nullptr, scale, add, y);
 }
 
 /* --- rows in another order --- */

@@ -121,6 +121,7 @@ EMULATOR_CHECKED cudaError_t cudaGraphExecDestroy(cudaGraphExec_t graph);
 #include <functional>
 #include <tuple>
 #include <type_traits>
+#include <typeinfo>
 
 /* --- the language of kernels --- */
 
@@ -185,10 +186,11 @@ void barrier(place where);
 /* Meet the lanes of `mask`. SHUFFLE: the value of lane `from`; BALLOT: a bit for each lane whose value is not 0;
  * MULTIPLY: each value is the address of a lane's fragments. */
 uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int from);
-/* A lane's share of a product by tensor cores (models/cuda/dense/tensor.h). */
+/* A lane's share of a product by tensor cores (models/cuda/dense/tensor.h), of 8 or 16 of the k. */
 struct fragments {
     float *sum;
-    const float *a, *b;
+    const uint32_t *a, *b;
+    int n_k;
 };
 
 /* A thread's copies into shared memory that may not be done, and how often it has committed. */
@@ -210,7 +212,7 @@ void *shared(const void *key, size_t n_bytes);
 /* Ends the process where a word of the argument is a pointer to host memory. */
 void argument_check(const char *kernel, int index, const void *bytes, size_t n_bytes);
 /* code: the kernel's address. */
-void launch(const char *kernel, const void *code, dim3 grid, dim3 block, cudaStream_t stream,
+void launch(const char *kernel, const char *types, const void *code, dim3 grid, dim3 block, cudaStream_t stream,
             std::function<void()> body);
 
 template <typename T> T shuffle(place where, unsigned mask, T value, int from)
@@ -248,7 +250,8 @@ void kernel_launch(const char *name, void (*kernel)(P...), dim3 grid, dim3 block
             (argument_check(name, index++, &argument, sizeof argument), ...);
         },
         copy);
-    launch(name, (const void *)kernel, grid, block, stream, [kernel, copy] { std::apply(kernel, copy); });
+    launch(name, typeid(void(P...)).name(), (const void *)kernel, grid, block, stream,
+           [kernel, copy] { std::apply(kernel, copy); });
 }
 
 } // namespace emulator
@@ -352,11 +355,22 @@ template <int N> static inline void copy_async_wait()
     late->n = n_left;
 }
 
-#define tf32_multiply(sum, a, b)                                                                                     \
+#define EMULATOR_MULTIPLY(sum, a, b, n_k)                                                                            \
     do {                                                                                                             \
-        const emulator::fragments own = {sum, a, b};                                                                 \
+        const emulator::fragments own = {sum, (const uint32_t *)(a), (const uint32_t *)(b), n_k};                    \
         (void)emulator::meet(EMULATOR_HERE, emulator::collective::MULTIPLY, 0xffffffffU, (uint64_t)&own, 0);         \
     } while (false)
+#define tf32_multiply(sum, a, b) EMULATOR_MULTIPLY(sum, a, b, 8)
+#define bf16_multiply(sum, a, b) EMULATOR_MULTIPLY(sum, a, b, 16)
+
+static inline uint32_t bf16_pair(float low, float high)
+{
+    uint32_t half[2] = {__float_as_uint(low), __float_as_uint(high)};
+    for (uint32_t &x : half) {
+        x = (x & 0x7fffffffU) > 0x7f800000U ? 0x7fffU : (x + 0x7fffU + (x >> 16 & 1U)) >> 16;
+    }
+    return half[0] | half[1] << 16;
+}
 
 /* Whole numbers alone: with floats, bits would depend on the order of arrival. */
 template <typename T, typename = std::enable_if_t<std::is_integral<T>::value>>

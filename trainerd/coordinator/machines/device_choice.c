@@ -47,7 +47,7 @@ static bool has_products(const struct job *job, int device)
 static int device_here(const struct job *job)
 {
     char module[PATH_MAX];
-    bool may = launcher_shares_gpus(job) && job->memory.spill[0] == '\0' && has_products(job, JOB_DEVICE_CUDA);
+    bool may = launcher_shares_gpus(job) && job->memory.spill[0] == '\0';
     return may && program_module(PROGRAM_CUDA, module) == STATUS_OK && gpu_find() == STATUS_OK ? JOB_DEVICE_CUDA
                                                                                                : JOB_DEVICE_CPU;
 }

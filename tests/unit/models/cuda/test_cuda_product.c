@@ -1,5 +1,5 @@
-/* Products of the cuda device, emulated: in float32 they have the bits of a plain loop; in TF32 they are near the sums in
- * double, and tf32x3 is no further from them than the plain loop. Forward, and the gradients of rows and of the weight,
+/* Products of the cuda device, emulated: in float32 they have the bits of a plain loop; in TF32 and BF16 they are near the
+ * sums in double, and tf32x3 is no further from them than the plain loop. Forward, and the gradients of rows and of the weight,
  * of any shape. */
 #include "models/cuda/sizes.h"
 #include "tests/support/device/device_case.h"
@@ -73,13 +73,21 @@ static void run(const struct trial *t, enum device_products products)
     cr_assert_eq(t->c[t->m * t->n], t->start[t->m * t->n], "behind the result");
 }
 
+/* What is multiplied for x; TF32's roundings are counted as errors. */
+static double operand(double x, enum device_products products)
+{
+    int exponent;
+    (void)frexp(x, &exponent);
+    return products == DEVICE_PRODUCTS_BF16 ? ldexp(rint(ldexp(x, 8 - exponent)), exponent - 8) : x;
+}
+
 /* The sum in double, that of absolute values, and the chain of float32. */
 struct truth {
     double sum, size;
     float chain;
 };
 
-static struct truth truth_of(const struct trial *t, int64_t i, int64_t j)
+static struct truth truth_of(const struct trial *t, int64_t i, int64_t j, enum device_products products)
 {
     const double before = t->add ? (double)t->start[i * t->n + j] : 0.0,
                  bias = t->has_bias ? (double)t->bias[j] : 0.0;
@@ -89,7 +97,7 @@ static struct truth truth_of(const struct trial *t, int64_t i, int64_t j)
         for (int64_t k = first; k < t->k && k < first + t->chunk; k++) {
             const float a = t->a[i * t->a_m + k * t->a_k], b = t->b[j * t->b_n + k * t->b_k];
             chain = fmaf(a, b, chain);
-            out.sum += (double)a * (double)b;
+            out.sum += operand(a, products) * operand(b, products);
             out.size += fabs((double)a * (double)b);
         }
         out.chain = first == 0 && !t->add ? chain : out.chain + chain;
@@ -100,23 +108,23 @@ static struct truth truth_of(const struct trial *t, int64_t i, int64_t j)
 
 /* --- any shape --- */
 
-/* Of a product's two roundings to 11 bits, or of what three products leave out and round; of sums of 16, cut off, and of
- * their sum. */
+/* Of a product's two roundings to 11 bits, or of what three products leave out and round (of BF16's nothing); of sums of
+ * 16, cut off, and of their sum. */
 static double most_off(const struct trial *t, enum device_products products, double size)
 {
-    const double of_one = products == DEVICE_PRODUCTS_TF32 ? 0x1.02p-10 : 0x1p-21;
+    const double of_one = products == DEVICE_PRODUCTS_TF32     ? 0x1.02p-10
+                          : products == DEVICE_PRODUCTS_TF32X3 ? 0x1p-21
+                                                               : 0.0;
     return size * (of_one + 0x1p-20 + (double)(t->k / 16 + t->k / t->chunk + 2) * 0x1p-24);
 }
 
 static void shape_check(enum map map, const int64_t shape[3], int turn)
 {
     struct trial t = trial_open(map, shape, turn, turn / 4 % 2, false);
-    for (int p = 0; p < 3; p++) {
-        const enum device_products products = (const enum device_products[]){
-            DEVICE_PRODUCTS_FP32, DEVICE_PRODUCTS_TF32, DEVICE_PRODUCTS_TF32X3}[p];
+    for (enum device_products products = DEVICE_PRODUCTS_FP32; products <= DEVICE_PRODUCTS_TF32X3; products++) {
         run(&t, products);
         for (int64_t i = 0; i < t.m * t.n; i++) {
-            const struct truth truth = truth_of(&t, i / t.n, i % t.n);
+            const struct truth truth = truth_of(&t, i / t.n, i % t.n, products);
             cr_assert(products == DEVICE_PRODUCTS_FP32
                           ? memcmp(&t.c[i], &truth.chain, sizeof truth.chain) == 0 || t.c[i] == truth.chain
                           : fabs((double)t.c[i] - truth.sum) <= most_off(&t, products, truth.size),
@@ -157,7 +165,7 @@ static struct error error_of(const struct trial *t, bool is_chain)
     struct error out = {0.0, 0.0};
     double squares = 0.0;
     for (int64_t i = 0; i < t->m * t->n; i++) {
-        const struct truth truth = truth_of(t, i / t->n, i % t->n);
+        const struct truth truth = truth_of(t, i / t->n, i % t->n, DEVICE_PRODUCTS_FP32);
         const double off = fabs((double)(is_chain ? truth.chain : t->c[i]) - truth.sum);
         out.most = fmax(out.most, off);
         out.rms += off * off;
@@ -192,7 +200,7 @@ Test(cuda_product, of_tf32x3_is_no_further_off_than_float32, .timeout = 600)
 
 Test(cuda_product, of_what_is_not_finite_is_not_finite)
 {
-    for (int p = DEVICE_PRODUCTS_TF32; p <= DEVICE_PRODUCTS_TF32X3; p++) {
+    for (int p = DEVICE_PRODUCTS_BF16; p <= DEVICE_PRODUCTS_TF32X3; p++) {
         struct trial t = trial_open(FORWARD, (const int64_t[]){40, 20, 9}, 2, 0, false);
         t.a[3 * t.k + 5] = NAN;
         t.a[17 * t.k + 1] = INFINITY;

@@ -33,11 +33,8 @@ Test(device_choice, a_device_that_is_named_stays)
     cr_expect_eq(chosen(&before, GRAPH "[workers]\ndevice = \"cpu\"\n"), JOB_DEVICE_CPU);
 }
 
-#define PRODUCTS "[train]\nproducts = \"bf16\"\n"
-
-Test(device_choice, auto_is_the_cpu_where_workers_are_elsewhere_or_spill_or_multiply_bf16)
+Test(device_choice, auto_is_the_cpu_where_workers_are_elsewhere_or_spill)
 {
-    cr_expect_eq(chosen(NULL, GRAPH PRODUCTS), JOB_DEVICE_CPU);
     cr_expect_eq(chosen(NULL, GRAPH "[workers]\nlauncher = \"manual\"\ntoken_file = \"x\"\n"), JOB_DEVICE_CPU);
     cr_expect_eq(chosen(NULL, GRAPH "[memory]\nspill = \"x\"\n"), JOB_DEVICE_CPU);
 }
@@ -92,7 +89,7 @@ Test(device_choice, sums_by_a_library_want_a_gpu_and_a_model_with_sums)
                      "expected workers.device = \"cuda\", or model.kernel = \"own\"");
 }
 
-Test(device_choice, a_job_that_began_on_a_gpu_cannot_go_on_with_a_spill_or_products_in_bf16)
+Test(device_choice, a_job_that_began_on_a_gpu_cannot_go_on_with_a_spill)
 {
     const struct checkpoint gpu = checkpoint_of(GRAPH "[workers]\ndevice = \"cuda\"\n");
     struct job job = job_of(GRAPH "[memory]\nspill = \"x\"\n");
@@ -100,10 +97,6 @@ Test(device_choice, a_job_that_began_on_a_gpu_cannot_go_on_with_a_spill_or_produ
     cr_assert_str_eq(
         status_reason(),
         "cannot resume: memory.spill is for workers.device = \"cpu\", in checkpoint 'its/path' it is \"cuda\"");
-    job = job_of(GRAPH PRODUCTS);
-    cr_assert_eq(device_choose(&gpu, false, &job), STATUS_CONFIG);
-    cr_assert_not_null(
-        strstr(status_reason(), "resume: train.products = \"bf16\" is for workers.device = \"cpu\", in "));
     job = job_of(GRAPH TENSOR_CORES);
     cr_assert_eq(device_choose(&gpu, false, &job), STATUS_OK, "%s", status_reason());
 }
