@@ -43,7 +43,7 @@ enum device_lane {
 typedef uint64_t device_mark;
 
 /* What linear and linear_backward_weight multiply. BF16: both operands rounded to it. By cuda: TF32 rounds them to 11
- * bits, and TF32X3 takes two such numbers for each. Where a device has not what is asked for, it multiplies float32. */
+ * bits, and TF32X3 takes two such numbers for each. A device without what is asked for multiplies float32. */
 enum device_products { DEVICE_PRODUCTS_FP32, DEVICE_PRODUCTS_BF16, DEVICE_PRODUCTS_TF32, DEVICE_PRODUCTS_TF32X3 };
 
 /* A block's name for other processes of the machine. */
@@ -82,8 +82,8 @@ struct device_ops {
     int64_t n_context_sums; /* likewise for sums_open */
     /* aggregate_sum: rows of up to so many edges have the same bits in one block as in several; 0: none. */
     int64_t merged_edges;
-    /* With products in BF16: linear, linear_backward_weight, column_sum without factors, activate_*, bias_add and axpby
-     * take any of their arrays as rows of BF16 (device.bf16). */
+    /* With products in BF16: linear, linear_backward_weight, column_sum without factors, activate_*, bias_add and
+     * axpby take any of their arrays as rows of BF16 (device.bf16). */
     bool takes_bf16;
     bool merges_attention; /* likewise passes of attention and of tile programs (halo_pass_joins) */
 

@@ -91,8 +91,8 @@ struct chain {
     const void *context;
 };
 
-/* Give BF16 arrays that have all rows their stages, unless it is direct: of windows of n_window rows at most, from byte
- * `begin` of the slot's memory on. Links are filled in but for their stages. */
+/* Give BF16 arrays that have all rows their stages, unless it is direct: of windows of n_window rows at most, from
+ * byte `begin` of the slot's memory on. Links are filled in but for their stages. */
 void chain_stages(struct chain *chain, int64_t n_window, int64_t begin);
 
 /* Bytes of the stages of the chain that begins with this step, of windows of n_window rows, if all its BF16 arrays

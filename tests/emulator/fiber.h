@@ -16,8 +16,8 @@ struct fiber {
     dim3 index;
     int lane, warp;
     enum fiber_state *state; /* in a list of all, which is all that the choice of the next one reads */
-    uint64_t n_met; /* barriers and collectives of this block */
-    place where;    /* it waits */
+    uint64_t n_met;          /* barriers and collectives of this block */
+    place where;             /* it waits */
     /* at a collective */
     collective what;
     unsigned mask;

@@ -20,8 +20,8 @@ extern "C" {
 /* --- tiles in shared memory: ROWS × TILE_K of T; K_FIRST: numbers of one row lie side by side --- */
 
 /* The place of number k of row `row` + more: what the lanes of a warp read at a time meets in no bank. `more` is a
- * multiple of 8 that the compiler knows; of it what is below 32 goes into bits 3 and 4 of row. Rows of BF16 lie as they
- * are: a half warp reads four of them. */
+ * multiple of 8 that the compiler knows; of it what is below 32 goes into bits 3 and 4 of row. Rows of BF16 lie as
+ * they are: a half warp reads four of them. */
 template <int ROWS, bool K_FIRST, typename T> static __device__ __forceinline__ int place(int row, int more, int k)
 {
     constexpr bool turns = sizeof(T) == sizeof(float);
@@ -185,8 +185,8 @@ struct sums<fp32_parts, TILE_N, A_K_FIRST, B_K_FIRST, float, float> {
 
 /* The parts of four numbers k of a lane, two for each product of 8 of the k. big is rounded to TF32, ties away from
  * 0; of small, tensor cores ignore what TF32 does not hold: one bit. A NaN may have only bits that rounding carries
- * away, which then are in small. Where numbers are sums of two of TF32 (SMALL), of their products all count but that of
- * the small ones, which come first. */
+ * away, which then are in small. Where numbers are sums of two of TF32 (SMALL), of their products all count but that
+ * of the small ones, which come first. */
 template <bool SMALL> struct tf32_parts {
     float big[2][2], small[2][2];
     __device__ __forceinline__ void make(const float (&x)[4])
@@ -251,9 +251,9 @@ struct bf16_parts {
     }
 };
 
-/* By tensor cores: a warp computes n_row · 16 rows of 32 columns. Of a tile's 16 of the k a lane has four that lie side
- * by side. Tensor cores cut off what a sum in float32 does not hold, so sums of 16 begin at 0 and are added here,
- * rounded. */
+/* By tensor cores: a warp computes n_row · 16 rows of 32 columns. Of a tile's 16 of the k a lane has four that lie
+ * side by side. Tensor cores cut off what a sum in float32 does not hold, so sums of 16 begin at 0 and are added
+ * here, rounded. */
 template <class PARTS, int TILE_N, bool A_K_FIRST, bool B_K_FIRST, typename A, typename B> struct sums {
     using a_type = A;
     using b_type = B;

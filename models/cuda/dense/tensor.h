@@ -1,10 +1,10 @@
-/* Copies into shared memory that run beside the kernel, and products by tensor cores, in TF32 (float32 of 11 bits) and
- * BF16. Emulated: tests/emulator/include/cuda_runtime.h.
+/* Copies into shared memory that run beside the kernel, and products by tensor cores, in TF32 (float32 of 11 bits)
+ * and BF16. Emulated: tests/emulator/include/cuda_runtime.h.
  *
  * A warp multiplies a (16 × 8) by b (8 × 8). Lane 4 · g + t holds of a the elements (g, t), (g + 8, t), (g, t + 4)
  * and (g + 8, t + 4), of b (t, g) and (t + 4, g), and of the sum (g, 2t), (g, 2t + 1), (g + 8, 2t) and
- * (g + 8, 2t + 1). In BF16 there are 16 of the k, and where TF32 has k there are 2k and 2k + 1, in the halves of a word
- * from the lower one on.
+ * (g + 8, 2t + 1). In BF16 there are 16 of the k, and where TF32 has k there are 2k and 2k + 1, in the halves of a
+ * word from the lower one on.
  */
 #ifndef MODELS_CUDA_TENSOR_H
 #define MODELS_CUDA_TENSOR_H
