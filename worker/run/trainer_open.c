@@ -345,6 +345,7 @@ static enum status peers_begin(struct trainer *t)
         .rank = t->setup.rank,
         .n_rank = t->setup.n_rank,
         .machine_of_rank = t->setup.machine_of_rank,
+        .beyond = &t->memory.shared->beyond,
         .block = {{t->memory.arena, plan->arena.n_bytes},
                   {t->parameters.gradients, t->own.n * plan->reduced.n_gradient_bytes},
                   {t->parameters.globals, (t->own.n + 1) * plan->reduced.n_global_bytes},

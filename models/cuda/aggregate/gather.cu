@@ -15,15 +15,21 @@ template <typename T> static __device__ __forceinline__ struct row_place row_pla
     return {i / n_vector, i % n_vector * width_of<T>};
 }
 
-/* With factor 1 elements are copied, of any type. */
+/* With factor 1 elements are copied, of any type. A list of another process may have any rows. */
 template <typename T>
 __global__ void __launch_bounds__(BLOCK_THREADS)
-    gather(int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x, float *out)
+    gather(int64_t n_row, int64_t f, int64_t n_x, const uint32_t *rows, float factor, const float *x,
+           uint32_t *beyond, uint32_t lender, float *out)
 {
     const int64_t n_vector = f / width_of<T>;
     for (int64_t i = grid_thread(); i < n_row * n_vector; i += grid_threads()) {
         const struct row_place at = row_place_of<T>(i, n_vector);
-        const T from = vector_read<T>(x + (int64_t)__ldg(rows + at.row) * f + at.column);
+        const int64_t row = (int64_t)__ldg(rows + at.row);
+        if (row >= n_x) {
+            *beyond = lender;
+            continue;
+        }
+        const T from = vector_read<T>(x + row * f + at.column);
         vector_store(out + at.row * f + at.column, factor == 1.0F ? from : vector_scale(factor, from));
     }
 }
@@ -50,18 +56,18 @@ extern "C" void cuda_rows_take(struct device *device, enum device_lane lane, con
         return;
     }
     if (by_fours(how->f, how->x, out, NULL)) {
-        LAUNCH(gather<float4>, grid_of(n / 4, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_row, how->f, how->rows,
-               how->factor, how->x, out);
+        LAUNCH(gather<float4>, grid_of(n / 4, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_row, how->f, how->n_x,
+               how->rows, how->factor, how->x, how->beyond, how->lender, out);
     } else {
-        LAUNCH(gather<float>, grid_of(n, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_row, how->f, how->rows,
-               how->factor, how->x, out);
+        LAUNCH(gather<float>, grid_of(n, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_row, how->f, how->n_x,
+               how->rows, how->factor, how->x, how->beyond, how->lender, out);
     }
 }
 
 extern "C" void cuda_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
                                  const float *x, float *out)
 {
-    const struct device_rows how = {n_row, f, rows, factor, x};
+    const struct device_rows how = {n_row, f, INT64_MAX, rows, factor, x, NULL, 0};
     cuda_rows_take(device, DEVICE_LANE_COMPUTE, &how, out);
 }
 

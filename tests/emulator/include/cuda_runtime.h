@@ -11,7 +11,7 @@
  * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
  * operations. EMULATOR_GPUS says how many GPUs there are (1), of which CUDA_VISIBLE_DEVICES shows some; they are one. EMULATOR_MEMORY is the device's memory in bytes (16 GiB), of which
  * choosing the device takes EMULATOR_CONTEXT (256 MiB), and EMULATOR_OTHERS is what other processes use; each process has it for itself. Protected memory can be opened by other
- * processes (cudaIpc*), unless EMULATOR_IPC=0; giving back what another process has open ends this one. Interprocess events are not there. With EMULATOR_LAUNCHES=FILE each launch becomes
+ * processes (cudaIpc*), unless EMULATOR_IPC=0, and the EMULATOR_SPOIL-th block that is named has nothing but ones; giving back what another process has open ends this one. Interprocess events are not there. With EMULATOR_LAUNCHES=FILE each launch becomes
  * a line of that file. Not modelled: time, caches, weak memory.
  */
 #ifndef EMULATOR_CUDA_RUNTIME_H
