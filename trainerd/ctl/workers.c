@@ -27,9 +27,10 @@ static const json_t *find_gpu(const json_t *gpus, const char *uuid)
     return NULL;
 }
 
-/* Add memory_used, as a worker of this machine says it, to GPUs of the daemon: null of one that is not here. */
-static void set_memory_used(const json_t *gpus)
+/* Add what a worker of this machine says to GPUs of the daemon: null of one that is not here. */
+static void set_found(const json_t *gpus)
 {
+    static const char *const keys[] = {"memory_used", "numa_node", "network", "links"};
     static char printed[1 << 16];
     char worker[PATH_MAX];
     json_t *here = NULL, *gpu;
@@ -41,8 +42,11 @@ static void set_memory_used(const json_t *gpus)
     }
     json_array_foreach(gpus, i, gpu)
     {
-        json_t *used = json_object_get(find_gpu(json_object_get(here, "gpus"), text_of(gpu, "uuid")), "memory_used");
-        json_object_set(gpu, "memory_used", used != NULL ? used : json_null());
+        const json_t *found = find_gpu(json_object_get(here, "gpus"), text_of(gpu, "uuid"));
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            json_t *value = json_object_get(found, keys[k]);
+            json_object_set(gpu, keys[k], value != NULL ? value : json_null());
+        }
     }
     json_decref(here);
 }
@@ -110,7 +114,7 @@ enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_ou
     (void)exit_code_out;
     enum status status = ctl_ask(arguments, ctl_job_request(arguments, "workers"), &answer);
     if (status == STATUS_OK) {
-        set_memory_used(json_object_get(answer, "gpus"));
+        set_found(json_object_get(answer, "gpus"));
     }
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
         text_print_json(answer);
@@ -144,7 +148,7 @@ enum status run_gpus(const struct ctl_arguments *arguments, int *exit_code_out)
     (void)exit_code_out;
     enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", "gpus"), &answer);
     if (status == STATUS_OK) {
-        set_memory_used(json_object_get(answer, "gpus"));
+        set_found(json_object_get(answer, "gpus"));
     }
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
         text_print_json(answer);
