@@ -345,7 +345,7 @@ struct device_links {
 };
 
 /* Listed rows of an array of n_x rows and f columns, times the factor. Where the list has others, these are left out,
- * and `beyond` (SHARED memory; NULL: it has none) becomes `lender`. */
+ * and `beyond` (SHARED memory; NULL: all are there) becomes `lender`. */
 struct device_rows {
     int64_t n_row, f, n_x;
     const uint32_t *rows; /* n_row */

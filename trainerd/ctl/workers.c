@@ -13,14 +13,14 @@
 
 /* --- memory in use --- */
 
-/* The GPU of that UUID; NULL: no GPU has it. */
-static const json_t *find_gpu(const json_t *gpus, const char *uuid)
+/* The first GPU with that value; NULL: there is none. */
+static json_t *find_gpu(const json_t *gpus, const char *key, const json_t *value)
 {
-    const json_t *gpu;
+    json_t *gpu;
     size_t i;
     json_array_foreach(gpus, i, gpu)
     {
-        if (uuid[0] != '\0' && strcmp(text_of(gpu, "uuid"), uuid) == 0) {
+        if (json_equal(json_object_get(gpu, key), value)) {
             return gpu;
         }
     }
@@ -42,7 +42,7 @@ static void set_found(const json_t *gpus)
     }
     json_array_foreach(gpus, i, gpu)
     {
-        const json_t *found = find_gpu(json_object_get(here, "gpus"), text_of(gpu, "uuid"));
+        const json_t *found = find_gpu(json_object_get(here, "gpus"), "uuid", json_object_get(gpu, "uuid"));
         for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
             json_t *value = json_object_get(found, keys[k]);
             json_object_set(gpu, keys[k], value != NULL ? value : json_null());
@@ -66,20 +66,6 @@ static char *cell_rank(const json_t *row, const char *path)
     return json_is_string(json_object_get(row, path)) ? cell_text(row, path) : cell_integer(row, path);
 }
 
-/* The job's GPU of that number; NULL: no GPU has that number. */
-static json_t *gpu_of(const json_t *gpus, const json_t *number)
-{
-    json_t *gpu;
-    size_t i;
-    json_array_foreach(gpus, i, gpu)
-    {
-        if (json_is_integer(number) && json_equal(json_object_get(gpu, "gpu"), number)) {
-            return gpu;
-        }
-    }
-    return NULL;
-}
-
 static const struct column worker_columns[] = {
     {"RANK", "rank", cell_rank, false, 0},
     {"PID", "pid", cell_integer, true, 0},
@@ -100,7 +86,7 @@ static void print_workers(const json_t *answer)
     }
     json_array_foreach(json_object_get(answer, "workers"), i, worker)
     {
-        json_t *gpu = gpu_of(gpus, json_object_get(worker, "gpu"));
+        json_t *gpu = find_gpu(gpus, "gpu", json_object_get(worker, "gpu"));
         json_object_set(worker, "on", gpu != NULL ? gpu : json_null());
         json_array_append(rows, worker);
     }

@@ -165,6 +165,9 @@ struct exchange_counts exchange_counts(const struct exchange *exchange);
  * wait less. Does nothing where a payload is being made: that may run kernels. */
 enum status exchange_progress(struct exchange *exchange);
 
+/* From now on that does nothing; false: it does again. */
+void exchange_hold(struct exchange *exchange, bool holds);
+
 /* Count every payload that arrives from now on; NULL: no longer. */
 void exchange_count(struct exchange *exchange, struct traffic *traffic);
 

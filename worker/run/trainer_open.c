@@ -329,6 +329,10 @@ static enum status begin(struct trainer *t)
     weights_draw(t);
     trainer_keep_best(t);
     t->routes.halo = halo_open(t);
+    for (int p = 0; p < STEP_PHASE_N; p++) {
+        struct recording *r = &t->records.recording[p];
+        r->made = memory_alloc((size_t)t->plan.steps.phase[p].n_step, sizeof *r->made);
+    }
     enum status status = traffic_open(&t->program, t->setup.n_rank, &t->records.traffic);
     exchange_count(t->setup.exchange, t->records.traffic);
     return status;
