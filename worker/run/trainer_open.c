@@ -355,7 +355,13 @@ static enum status peers_begin(struct trainer *t)
                   {t->parameters.globals, (t->own.n + 1) * plan->reduced.n_global_bytes},
                   {lists != NULL ? lists->device : NULL, lists != NULL ? lists->n_bytes : 0},
                   {part->device, t->setup.n_part == (int32_t)t->setup.n_rank ? part->n_bytes : 0}}};
-    return peers_open(&setup, &t->routes.peers);
+    enum status status = peers_open(&setup, &t->routes.peers);
+    bool is_open = !exchange_seals(t->setup.exchange) && t->setup.rank == 0; /* sealed payloads pass hosts anyway */
+    if (plan->n_staging_bytes > 0 && is_open && !peers_near(t->routes.peers, PEERS_ALL)) {
+        log_warn("UCX has no CUDA here: payloads between GPUs that do not reach each other go through host memory "
+                 "(pip install 'trainerd[gpu]', or an UCX that was built for CUDA)");
+    }
+    return status;
 }
 
 static enum status static_run(struct trainer *t)
