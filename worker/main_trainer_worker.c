@@ -143,9 +143,7 @@ static enum status gpus_print(bool json)
     for (int i = 0; i < n && !json; i++) {
         printf("%d: %s, %.1f GiB, compute capability %d.%d\n", (int)gpu[i].number, gpu[i].name,
                (double)gpu[i].n_bytes / (1024.0 * 1024.0 * 1024.0), (int)gpu[i].major, (int)gpu[i].minor);
-    }
-    for (int i = 0; i < n && !json; i++) {
-        printf("%d: links %s, NUMA node %d, network %s\n", (int)gpu[i].number, gpu[i].links, (int)gpu[i].node,
+        printf("%d: links %s, NUMA node %d, network %s\n", (int)gpu[i].number, gpu[i].links, gpu[i].node,
                gpu[i].network[0] != '\0' ? gpu[i].network : "not known");
     }
     fflush(stdout);

@@ -3,26 +3,23 @@
 
 #include <ctype.h>
 #include <dirent.h>
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-#ifdef CUDA_EMULATED
-#define SYS (getenv("EMULATOR_SYS") != NULL ? getenv("EMULATOR_SYS") : "")
-#else
-#define SYS "/sys"
+#ifndef CUDA_SYS
+#define CUDA_SYS "/sys"
 #endif
 
 /* A device's folder, which names the bridges that it is behind, and its NUMA node (-1: not known); false: no such. */
-static bool place_find(const char *kind, const char *name, const char *rest, char folder[PATH_MAX], int32_t *node)
+static bool place_find(const char *kind, const char *name, const char *rest, char folder[PATH_MAX], int *node)
 {
     char path[512];
-    snprintf(path, sizeof path, "%s/%s/%s%s/numa_node", SYS, kind, name, rest);
+    snprintf(path, sizeof path, "%s/%s/%s%s/numa_node", CUDA_SYS, kind, name, rest);
     FILE *file = fopen(path, "r");
     *node = -1;
     if (file != NULL) {
-        *node = fscanf(file, "%" SCNd32, node) == 1 ? *node : -1;
+        *node = fscanf(file, "%d", node) == 1 ? *node : -1;
         fclose(file);
     }
     path[strlen(path) - strlen("/numa_node")] = '\0';
@@ -30,16 +27,16 @@ static bool place_find(const char *kind, const char *name, const char *rest, cha
 }
 
 /* The interface with most bridges in common, the root among them, else one of the NUMA node. */
-static void network_find(const char *of, int32_t node, char out[16])
+static void network_find(const char *of, int node, char out[16])
 {
     char path[512], folder[PATH_MAX];
     const char *root = strstr(of, "/pci");
     struct dirent **all = NULL;
-    int32_t its, most = 0;
-    snprintf(path, sizeof path, "%s/class/net", SYS);
+    int its, most = 0;
+    snprintf(path, sizeof path, "%s/class/net", CUDA_SYS);
     for (int i = 0, n = scandir(path, &all, NULL, alphasort); i < n; free(all[i++])) {
         bool is_device = place_find("class/net", all[i]->d_name, "/device", folder, &its);
-        int32_t near = is_device && node >= 0 && its == node;
+        int near = is_device && node >= 0 && its == node;
         for (size_t at = 0; is_device && root != NULL && of[at] != '\0' && of[at] == folder[at]; at++) {
             near += of + at > root && of[at + 1] == '/' && folder[at + 1] == '/' ? 2 : 0;
         }

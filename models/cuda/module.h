@@ -23,7 +23,7 @@ struct cuda_gpu {
     int32_t major, minor; /* compute capability */
     /* Of cuda_module_gpus alone: its NUMA node (-1: not known), the nearest network interface ("": none is near), and
      * for each GPU of the list a letter: memory is read by NVLink (N), PCI Express (P), not (-); X: it is this one */
-    int32_t node;
+    int node;
     char network[16], links[CUDA_GPUS_MOST + 1];
 };
 

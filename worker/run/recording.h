@@ -1,8 +1,7 @@
 /* Work that is the same in every epoch: run step by step once, recorded the next time, and then replayed as one. On
- * one worker that is a whole phase, else each run of steps in which the host does not wait for other ranks.
- *
- * What changes from epoch to epoch is in memory (struct device_now). Not where disks decide when an operation comes,
- * nor where operations follow from a sample, a level or what was kept; nor with a trace, whose times are of steps.
+ * one worker that is a whole phase, else each run of steps in which the host does not wait for other ranks. What
+ * changes from epoch to epoch is in memory (struct device_now). Not where disks decide when an operation comes, nor
+ * where operations follow from a sample, a level or what was kept; nor with a trace, whose times are of steps.
  */
 #ifndef WORKER_RECORDING_H
 #define WORKER_RECORDING_H

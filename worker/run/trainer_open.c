@@ -330,8 +330,7 @@ static enum status begin(struct trainer *t)
     trainer_keep_best(t);
     t->routes.halo = halo_open(t);
     for (int p = 0; p < STEP_PHASE_N; p++) {
-        struct recording *r = &t->records.recording[p];
-        r->made = memory_alloc((size_t)t->plan.steps.phase[p].n_step, sizeof *r->made);
+        t->records.recording[p].made = memory_alloc((size_t)t->plan.steps.phase[p].n_step, sizeof(void *));
     }
     enum status status = traffic_open(&t->program, t->setup.n_rank, &t->records.traffic);
     exchange_count(t->setup.exchange, t->records.traffic);
@@ -356,10 +355,9 @@ static enum status peers_begin(struct trainer *t)
                   {lists != NULL ? lists->device : NULL, lists != NULL ? lists->n_bytes : 0},
                   {part->device, t->setup.n_part == (int32_t)t->setup.n_rank ? part->n_bytes : 0}}};
     enum status status = peers_open(&setup, &t->routes.peers);
-    bool is_open = !exchange_seals(t->setup.exchange) && t->setup.rank == 0; /* sealed payloads pass hosts anyway */
-    if (plan->n_staging_bytes > 0 && is_open && !peers_near(t->routes.peers, PEERS_ALL)) {
-        log_warn("UCX has no CUDA here: payloads between GPUs that do not reach each other go through host memory "
-                 "(pip install 'trainerd[gpu]', or an UCX that was built for CUDA)");
+    bool hosts = plan->n_staging_bytes > 0 && !exchange_seals(t->setup.exchange) && t->setup.rank == 0;
+    if (hosts && !peers_near(t->routes.peers, PEERS_ALL)) {
+        log_warn("UCX has no CUDA here: some payloads go through host memory (pip install 'trainerd[gpu]')");
     }
     return status;
 }

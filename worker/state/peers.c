@@ -66,8 +66,7 @@ static enum status piece_copy(void *arg, uint32_t rank, const struct exchange_lo
     uint64_t row_bytes = listed ? loan->n_word * sizeof(float) : 1, n = row_bytes > 0 ? loan->n_bytes / row_bytes : 0;
     struct device_rows how = {.n_row = (int64_t)n, .f = loan->n_word, .factor = loan->factor};
     how.x = near ? peer_at(peer, loan->block, loan->at, listed ? row_bytes : n, listed ? sizeof(float) : 1) : NULL;
-    how.rows = near && listed ? peer_at(peer, loan->rows_block, loan->rows_at, n * sizeof *how.rows, sizeof *how.rows)
-                              : NULL;
+    how.rows = near && listed ? peer_at(peer, loan->rows_block, loan->rows_at, 4 * n, 4) : NULL;
     if (how.x == NULL || (listed && how.rows == NULL) || row_bytes == 0 || n * row_bytes != loan->n_bytes) {
         return status_fail(STATUS_PEER, "worker %u lent %llu bytes at byte %llu of block %u, where it has fewer",
                            rank, (unsigned long long)loan->n_bytes, (unsigned long long)loan->at, loan->block);

@@ -78,6 +78,7 @@ EMULATOR_CHECKED cudaError_t cudaSetDevice(int gpu);
 EMULATOR_CHECKED cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu);
 
 EMULATOR_CHECKED cudaError_t cudaDeviceGetPCIBusId(char *out, int n_bytes, int gpu);
+#define CUDA_SYS (getenv("EMULATOR_SYS") != NULL ? getenv("EMULATOR_SYS") : "")
 enum cudaDeviceP2PAttr { cudaDevP2PAttrAccessSupported = 2, cudaDevP2PAttrNativeAtomicSupported };
 /* Four GPUs, by number, read each other's memory, pairs of them by NVLink. */
 EMULATOR_CHECKED cudaError_t cudaDeviceGetP2PAttribute(int *out, enum cudaDeviceP2PAttr what, int gpu, int other);
