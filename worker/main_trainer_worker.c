@@ -31,26 +31,21 @@
 #define MALLOC_KEPT_BYTES (2 * MALLOC_BLOCK_BYTES)
 
 static const char help_text[] =
-    "usage: trainer-worker --join HOST:PORT (--token-file FILE | --token-fd N) [--join-timeout SECONDS] [--host "
-    "NAME]\n"
-    "                      [--rank N | --slurm]\n"
+    "usage: trainer-worker --join HOST:PORT (--token-file FILE | --token-fd N) [--join-timeout SECONDS]\n"
+    "                      [--host NAME] [--rank N | --slurm]\n"
     "\n"
     "  --join HOST:PORT        the coordinator's control socket, as it prints it (workers.launcher = \"manual\")\n"
     "  --token-file FILE       file with the job's token\n"
-    "  --token-fd N            open descriptor to read the token from; the worker then ends with whoever started it, "
-    "and "
-    "writes why\n"
-    "                          to it, where it is a socket\n"
+    "  --token-fd N            open descriptor to read the token from; the worker then ends with its starter, and\n"
+    "                          writes why to it, where it is a socket\n"
     "  --join-timeout SECONDS  how long to try to reach the coordinator (60)\n"
-    "  --host NAME             the machine's name, at most 63 bytes (its host name): workers that say the same share "
-    "a "
-    "machine\n"
+    "  --host NAME             the machine's name, at most 63 bytes (its host name), the same for all of its "
+    "workers\n"
     "  --rank N                the rank to have in the job, from 0 (any that is free)\n"
-    "  --slurm                 this is a task of Slurm: rank SLURM_PROCID, machine SLURMD_NODENAME; TERM, INT and "
-    "USR1, "
-    "which\n"
-    "                          Slurm sends to tasks, are passed on to the coordinator, which saves a checkpoint\n"
-    "  --gpus [--json]         print the GPUs that workers of this machine can use, one a line, or all as JSON\n"
+    "  --slurm                 this is a task of Slurm: rank SLURM_PROCID, machine SLURMD_NODENAME; TERM, INT and\n"
+    "                          USR1 are passed on to the coordinator, which saves a checkpoint\n"
+    "  --gpus [--json]         print the GPUs that workers of this machine can use, and a letter for each that says\n"
+    "                          how others read its memory: by NVLink (N), PCI Express (P), or not (-)\n"
     "  --version, --help, -h\n"
     "\n"
     "Trains what the coordinator sends, and writes no files. Exit codes as trainerd's.\n";
@@ -112,9 +107,11 @@ static json_t *gpu_json(const struct cuda_gpu *gpu)
 {
     char capability[32];
     snprintf(capability, sizeof capability, "%d.%d", (int)gpu->major, (int)gpu->minor);
-    return json_pack("{s:i, s:i, s:s, s:s, s:s, s:I, s:o}", "gpu", (int)gpu->number, "ordinal", (int)gpu->ordinal,
-                     "uuid", gpu->uuid, "name", gpu->name, "compute_capability", capability, "memory",
-                     (json_int_t)gpu->n_bytes, "memory_used",
+    return json_pack("{s:i, s:i, s:s, s:s, s:s, s:I, s:o, s:s?, s:s, s:o}", "gpu", (int)gpu->number, "ordinal",
+                     (int)gpu->ordinal, "uuid", gpu->uuid, "name", gpu->name, "compute_capability", capability,
+                     "memory", (json_int_t)gpu->n_bytes, "numa_node",
+                     gpu->node >= 0 ? json_integer(gpu->node) : json_null(), "network",
+                     gpu->network[0] != '\0' ? gpu->network : NULL, "links", gpu->links, "memory_used",
                      gpu->n_used >= 0 ? json_integer((json_int_t)gpu->n_used) : json_null());
 }
 
@@ -146,6 +143,8 @@ static enum status gpus_print(bool json)
     for (int i = 0; i < n && !json; i++) {
         printf("%d: %s, %.1f GiB, compute capability %d.%d\n", (int)gpu[i].number, gpu[i].name,
                (double)gpu[i].n_bytes / (1024.0 * 1024.0 * 1024.0), (int)gpu[i].major, (int)gpu[i].minor);
+        printf("%d: links %s, NUMA node %d, network %s\n", (int)gpu[i].number, gpu[i].links, gpu[i].node,
+               gpu[i].network[0] != '\0' ? gpu[i].network : "not known");
     }
     fflush(stdout);
     return status;

@@ -88,6 +88,8 @@ void cuda_forget(struct device *device, void *recording);
 
 /* --- gpu.c --- */
 enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
+/* Likewise, with what cuda_module_gpus adds; in gpu_place.c. */
+enum status cuda_gpus_placed(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
 /* The GPU of worker `turn` of n_here, and how many of these share it. errors  STATUS_PEER "no usable GPU:
  * <reason>" */
 enum status cuda_gpu_of(uint32_t turn, uint32_t n_here, struct cuda_gpu *out, uint32_t *n_sharing_out);

@@ -34,5 +34,5 @@ const struct cuda_module cuda_module = {
     .n_ops_bytes = sizeof(struct device_ops),
     .version = TRAINERD_VERSION,
     .open = cuda_open_turn,
-    .gpus = cuda_gpus,
+    .gpus = cuda_gpus_placed,
 };

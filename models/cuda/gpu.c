@@ -39,6 +39,7 @@ enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out)
                                     .n_used = -1,
                                     .ordinal = i,
                                     .number = i,
+                                    .node = -1,
                                     .major = gpu.major,
                                     .minor = gpu.minor};
             snprintf(to->name, sizeof to->name, "%.63s", gpu.name);

@@ -2,10 +2,9 @@
  * no context, which would use memory itself, and sees all GPUs. The library comes with the driver and is opened at
  * run time. */
 #include "models/cuda/cuda.h"
+#include "models/cuda/library.h"
 
-#include <dlfcn.h>
 #include <fcntl.h>
-#include <string.h>
 #include <sys/file.h>
 #include <unistd.h>
 
@@ -14,6 +13,7 @@ struct nvml_memory {
     unsigned long long total, free, used;
 };
 
+/* In the order of their names below. */
 struct nvml {
     int (*init)(void);
     int (*find)(const char *bus_id, void **out);
@@ -21,27 +21,6 @@ struct nvml {
     int (*memory)(void *gpu, struct nvml_memory *out);
     int (*shutdown)(void);
 };
-
-static bool function_find(void *library, const char *name, void *out)
-{
-#ifdef CUDA_EMULATED
-    (void)library;
-    void *function = emulator_nvml(name);
-#else
-    void *function = dlsym(library, name);
-#endif
-    memcpy(out, &function, sizeof function);
-    return function != NULL;
-}
-
-static bool nvml_find(void *library, struct nvml *out)
-{
-    return function_find(library, "nvmlInit_v2", &out->init) &&
-           function_find(library, "nvmlDeviceGetHandleByPciBusId_v2", &out->find) &&
-           function_find(library, "nvmlDeviceGetIndex", &out->index) &&
-           function_find(library, "nvmlDeviceGetMemoryInfo", &out->memory) &&
-           function_find(library, "nvmlShutdown", &out->shutdown);
-}
 
 static void look(const struct nvml *nvml, struct cuda_gpu *gpu)
 {
@@ -59,21 +38,16 @@ static void look(const struct nvml *nvml, struct cuda_gpu *gpu)
 
 void cuda_gpus_look(struct cuda_gpu *gpu, int n)
 {
+    static const char *const places[] = {"libnvidia-ml.so.1", NULL};
+    static const char *const names[] = {"nvmlInit_v2",        "nvmlDeviceGetHandleByPciBusId_v2",
+                                        "nvmlDeviceGetIndex", "nvmlDeviceGetMemoryInfo",
+                                        "nvmlShutdown",       NULL};
     struct nvml nvml;
-    void *library = dlopen("libnvidia-ml.so.1", RTLD_NOW | RTLD_LOCAL);
-#ifndef CUDA_EMULATED
-    if (library == NULL) {
-        return;
-    }
-#endif
-    if (nvml_find(library, &nvml) && nvml.init() == 0) {
+    if (cuda_library_find(places, names, CUDA_LIBRARY_EMULATED(emulator_nvml), &nvml) && nvml.init() == 0) {
         for (int i = 0; i < n; i++) {
             look(&nvml, &gpu[i]);
         }
         nvml.shutdown();
-    }
-    if (library != NULL) {
-        dlclose(library);
     }
 }
 

@@ -143,9 +143,8 @@ static enum status lacking(const struct cuda_device *cuda, enum device_place pla
                            memory_category_name(category), cudaGetErrorString(code));
     }
     return status_fail(STATUS_NOMEM,
-                       "cannot reserve %zu bytes for %s on %s: %zu of its %lld are free, and %u worker%s of this job "
-                       "share%s it: use "
-                       "another GPU, or end what else uses it",
+                       "cannot reserve %zu bytes for %s on %s: %zu of its %lld are free, and %u worker%s of this "
+                       "job share%s it: use another GPU, or end what else uses it",
                        n_bytes, memory_category_name(category), capacity->name, room_now().n_free,
                        (long long)capacity->n_bytes, capacity->n_sharing, capacity->n_sharing == 1 ? "" : "s",
                        capacity->n_sharing == 1 ? "s" : "");

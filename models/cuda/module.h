@@ -21,6 +21,10 @@ struct cuda_gpu {
     /* among all of the machine's, as nvidia-smi counts them; the ordinal if the driver does not report it */
     int32_t number;
     int32_t major, minor; /* compute capability */
+    /* Of cuda_module_gpus alone: its NUMA node (-1: not known), the nearest network interface ("": none is near), and
+     * for each GPU of the list a letter: memory is read by NVLink (N), PCI Express (P), not (-); X: it is this one */
+    int node;
+    char network[16], links[CUDA_GPUS_MOST + 1];
 };
 
 /* What the shared object exports, as `cuda_module`. */

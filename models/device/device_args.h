@@ -344,12 +344,14 @@ struct device_links {
     void *scratch;          /* DEVICE_BYTES_LOSS: n_row */
 };
 
-/* Listed rows of an array of f columns, times the factor. */
+/* Listed rows of an array of n_x rows and f columns, times the factor. Where the list has others, these are left out,
+ * and `beyond` (SHARED memory; NULL: all are there) becomes `lender`. */
 struct device_rows {
-    int64_t n_row, f;
+    int64_t n_row, f, n_x;
     const uint32_t *rows; /* n_row */
     float factor;
     const float *x;
+    uint32_t *beyond, lender;
 };
 
 /* Pairs of own rows and rows of a part, ascending by own row. A pair's score is Σ_c own[c] · scale[c] · x[c]. */

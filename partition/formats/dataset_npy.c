@@ -234,8 +234,7 @@ static enum status sparse_load(const struct job *job, const char *folder, const 
     }
     if (status == STATUS_OK && meta->n_feature < 1) {
         status = status_fail(STATUS_DATA,
-                             "%s/meta.json: has no number \"features\", expected the columns of "
-                             "feat_indices.npy",
+                             "%s/meta.json: has no number \"features\", expected the columns of feat_indices.npy",
                              folder);
     }
     if (status == STATUS_OK) {

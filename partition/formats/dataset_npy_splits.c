@@ -57,8 +57,7 @@ static enum status shape_check(const struct npy *npy, bool is_mask, const struct
     if (npy->rank == 2 && is_mask && npy->shape[0] != dataset->n_node && npy->shape[1] == dataset->n_node) {
         return status_fail(STATUS_DATA,
                            "%s: has shape [%" PRId64 ", %" PRId64
-                           "], expected a row for each node and a column for each split: "
-                           "transpose it",
+                           "], expected a row for each node and a column for each split: transpose it",
                            npy->name, npy->shape[0], npy->shape[1]);
     }
     return is_mask ? npy_expect(npy, NPY_KIND_INTEGER, npy->rank == 2 ? 2 : 1, dataset->n_node, -1)

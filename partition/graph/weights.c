@@ -19,8 +19,7 @@ enum status weights_choose(const struct job *job, const char *file, bool there, 
                (asked == JOB_SWITCH_YES || (asked == JOB_SWITCH_AUTO && model_kind_of(job)->weighs));
     if (asked == JOB_SWITCH_YES && !there) {
         return status_fail(STATUS_NO_INPUT,
-                           "%s: no such file, expected the weights of the edges for "
-                           "dataset.edge_weights = \"yes\"",
+                           "%s: no such file, expected the weights of the edges for dataset.edge_weights = \"yes\"",
                            file);
     }
     if (asked == JOB_SWITCH_AUTO && there && !*use_out) {

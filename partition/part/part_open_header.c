@@ -78,9 +78,8 @@ static enum status check_scalars(const struct part_header *h)
     }
     if (h->n_edge_feature > 0 &&
         (h->weighted == 1 || h->n_relation > 0 || h->symmetric || h->covered > 0 || h->stores > 0)) {
-        return fail("header: expected features of edges only of edges without weights and types, one direction apart "
-                    "from the "
-                    "other, and no covers and stored halo rows");
+        return fail("header: expected features of edges only of edges without weights and types, one direction "
+                    "apart from the other, and no covers and stored halo rows");
     }
     if (h->covered > 1 || (h->covered == 1 && h->n_relation > 0)) {
         return fail("header: expected covers only of untyped edges");
@@ -151,8 +150,7 @@ enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums)
     if (h->version != PART_VERSION || h->n_section != PART_SECTION_N) {
         return status_fail(STATUS_DATA,
                            "encoded part: version %u with %u sections, expected version %u with %u: coordinator and "
-                           "workers are to be of "
-                           "one version of trainerd",
+                           "workers are to be of one version of trainerd",
                            h->version, h->n_section, PART_VERSION, (unsigned)PART_SECTION_N);
     }
     if (checksums && h->checksum != XXH3_64bits(h, offsetof(struct part_header, checksum))) {

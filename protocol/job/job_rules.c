@@ -361,13 +361,11 @@ static void check_numbers(const struct job *job, const struct check *check)
 {
     if (job->dataset.generator != JOB_GENERATOR_NONE) {
         BROKEN(train_loss, "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those "
-                           "of a generator are "
-                           "classes: expected dataset.path, an npy folder");
+                           "of a generator are classes: expected dataset.path, an npy folder");
     }
     if (job->dataset.format == JOB_FORMAT_OGB || job->dataset.format == JOB_FORMAT_NPZ) {
         BROKEN(train_loss, "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those "
-                           "of dataset.format = "
-                           "\"ogb\" and \"npz\" are classes: expected \"npy\"");
+                           "of dataset.format = \"ogb\" and \"npz\" are classes: expected \"npy\"");
     }
     if (job->model.label_input) {
         BROKEN(
@@ -442,8 +440,7 @@ static void check_device(const struct job *job, const struct check *check)
     if (job->memory.spill[0] != '\0' && device == JOB_DEVICE_CUDA) {
         BROKEN(memory_spill,
                "memory.spill is for workers.device = \"cpu\", and does not go with \"%s\": what does not fit a GPU "
-               "goes to "
-               "host memory by memory.offload",
+               "goes to host memory by memory.offload",
                name);
     }
     if (device != JOB_DEVICE_AUTO && (job_products_of(device) >> job->train.products & 1) == 0) {

@@ -102,8 +102,7 @@ void job_check_links(const struct job *job, const struct check *check)
          job->task.sampling == JOB_SAMPLING_UNIFORM &&
              (train->loss == JOB_LOSS_MARGIN || train->loss == JOB_LOSS_CROSS_ENTROPY),
          "task.sampling = \"uniform\" does not go with this train.loss, which compares an edge with pairs of its "
-         "own: "
-         "expected \"ends\" or \"auto\""},
+         "own: expected \"ends\" or \"auto\""},
         {JOB_KEY_train_class_weights, strcmp(train->class_weights, "none") != 0,
          "train.class_weights does not go with task.kind = \"link\": pairs of nodes have no classes"},
         {JOB_KEY_train_label_smoothing, train->label_smoothing > 0.0,

@@ -39,8 +39,7 @@ static enum status fail_worker(ucs_status_t status)
     }
     return status_fail(STATUS_PEER,
                        "UCX cannot open a worker: %s: " TRANSPORT_SHARED
-                       " has %.1f MiB free, and each process needs %.0f MiB of it "
-                       "(docker run --shm-size)",
+                       " has %.1f MiB free, and each process needs %.0f MiB of it (docker run --shm-size)",
                        ucs_status_string(status), (double)has / 0x1p20, (double)TRANSPORT_SHARED_BYTES / 0x1p20);
 }
 

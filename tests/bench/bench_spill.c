@@ -18,13 +18,11 @@ static const struct {
 } jobs[] = {{"SAGE 4 x 512, 3 x the limit", "", 3.0},
             {"SAGE 3 x 256, 2.4 x the limit",
              "--set model.layers=3 --set model.hidden=256 --set dataset.nodes=100000 --set dataset.degree=30 --set "
-             "dataset.classes=8 "
-             "--set partition.parts=8 --set train.epochs=3",
+             "dataset.classes=8 --set partition.parts=8 --set train.epochs=3",
              2.4},
             {"GCN 3 x 256, 2.4 x the limit",
              "--set model.kind=gcn --set model.layers=3 --set model.hidden=256 --set dataset.nodes=100000 --set "
-             "dataset.degree=30 "
-             "--set dataset.classes=8 --set partition.parts=8 --set train.epochs=3",
+             "dataset.degree=30 --set dataset.classes=8 --set partition.parts=8 --set train.epochs=3",
              2.4}};
 
 struct outcome {

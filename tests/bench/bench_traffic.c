@@ -105,8 +105,7 @@ static void codecs_print(void)
         share_print(
             codecs[k].codec,
             "--set dataset.generator=sbm --set dataset.nodes=20000 --set dataset.degree=10 --set "
-            "dataset.features=256 "
-            "--set train.epochs=3",
+            "dataset.features=256 --set train.epochs=3",
             "--set model.kind=sage --set model.hidden=256 --set model.linear_layers=1 --set model.input_dropout=0.2",
             (struct layout){4, 4}, loss, codecs[k].bar);
     }

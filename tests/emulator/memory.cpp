@@ -229,6 +229,12 @@ cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *block)
     const block_name name = {getpid(), arena_file, (size_t)(at->first - arena()), at->second};
     *out = {};
     memcpy(out, &name, sizeof name);
+    static size_t n_named;
+    if (++n_named == n_byte("EMULATOR_SPOIL", 0)) { /* a faulty lender's */
+        device_enter();
+        memset(block, 0xff, at->second);
+        device_leave();
+    }
     return cudaSuccess;
 }
 

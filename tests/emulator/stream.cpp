@@ -432,6 +432,14 @@ cudaError_t cudaDeviceGetPCIBusId(char *out, int n_bytes, int gpu)
     return cudaSuccess;
 }
 
+cudaError_t cudaDeviceGetP2PAttribute(int *out, enum cudaDeviceP2PAttr what, int gpu, int other)
+{
+    const std::vector<int> &all = emulator::gpus();
+    const int n = what == cudaDevP2PAttrAccessSupported ? 4 : 2;
+    *out = all.at((size_t)gpu) / n == all.at((size_t)other) / n;
+    return cudaSuccess;
+}
+
 cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu)
 {
     if (gpu < 0 || gpu >= (int)emulator::gpus().size()) {

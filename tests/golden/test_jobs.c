@@ -92,9 +92,8 @@ static void job_run(const struct trial *trial, const char *train)
         fprintf(file, "file = \"%s/owners.txt\"\n", folder);
     }
     fprintf(file,
-            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\n%s\nprune = "
-            "\"%s\"\n%s\n[workers]\ncount = %d\nthreads = "
-            "1\ndevice = \"%s\"\n"
+            "[model]\ninit = \"%s/init.safetensors\"\n%s\n[train]\n%s\nprune = \"%s\"\n%s\n[workers]\ncount = "
+            "%d\nthreads = 1\ndevice = \"%s\"\n"
             "[output]\ndir = \"%s/out\"\n",
             trial->golden->folder, trial->model, trial->precision->key, trial->layout->prune, train,
             trial->layout->workers, trial->layout->device, folder);

@@ -99,8 +99,7 @@ static void report_apart(struct coordinator *c)
     }
     progress_print(&c->progress,
                    "worker %u and %s are on one machine in different namespaces, as containers have them: what they "
-                   "exchange goes "
-                   "over the network, not through shared memory",
+                   "exchange goes over the network, not through shared memory",
                    one, who);
 }
 

@@ -53,8 +53,7 @@ static enum status rules_check(struct coordinator *c)
     if (c->job.train.lr_schedule == JOB_LR_SCHEDULE_REDUCE_ON_PLATEAU && !has_valid) {
         return status_fail(STATUS_CONFIG,
                            "train.lr_schedule = \"reduce_on_plateau\" waits for a better valid %s, and dataset '%s' "
-                           "has no validation "
-                           "split: expected another schedule, or a data set with %s",
+                           "has no validation split: expected another schedule, or a data set with %s",
                            job_choice_text("train", "lr_monitor", c->job.train.lr_monitor), dataset->name, valid);
     }
     enum status status = score_metrics(&c->job, dataset->multi_label, dataset->n_class, &c->training.metrics);

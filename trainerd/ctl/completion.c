@@ -49,9 +49,8 @@ static void print_bash(FILE *file)
     /* Names of jobs are other users' texts: compgen -W would run the commands in them. */
     fputs("# trainctl completion bash\n_trainctl_jobs() {\n    local name\n    while IFS= read -r name; do\n"
           "        [[ $name != \"$word\"* ]] || COMPREPLY+=(\"$name\")\n    done < <(" LIST_JOBS ")\n}\n"
-          "_trainctl() {\n    local word=${COMP_WORDS[COMP_CWORD]} "
-          "before=${COMP_WORDS[COMP_CWORD-1]} "
-          "command= commands i\n    commands=\"",
+          "_trainctl() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= "
+          "commands i\n    commands=\"",
           file);
     print_commands(file, " ");
     fputs("\"\n    COMPREPLY=()\n    case $before in\n", file);
@@ -119,9 +118,8 @@ static void print_zsh(FILE *file)
     }
     fputs("    )\n    _describe command commands\n}\n_trainctl() {\n    local line state\n"
           "    _arguments -C '--to[the address of the daemon]:ADDRESS: ' '--json[answer as JSON]' '--help[the list "
-          "of commands]' "
-          "'1:command:_trainctl_commands' '*::argument:->argument'\n    [[ $state == argument ]] || return\n    case "
-          "$line[1] in\n",
+          "of commands]' '1:command:_trainctl_commands' '*::argument:->argument'\n    [[ $state == argument ]] || "
+          "return\n    case $line[1] in\n",
           file);
     for (int i = 0; i < CTL_COMMAND_N; i++) {
         const struct ctl_command_row *row = &ctl_commands[i];

@@ -13,23 +13,24 @@
 
 /* --- memory in use --- */
 
-/* The GPU of that UUID; NULL: no GPU has it. */
-static const json_t *find_gpu(const json_t *gpus, const char *uuid)
+/* The first GPU with that value; NULL: there is none. */
+static json_t *find_gpu(const json_t *gpus, const char *key, const json_t *value)
 {
-    const json_t *gpu;
+    json_t *gpu;
     size_t i;
     json_array_foreach(gpus, i, gpu)
     {
-        if (uuid[0] != '\0' && strcmp(text_of(gpu, "uuid"), uuid) == 0) {
+        if (json_equal(json_object_get(gpu, key), value)) {
             return gpu;
         }
     }
     return NULL;
 }
 
-/* Add memory_used, as a worker of this machine says it, to GPUs of the daemon: null of one that is not here. */
-static void set_memory_used(const json_t *gpus)
+/* Add what a worker of this machine says to GPUs of the daemon: null of one that is not here. */
+static void set_found(const json_t *gpus)
 {
+    static const char *const keys[] = {"memory_used", "numa_node", "network", "links"};
     static char printed[1 << 16];
     char worker[PATH_MAX];
     json_t *here = NULL, *gpu;
@@ -41,8 +42,11 @@ static void set_memory_used(const json_t *gpus)
     }
     json_array_foreach(gpus, i, gpu)
     {
-        json_t *used = json_object_get(find_gpu(json_object_get(here, "gpus"), text_of(gpu, "uuid")), "memory_used");
-        json_object_set(gpu, "memory_used", used != NULL ? used : json_null());
+        const json_t *found = find_gpu(json_object_get(here, "gpus"), "uuid", json_object_get(gpu, "uuid"));
+        for (size_t k = 0; k < sizeof keys / sizeof *keys; k++) {
+            json_t *value = json_object_get(found, keys[k]);
+            json_object_set(gpu, keys[k], value != NULL ? value : json_null());
+        }
     }
     json_decref(here);
 }
@@ -60,20 +64,6 @@ static void set_memory_used(const json_t *gpus)
 static char *cell_rank(const json_t *row, const char *path)
 {
     return json_is_string(json_object_get(row, path)) ? cell_text(row, path) : cell_integer(row, path);
-}
-
-/* The job's GPU of that number; NULL: no GPU has that number. */
-static json_t *gpu_of(const json_t *gpus, const json_t *number)
-{
-    json_t *gpu;
-    size_t i;
-    json_array_foreach(gpus, i, gpu)
-    {
-        if (json_is_integer(number) && json_equal(json_object_get(gpu, "gpu"), number)) {
-            return gpu;
-        }
-    }
-    return NULL;
 }
 
 static const struct column worker_columns[] = {
@@ -96,7 +86,7 @@ static void print_workers(const json_t *answer)
     }
     json_array_foreach(json_object_get(answer, "workers"), i, worker)
     {
-        json_t *gpu = gpu_of(gpus, json_object_get(worker, "gpu"));
+        json_t *gpu = find_gpu(gpus, "gpu", json_object_get(worker, "gpu"));
         json_object_set(worker, "on", gpu != NULL ? gpu : json_null());
         json_array_append(rows, worker);
     }
@@ -110,7 +100,7 @@ enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_ou
     (void)exit_code_out;
     enum status status = ctl_ask(arguments, ctl_job_request(arguments, "workers"), &answer);
     if (status == STATUS_OK) {
-        set_memory_used(json_object_get(answer, "gpus"));
+        set_found(json_object_get(answer, "gpus"));
     }
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
         text_print_json(answer);
@@ -144,7 +134,7 @@ enum status run_gpus(const struct ctl_arguments *arguments, int *exit_code_out)
     (void)exit_code_out;
     enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", "gpus"), &answer);
     if (status == STATUS_OK) {
-        set_memory_used(json_object_get(answer, "gpus"));
+        set_found(json_object_get(answer, "gpus"));
     }
     if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
         text_print_json(answer);

@@ -295,8 +295,7 @@ static enum status serve(struct daemon *daemon)
                  (double)daemon->capacity.memory / 0x1p30);
         if (strncmp(daemon->config.listen, "tcp:", 4) == 0 && fingerprint[0] == '\0') {
             log_warn("tls is \"off\": what clients and the daemon tell each other can be read and changed on the "
-                     "way, unless a "
-                     "tunnel protects it");
+                     "way, unless a tunnel protects it");
         }
         if (daemon->monitor != NULL) {
             log_info("metrics at http://%s/metrics", monitor_address(daemon->monitor));

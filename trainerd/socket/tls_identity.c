@@ -166,8 +166,7 @@ static enum status take(const char *path, char *text, size_t n, struct tls_ident
     if (error < 0) {
         return status_fail(STATUS_CONFIG,
                            "'%s' does not hold a private key with its certificate, as PEM: %s. Without the file the "
-                           "daemon makes a new one, "
-                           "whose fingerprint all clients have to be told",
+                           "daemon makes a new one, whose fingerprint all clients have to be told",
                            path, gnutls_strerror(error));
     }
     return tls_fingerprint_of(&certificate, identity->fingerprint);

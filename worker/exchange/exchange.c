@@ -605,6 +605,11 @@ enum status exchange_progress(struct exchange *x)
     return copies_collect(x) == STATUS_OK ? requests_serve(x) : x->stuck;
 }
 
+void exchange_hold(struct exchange *x, bool holds)
+{
+    x->makes = holds;
+}
+
 void exchange_packed(struct exchange *x, double begin_s)
 {
     x->pack_s += clock_s() - begin_s;

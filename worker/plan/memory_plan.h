@@ -96,6 +96,7 @@ struct trainer_shared {
     double compared[3];                         /* of gradients: floats_compare's sums */
     double grad_norm;                           /* train.clip_norm */
     uint32_t not_finite;                        /* trainer_report's */
+    uint32_t beyond;                            /* peers.h */
 };
 
 /* On a device with memory of its own a plan's bytes lie on the device alone, but those that lie on the host alone, on

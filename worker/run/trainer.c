@@ -371,7 +371,7 @@ static enum status update_run(struct trainer *t, const struct step *step)
 /* Where tests strike, by the step that comes. */
 static void fault_strike(const struct trainer *t, const struct step *step)
 {
-    if (step->kind == STEP_KIND_UPDATE) {
+    if (step->kind == STEP_KIND_UPDATE && !t->run.tentative) {
         FAULT(STEP);
     } else if (step->op < 0 || t->run.phase == STEP_PHASE_STATIC) {
         return;
@@ -384,9 +384,10 @@ static void fault_strike(const struct trainer *t, const struct step *step)
     }
 }
 
-/* All steps of a phase, one after another. */
-static enum status steps_run(struct trainer *t, const struct step_list *list)
+/* Steps of the phase, one after another, up to `end`. */
+static enum status steps_run(struct trainer *t, int s, int end)
 {
+    const struct step_list *list = &t->plan.steps.phase[t->run.phase];
     static enum status (*const runs[STEP_KIND_N])(struct trainer *, const struct step *) = {
         [STEP_KIND_FORWARD] = forward_run,   [STEP_KIND_PARTIAL] = partial_run, [STEP_KIND_TOTAL] = total_run,
         [STEP_KIND_HALO] = halo_run,         [STEP_KIND_BEGIN] = halo_begin,    [STEP_KIND_JOIN] = halo_join,
@@ -394,15 +395,12 @@ static enum status steps_run(struct trainer *t, const struct step_list *list)
         [STEP_KIND_REDUCE] = reduce_step,    [STEP_KIND_UPDATE] = update_run,   [STEP_KIND_STORE] = homes_run,
         [STEP_KIND_STORED] = homes_run,      [STEP_KIND_FETCH] = homes_run,     [STEP_KIND_FETCHED] = homes_run,
     };
-    for (int s = 0, n = 1; s < list->n_step; s += n) {
+    for (int n = 1; s < end; s += n) {
         const struct step *step = &list->step[s];
         double begin_s = t->records.trace != NULL ? trace_step_begin(t->records.trace, s) : 0.0;
         n = step_span(step);
         if (t->run.tentative && step->kind == STEP_KIND_UPDATE) {
             continue;
-        }
-        for (int k = 0; k < n; k++) {
-            fault_strike(t, &step[k]);
         }
         enum status status = (step->n_chain > 0 ? chain_steps_run : runs[step->kind])(t, step);
         if (status != STATUS_OK) {
@@ -420,9 +418,23 @@ static enum status steps_run(struct trainer *t, const struct step_list *list)
     return STATUS_OK;
 }
 
+static enum status phase_run(struct trainer *t, const struct step_list *list)
+{
+    enum status status = STATUS_OK;
+    for (int s = 0, end = 0; s < list->n_step && status == STATUS_OK; s = end) {
+        int until = recording_end(t, list, s);
+        end = until > s ? until : s + step_span(&list->step[s]);
+        for (int k = s; k < end; k++) {
+            fault_strike(t, &list->step[k]);
+        }
+        status = until > s ? recording_run(t, s, end, steps_run) : steps_run(t, s, end);
+    }
+    t->records.recording[t->run.phase].n_run++;
+    return status;
+}
+
 enum status trainer_run(struct trainer *t, enum step_phase phase)
 {
-    const struct step_list *list = &t->plan.steps.phase[phase];
     t->run.phase = phase;
     t->run.training = phase == STEP_PHASE_TRAIN;
     traffic_phase(t->records.traffic, phase, t->run.tentative);
@@ -437,13 +449,7 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
     if (t->records.trace != NULL) {
         trace_begin(t->records.trace, phase, t->run.epoch);
     }
-    if (!recording_replay(t, phase)) {
-        bool records = recording_begin(t, phase);
-        status = steps_run(t, list);
-        if (records && !recording_end(t, phase) && status == STATUS_OK) {
-            status = steps_run(t, list);
-        }
-    }
+    status = phase_run(t, &t->plan.steps.phase[phase]);
     return status == STATUS_OK ? device_sync(t->device) : status;
 }
 
@@ -465,7 +471,7 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
         int64_t n_wait = t->device->n_wait, n_replay = t->device->n_replay;
         status = guard_is_due(t) ? guard_run(t) : trainer_run(t, STEP_PHASE_TRAIN);
         out->n_wait = t->device->n_wait - n_wait;
-        out->n_replay = t->device->n_replay - n_replay;
+        out->n_replay = t->device->n_replay > n_replay;
         const struct exchange_counts after = exchange_counts(t->setup.exchange);
         out->n_fetched = after.n_fetched - before.n_fetched;
         out->n_sent = after.n_sent - before.n_sent;

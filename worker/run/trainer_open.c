@@ -329,6 +329,9 @@ static enum status begin(struct trainer *t)
     weights_draw(t);
     trainer_keep_best(t);
     t->routes.halo = halo_open(t);
+    for (int p = 0; p < STEP_PHASE_N; p++) {
+        t->records.recording[p].made = memory_alloc((size_t)t->plan.steps.phase[p].n_step, sizeof(void *));
+    }
     enum status status = traffic_open(&t->program, t->setup.n_rank, &t->records.traffic);
     exchange_count(t->setup.exchange, t->records.traffic);
     return status;
@@ -345,12 +348,18 @@ static enum status peers_begin(struct trainer *t)
         .rank = t->setup.rank,
         .n_rank = t->setup.n_rank,
         .machine_of_rank = t->setup.machine_of_rank,
+        .beyond = &t->memory.shared->beyond,
         .block = {{t->memory.arena, plan->arena.n_bytes},
                   {t->parameters.gradients, t->own.n * plan->reduced.n_gradient_bytes},
                   {t->parameters.globals, (t->own.n + 1) * plan->reduced.n_global_bytes},
                   {lists != NULL ? lists->device : NULL, lists != NULL ? lists->n_bytes : 0},
                   {part->device, t->setup.n_part == (int32_t)t->setup.n_rank ? part->n_bytes : 0}}};
-    return peers_open(&setup, &t->routes.peers);
+    enum status status = peers_open(&setup, &t->routes.peers);
+    bool hosts = plan->n_staging_bytes > 0 && !exchange_seals(t->setup.exchange) && t->setup.rank == 0;
+    if (hosts && !peers_near(t->routes.peers, PEERS_ALL)) {
+        log_warn("UCX has no CUDA here: some payloads go through host memory (pip install 'trainerd[gpu]')");
+    }
+    return status;
 }
 
 static enum status static_run(struct trainer *t)

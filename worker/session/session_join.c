@@ -125,8 +125,7 @@ static enum status seal_start(struct session *session, const struct join *join, 
         welcome->session.n_bytes != SEAL_SESSION_BYTES || welcome->near.n_bytes != welcome->n_rank + 1) {
         return status_fail(STATUS_PEER,
                            "the coordinator wants cipher %u, with a session number of %u bytes and a list of %u "
-                           "machines, expected one of "
-                           "this worker's, %d and %u",
+                           "machines, expected one of this worker's, %d and %u",
                            welcome->cipher, welcome->session.n_bytes, welcome->near.n_bytes, SEAL_SESSION_BYTES,
                            welcome->n_rank + 1);
     }

@@ -49,11 +49,11 @@ static bool piece_lend(void *arg, uint32_t peer, const struct exchange_piece *pi
     return true;
 }
 
-/* n bytes of a peer's block; NULL: it has no such. */
-static const void *peer_at(const struct peer *peer, uint32_t block, uint64_t at, uint64_t n)
+/* n bytes of a peer's block, in elements of so many; NULL: it has no such. */
+static const void *peer_at(const struct peer *peer, uint32_t block, uint64_t at, uint64_t n, uint64_t element)
 {
     uint64_t n_all = block < PEERS_N_BLOCK ? (uint64_t)peer->block[block].n_bytes : 0;
-    return n <= n_all && at <= n_all - n ? peer->block[block].begin + at : NULL;
+    return n <= n_all && at <= n_all - n && at % element == 0 ? peer->block[block].begin + at : NULL;
 }
 
 static enum status piece_copy(void *arg, uint32_t rank, const struct exchange_loan *loan, uint64_t after, void *out,
@@ -65,14 +65,17 @@ static enum status piece_copy(void *arg, uint32_t rank, const struct exchange_lo
     bool near = peers_near(p, rank), listed = loan->rows_block != EXCHANGE_NO_BLOCK;
     uint64_t row_bytes = listed ? loan->n_word * sizeof(float) : 1, n = row_bytes > 0 ? loan->n_bytes / row_bytes : 0;
     struct device_rows how = {.n_row = (int64_t)n, .f = loan->n_word, .factor = loan->factor};
-    how.x = near ? peer_at(peer, loan->block, loan->at, listed ? 1 : n) : NULL;
-    how.rows = near && listed ? peer_at(peer, loan->rows_block, loan->rows_at, n * sizeof *how.rows) : NULL;
-    if (how.x == NULL || (listed && how.rows == NULL) || n * row_bytes != loan->n_bytes) {
+    how.x = near ? peer_at(peer, loan->block, loan->at, listed ? row_bytes : n, listed ? sizeof(float) : 1) : NULL;
+    how.rows = near && listed ? peer_at(peer, loan->rows_block, loan->rows_at, 4 * n, 4) : NULL;
+    if (how.x == NULL || (listed && how.rows == NULL) || row_bytes == 0 || n * row_bytes != loan->n_bytes) {
         return status_fail(STATUS_PEER, "worker %u lent %llu bytes at byte %llu of block %u, where it has fewer",
                            rank, (unsigned long long)loan->n_bytes, (unsigned long long)loan->at, loan->block);
     }
     p->ops->follow(device, DEVICE_LANE_IN, after);
     if (listed) {
+        how.n_x = (peer->block[loan->block].n_bytes - (int64_t)loan->at) / (int64_t)row_bytes;
+        how.beyond = p->setup.beyond;
+        how.lender = rank + 1;
         p->ops->rows_take(device, DEVICE_LANE_IN, &how, out);
     } else {
         p->ops->move(device, DEVICE_LANE_IN, out, how.x, n);
@@ -84,7 +87,12 @@ static enum status piece_copy(void *arg, uint32_t rank, const struct exchange_lo
 static bool piece_copied(void *arg, uint64_t mark)
 {
     const struct peers *p = arg;
-    return p->ops->passed(p->setup.device, mark);
+    bool passed = p->ops->passed(p->setup.device, mark);
+    if (passed && *p->setup.beyond > 0) {
+        exchange_fail(p->setup.exchange, status_fail(STATUS_PEER, "worker %u lent rows of an array that has fewer",
+                                                     *p->setup.beyond - 1));
+    }
+    return passed;
 }
 
 static void all_leave(void *arg)

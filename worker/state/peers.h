@@ -16,6 +16,7 @@ struct peers_setup {
     struct exchange *exchange;
     uint32_t rank, n_rank;
     const uint32_t *machine_of_rank; /* n_rank: equal where ranks share a machine; NULL: none do */
+    uint32_t *beyond;                /* SHARED memory, 0: the rank + 1 of a lender with bad lists of rows */
     struct peers_block {
         char *begin;     /* as it was acquired */
         int64_t n_bytes; /* 0: there is none; then begin is not used */

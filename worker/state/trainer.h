@@ -51,7 +51,7 @@ struct trainer_report {
     int64_t n_call;                            /* allocations made during the epoch: 0 */
     int64_t n_wait, n_fetched,
         n_sent;       /* of its training: waits for the device, payloads fetched, pieces of payloads sent */
-    int64_t n_replay; /* of its training: recordings replayed, 1 or 0 */
+    int64_t n_replay; /* of its training: 1: recordings were replayed */
     int64_t n_staged; /* of its training: bytes of payloads sent by way of host memory, from a device of its own */
 };
 

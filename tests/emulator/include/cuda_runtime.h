@@ -10,8 +10,8 @@
  * events alone: a race is found by what orders two accesses, not by luck. With EMULATOR_PROTECT=1 the host's touch of device memory ends the process. Streams run as late as
  * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
  * operations. EMULATOR_GPUS says how many GPUs there are (1), of which CUDA_VISIBLE_DEVICES shows some; they are one. EMULATOR_MEMORY is the device's memory in bytes (16 GiB), of which
- * choosing the device takes EMULATOR_CONTEXT (256 MiB), and EMULATOR_OTHERS is what other processes use; each process has it for itself. Protected memory can be opened by other
- * processes (cudaIpc*), unless EMULATOR_IPC=0; giving back what another process has open ends this one. Interprocess events are not there. With EMULATOR_LAUNCHES=FILE each launch becomes
+ * choosing the device takes EMULATOR_CONTEXT (256 MiB), and EMULATOR_OTHERS is what other processes use; each process has it for itself. EMULATOR_SYS is its /sys. Protected memory can be opened by other
+ * processes (cudaIpc*), unless EMULATOR_IPC=0, and the EMULATOR_SPOIL-th block that is named has nothing but ones; giving back what another process has open ends this one. Interprocess events are not there. With EMULATOR_LAUNCHES=FILE each launch becomes
  * a line of that file. Not modelled: time, caches, weak memory.
  */
 #ifndef EMULATOR_CUDA_RUNTIME_H
@@ -78,6 +78,10 @@ EMULATOR_CHECKED cudaError_t cudaSetDevice(int gpu);
 EMULATOR_CHECKED cudaError_t cudaGetDeviceProperties(struct cudaDeviceProp *out, int gpu);
 
 EMULATOR_CHECKED cudaError_t cudaDeviceGetPCIBusId(char *out, int n_bytes, int gpu);
+#define CUDA_SYS (getenv("EMULATOR_SYS") != NULL ? getenv("EMULATOR_SYS") : "")
+enum cudaDeviceP2PAttr { cudaDevP2PAttrAccessSupported = 2, cudaDevP2PAttrNativeAtomicSupported };
+/* Four GPUs, by number, read each other's memory, pairs of them by NVLink. */
+EMULATOR_CHECKED cudaError_t cudaDeviceGetP2PAttribute(int *out, enum cudaDeviceP2PAttr what, int gpu, int other);
 EMULATOR_CHECKED cudaError_t cudaMemGetInfo(size_t *free_out, size_t *all_out);
 /* The function of the driver's management library; NULL: EMULATOR_NVML=0, or none of those that are called. */
 void *emulator_nvml(const char *name);

@@ -144,8 +144,7 @@ struct memory_need memory_need(const struct memory_parts *parts, const char *mod
     ASSERT(parts->n_part <= MOST_PARTS && parts->n_part % n_rank == 0);
     snprintf(text, sizeof text,
              "[dataset]\npath = \"x\"\n[partition]\nparts = %d\n[model]\n%s\n[exchange]\nprefetch = "
-             "%d\n[memory]\nrecompute = "
-             "\"%s\"\n"
+             "%d\n[memory]\nrecompute = \"%s\"\n"
              "limit = \"1000TiB\"\n[workers]\ncount = %d\n",
              (int)parts->n_part, model, prefetch, recompute, n_rank);
     struct embedded_run all = {.begin = 0};

@@ -129,8 +129,7 @@ void slurm_fake_set(const char *behaviour, bool on)
 
 void slurm_fake_run(void)
 {
-    run("for job in jobs.slurm/*; do "
-        "[ $(cat $job/reason) != Resources ] || ./scontrol release ${job##*/}; done");
+    run("for job in jobs.slurm/*; do [ $(cat $job/reason) != Resources ] || ./scontrol release ${job##*/}; done");
 }
 
 static int count(const char *pattern)

@@ -17,8 +17,7 @@ static const char *const frames[] = {
     "{\"v\":1,\"id\":3,\"cmd\":\"show\",\"job\":1}\n",
     "{\"v\":1,\"id\":4,\"cmd\":\"logs\",\"job\":1,\"tail\":3}\n",
     "{\"v\":1,\"id\":5,\"cmd\":\"submit\",\"folder\":\"relative\",\"config\":\"\",\"set\":[\"a.b=1\",\"c=2\"],"
-    "\"jobs\":[[\"x="
-    "1\"],[]]}\n",
+    "\"jobs\":[[\"x=1\"],[]]}\n",
     "{\"v\":1,\"id\":6,\"cmd\":\"auth\",\"user\":\"ada\",\"nonce\":\"00\",\"proof\":\"00\"}\n"};
 
 void injection_half_frames(enum user who, enum user other)

@@ -74,9 +74,8 @@ Test(netlab, nothing_is_left_of_one_that_is_terminated)
     strcpy(programs, coordinator);
     snprintf(command, sizeof command,
              "exec > %s/said 2>&1; scripts/netlab --machines 2 --bin %s %s/job.toml --set train.epochs=1000000 > "
-             "/dev/null 2>&1 & "
-             "until ip netns list 2> /dev/null | grep -q netlab$!-m1; do sleep 0.1; kill -0 $! || exit; done; "
-             "kill -TERM $!; wait $!; echo ended with $?; ip netns list | grep netlab$!-",
+             "/dev/null 2>&1 & until ip netns list 2> /dev/null | grep -q netlab$!-m1; do sleep 0.1; kill -0 $! || "
+             "exit; done; kill -TERM $!; wait $!; echo ended with $?; ip netns list | grep netlab$!-",
              folder, dirname(programs), folder);
     cr_assert_eq(WEXITSTATUS(system(command)), 1, "grep found some");
     folder_read("said", said, sizeof said);

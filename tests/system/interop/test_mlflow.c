@@ -30,8 +30,7 @@ static void make_all(void)
     folder_make();
     served_address_set();
     folder_write("job.toml", "name = \"k\"\n[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 2\ncache = "
-                             "\"off\"\n[workers]\nthreads = "
-                             "1\n[train]\nepochs = 300\neval_every = 2\n");
+                             "\"off\"\n[workers]\nthreads = 1\n[train]\nepochs = 300\neval_every = 2\n");
     served_begin();
     process_start(&server, NULL, folder, NULL, (const char *const[]){"/usr/bin/python3", path, NULL});
     process_await(&server, "port=");

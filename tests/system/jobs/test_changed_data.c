@@ -107,7 +107,6 @@ Test(changed_data, is_the_same_at_another_path)
         "output.dir=two --resume");
     job_run(
         "--set dataset.path=moved --set train.class_weights=w.npy --set model.init=second/model.safetensors --set "
-        "output.dir=two "
-        "--resume");
+        "output.dir=two --resume");
     results_expect_same_model(folder_path("one"), folder_path("two"));
 }

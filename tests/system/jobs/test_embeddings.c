@@ -60,8 +60,7 @@ Test(embeddings, that_are_rows_of_the_first_weights_go_on_and_begin_anew_likewis
     job_run("%s --set output.dir=two --set workers.count=3 --resume", rows);
     results_expect_same(folder_path("one"), folder_path("two"), false);
     job_run("%s --set output.dir=three --set train.epochs=0 --set model.init=one/best.safetensors --set "
-            "partition.parts=3 "
-            "--set workers.count=3",
+            "partition.parts=3 --set workers.count=3",
             rows);
     results_expect_same_file(folder_path("one"), folder_path("three"), "best.safetensors");
 }

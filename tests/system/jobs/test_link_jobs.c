@@ -308,10 +308,8 @@ Test(link_jobs, tell_edges_from_other_pairs_by_communities)
 {
     const char *settings =
         "--set dataset.path= --set dataset.generator=sbm --set dataset.nodes=1600 --set dataset.degree=12 --set "
-        "dataset.classes=16 --set "
-        "dataset.homophily=0.95 --set dataset.features=16 --set task.channels=16 --set model.hidden=32 --set "
-        "model.dropout=0 --set "
-        "train.epochs=80 --set train.eval_every=10";
+        "dataset.classes=16 --set dataset.homophily=0.95 --set dataset.features=16 --set task.channels=16 --set "
+        "model.hidden=32 --set model.dropout=0 --set train.epochs=80 --set train.eval_every=10";
     job_run("%s --set output.dir=gcn", settings);
     job_run("%s --set output.dir=sage --set model.kind=sage", settings);
     cr_expect_geq(number_of("gcn", "best", "test_roc_auc"), 0.90);

@@ -47,8 +47,7 @@ Test(splits, drawn_ones_are_named_and_kept_beside_the_results)
     cr_assert(json_is_null(json_object_get(split, "index")) && json_is_null(json_object_get(split, "of")));
     snprintf(line, sizeof line,
              "split drawn with dataset.seed = 4, a share of 0.3 for training, half of the rest for validation: %d "
-             "train, %d "
-             "valid, %d test, 0 in no split",
+             "train, %d valid, %d test, 0 in no split",
              (int)n[0], (int)n[1], (int)n[2]);
     cr_assert_not_null(strstr(job_run_log, line), "%s", job_run_log);
     cr_assert_not_null(json_object_get(json_object_get(result, "files"), "drawn_train_idx.npy"));

@@ -148,9 +148,7 @@ Test(traffic_counted, covers_shared_rows_pruned_and_spilled_jobs_are_as_planned)
         "--set train.prune=always --set dataset.train_share=0.01 --set model.kind=gat --set workers.count=2",
         "--set train.prune=always --set dataset.train_share=0.01 --set dataset.generator=rmat",
         "--set train.prune=always --set dataset.train_share=0.01 --set dataset.generator=rmat --set "
-        "dataset.undirected=no "
-        "--set "
-        "partition.parts=9 --set workers.count=2",
+        "dataset.undirected=no --set partition.parts=9 --set workers.count=2",
         "--set memory.spill=. --set workers.count=2",
         "--set memory.spill=. --set workers.count=2 --set model.aggregator=max",
         "--set exchange.codec=int8",

@@ -148,8 +148,7 @@ static enum status rate_match(const struct checkpoint *checkpoint, const struct 
                ? STATUS_OK
                : status_fail(STATUS_DATA,
                              "checkpoint '%s' is damaged: state: plateau_lr is %g and n_rollback %lld, which makes "
-                             "the learning "
-                             "rate %g times train.lr = %g: expected a factor above 0 and at most 1",
+                             "the learning rate %g times train.lr = %g: expected a factor above 0 and at most 1",
                              checkpoint->path, state->plateau_lr, (long long)state->n_rollback, factor,
                              job->train.lr);
 }

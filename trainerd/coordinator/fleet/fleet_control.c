@@ -344,8 +344,7 @@ static void loopback_warn(const struct address *where, const struct sockaddr *fo
         snprintf(line, sizeof line, "by line %d of " HOSTS, number);
     }
     log_warn("workers.listen: '%s' is %s here, %s: workers of other machines cannot join there; give the address by "
-             "which they "
-             "reach this machine, or correct that line",
+             "which they reach this machine, or correct that line",
              where->host, address, line);
 }
 

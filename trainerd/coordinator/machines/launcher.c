@@ -42,8 +42,7 @@ static enum status ssh_settle(bool starts, struct job *job_io)
     if (workers->count > hosts.n_slot) {
         status = status_fail(STATUS_CONFIG,
                              "workers.count = %lld, and '%s' has %lld slots: expected at most as many workers, or "
-                             "slots=N behind hosts "
-                             "that may have more than one",
+                             "slots=N behind hosts that may have more than one",
                              (long long)workers->count, workers->hosts, (long long)hosts.n_slot);
     }
     workers->count = workers->count > 0 ? workers->count : hosts.n_slot;

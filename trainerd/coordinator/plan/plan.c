@@ -205,8 +205,7 @@ static enum status machine_check(const struct plan *plan, const struct job *job,
     return status_fail(
         STATUS_NOMEM,
         "the job needs %lld bytes%s by plan, with workers.count = %d on one machine, more than %s of %lld (%lld "
-        "bytes are "
-        "for the processes themselves): more machines, %sa smaller exchange.prefetch or a smaller model",
+        "bytes are for the processes themselves): more machines, %sa smaller exchange.prefetch or a smaller model",
         (long long)total, plan->apart ? " of host memory" : "", (int)plan->n_worker, memory_machine_name(),
         (long long)machine, (long long)besides(plan, job, true), hint);
 }

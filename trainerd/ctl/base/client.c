@@ -387,11 +387,10 @@ static enum status check_known(const char *address, const char *seen, const char
     return strcmp(seen, known) == 0 ? STATUS_OK
                                     : status_fail(STATUS_PEER,
                                                   "the daemon on %s is not the one that is known: its certificate's "
-                                                  "fingerprint is %s, expected %s. Another "
-                                                  "process may answer there, or between. If the daemon has a new "
-                                                  "certificate, as `trainctl fingerprint` on "
-                                                  "its "
-                                                  "machine tells, run trainctl login %s --fingerprint %s",
+                                                  "fingerprint is %s, expected %s. Another process may answer "
+                                                  "there, or between. If the daemon has a new certificate, as "
+                                                  "`trainctl fingerprint` on its machine tells, run trainctl login "
+                                                  "%s --fingerprint %s",
                                                   address, seen, known, address, seen);
 }
 
@@ -401,8 +400,7 @@ static enum status open_tcp(const char *address, const struct endpoint *endpoint
     if (login->fingerprint == NULL) {
         return status_fail(STATUS_CONFIG,
                            "the daemon on %s is not known: run trainctl login %s, or give --fingerprint, which "
-                           "`trainctl fingerprint` "
-                           "prints on its machine",
+                           "`trainctl fingerprint` prints on its machine",
                            address, address);
     }
     enum status status = connect_to(address, endpoint, client);

@@ -112,8 +112,7 @@ static void describe_impossible(const struct need *need, const struct need *whol
         out->verdict = QUEUE_VERDICT_NEVER;
         out->reason = JOB_REASON_OUT_OF_MEMORY;
         snprintf(out->text, sizeof out->text,
-                 "it needs %.1f MiB of memory by its plan, the daemon has %.1f MiB "
-                 "(daemon.memory)",
+                 "it needs %.1f MiB of memory by its plan, the daemon has %.1f MiB (daemon.memory)",
                  (double)need->memory / MIB, (double)whole->memory / MIB);
     }
 }

@@ -70,8 +70,7 @@ enum status submission_check_launcher(const char *file, bool in_slurm, struct jo
     return job->workers.count > 0 ? STATUS_OK
                                   : status_fail(STATUS_CONFIG,
                                                 "%s: workers.count is 0, the slots of workers.hosts, and the daemon "
-                                                "has to know how many workers to "
-                                                "wait for: expected a number",
+                                                "has to know how many workers to wait for: expected a number",
                                                 file);
 }
 

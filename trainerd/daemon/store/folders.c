@@ -93,8 +93,7 @@ enum status folders_check(const char *jobs, const char *id, int64_t highest)
     if (highest_folder > highest) {
         return status_fail(STATUS_DATA,
                            "the folder '%s/%lld' is there, but the store's jobs have had numbers up to %lld: the "
-                           "store is new, or an "
-                           "older one. " WAY_OUT,
+                           "store is new, or an older one. " WAY_OUT,
                            jobs, (long long)highest_folder, (long long)highest);
     }
     if (found[0] != '\0' && highest_folder > 0) {

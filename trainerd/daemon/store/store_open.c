@@ -106,9 +106,8 @@ static enum status make_tables(struct store *store)
     store_row_print(STORE_ROW_DECLARED, row);
     snprintf(
         sql, sizeof sql,
-        "BEGIN IMMEDIATE;"
-        "CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, settings BLOB, "
-        "folder TEXT, output TEXT, place INTEGER NOT NULL DEFAULT 0, %s);" STORE_BY_SUBMISSION
+        "BEGIN IMMEDIATE;CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, "
+        "settings BLOB, folder TEXT, output TEXT, place INTEGER NOT NULL DEFAULT 0, %s);" STORE_BY_SUBMISSION
         "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
         "CREATE INDEX by_job ON history (job);" STORE_FACTS STORE_AUDIT_TABLE "PRAGMA application_id = %d;"
         "PRAGMA user_version = %d;",

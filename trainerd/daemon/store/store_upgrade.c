@@ -27,14 +27,10 @@ static const struct change changes[STORE_VERSION + 1] = {
            "UPDATE jobs SET gpus = CASE WHEN n_gpu < 63 THEN (1 << n_gpu) - 1 ELSE -1 END "
            "WHERE n_gpu > 0 AND state IN ('PREPARING', 'STARTING', 'RUNNING');", false},
     [3] = {STORE_FACTS, false},
-    [4] = {"ALTER TABLE jobs ADD COLUMN place INTEGER NOT NULL DEFAULT 0;"
-           "ALTER TABLE jobs ADD COLUMN job_group TEXT;"
-           "ALTER TABLE jobs ADD COLUMN tags TEXT;"
-           "ALTER TABLE jobs ADD COLUMN n_part INTEGER NOT NULL DEFAULT 0;"
-           "ALTER TABLE jobs ADD COLUMN metric TEXT;"
-           "ALTER TABLE jobs ADD COLUMN best_valid_metric REAL;"
-           "ALTER TABLE jobs ADD COLUMN best_test_metric REAL;"
-           "DROP INDEX by_submission;" STORE_BY_SUBMISSION, true},
+    [4] = {"ALTER TABLE jobs ADD COLUMN place INTEGER NOT NULL DEFAULT 0;ALTER TABLE jobs ADD COLUMN job_group "
+           "TEXT;ALTER TABLE jobs ADD COLUMN tags TEXT;ALTER TABLE jobs ADD COLUMN n_part INTEGER NOT NULL DEFAULT "
+           "0;ALTER TABLE jobs ADD COLUMN metric TEXT;ALTER TABLE jobs ADD COLUMN best_valid_metric REAL;ALTER "
+           "TABLE jobs ADD COLUMN best_test_metric REAL;DROP INDEX by_submission;" STORE_BY_SUBMISSION, true},
     [5] = {STORE_AUDIT_TABLE, false},
     /* The numbers of Slurm's jobs. */
     [6] = {"ALTER TABLE jobs ADD COLUMN slurm INTEGER NOT NULL DEFAULT 0;", true},

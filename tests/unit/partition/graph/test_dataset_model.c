@@ -101,8 +101,7 @@ Test(dataset_model, what_does_not_fit_the_model_is_named_with_both_numbers)
     model.multi_label = false;
     model.n_relation = 3;
     refused("dataset 'small' has 0 relations, expected 3, as many as the model in 'runs/m' was trained with "
-            "(\"relations\" in "
-            "meta.json says how many there are)");
+            "(\"relations\" in meta.json says how many there are)");
 }
 
 Test(dataset_model, classes_have_the_names_and_the_order_of_the_training)
@@ -115,8 +114,7 @@ Test(dataset_model, classes_have_the_names_and_the_order_of_the_training)
     cr_assert_str_eq(dataset.class_names, model.class_names);
     folder_write("class_names.json", "[\"b\", \"a\"]");
     refused("dataset 'small': class_names.json has [\"b\",\"a\"], expected [\"a\",\"b\",\"c\",\"d\"] as in the "
-            "training of the "
-            "model in 'runs/m'");
+            "training of the model in 'runs/m'");
     model.class_names = NULL;
     dataset = fixture_loaded(&job);
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
@@ -133,8 +131,7 @@ Test(dataset_model, embeddings_of_nodes_ask_for_the_same_graph)
     model.n_embedded = 2;
     model.graph = "0123";
     refused("dataset 'small' is another graph than the model in 'runs/m' was trained on, and the model has "
-            "embeddings of 2 nodes "
-            "of that graph: expected the same graph");
+            "embeddings of 2 nodes of that graph: expected the same graph");
     model.of_links = true;
     refused(
         "dataset 'small' has 0 nodes with embeddings, expected the 2 that the model in 'runs/m' was trained with");
@@ -153,8 +150,7 @@ Test(dataset_model, a_model_that_takes_labels_wants_training_nodes_with_labels)
             "(model.label_input)");
     remove_labels();
     refused("dataset 'small' has no training nodes, expected some with their labels: the model in 'runs/m' takes "
-            "these as input "
-            "(model.label_input)");
+            "these as input (model.label_input)");
 }
 
 Test(dataset_model, without_labels_the_number_of_nodes_is_that_of_the_features_or_of_meta_json)

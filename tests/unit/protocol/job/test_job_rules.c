@@ -214,8 +214,7 @@ Test(job_rules, the_reference_says_of_unused_keys_what_holds)
 Test(job_rules, a_key_that_means_nothing_beside_another_is_remarked_on_with_both)
 {
     REMARKED(GRAPH "[partition]\nfile = \"x\"\n",
-             "job.toml:4:8: partition.file is not used: partition.method is \"metis\", and "
-             "it goes with \"file\"\n");
+             "job.toml:4:8: partition.file is not used: partition.method is \"metis\", and it goes with \"file\"\n");
     REMARKED(GRAPH "[partition]\nmethod = \"block\"\nseed = 1\n",
              "job.toml:5:8: partition.seed is not used: partition.method is \"block\", and it goes with \"metis\" or "
              "\"random\"\n");
@@ -274,8 +273,7 @@ Test(job_rules, sums_by_cusparse_are_refused_without_a_gpu_or_sums)
             "\"reference\"");
     REFUSED(GRAPH "[model]\nkernel = \"cusparse\"\n[train]\nprecision = \"bf16\"\n",
             "job.toml:6:13: train.precision = \"bf16\" does not go with model.kernel = \"cusparse\"; expected "
-            "\"fp32\", or "
-            "model.kernel = \"own\"");
+            "\"fp32\", or model.kernel = \"own\"");
     REMARKED(GRAPH "[exchange]\ncover = true\n[train]\nprecision = \"bf16\"\n",
              "job.toml:4:9: exchange.cover is not used: train.precision is \"bf16\"\n");
     static const char *const others[] = {"kind = \"gat\"", "kind = \"rgcn\"",
@@ -543,9 +541,8 @@ Test(job_rules, keys_of_a_stack_are_refused_beside_a_program_that_is_the_whole_m
 Test(job_rules, the_layers_of_a_program_share_one_budget_which_loading_without_traces_does_not_touch)
 {
     static const char text[] = GRAPH
-        "[model]\nkind = \"program\"\nlayers = %d\nprogram = '''\ndef layer(v, out):\n    for i in range(100):\n     "
-        "   "
-        "for j in range(100):\n            s = 1\n    return linear(\"a\", v.x, out)\n'''\n";
+        "[model]\nkind = \"program\"\nlayers = %d\nprogram = '''\ndef layer(v, out):\n    for i in "
+        "range(100):\n        for j in range(100):\n            s = 1\n    return linear(\"a\", v.x, out)\n'''\n";
     char few[512], many[512];
     struct job job;
     snprintf(few, sizeof few, text, 2);

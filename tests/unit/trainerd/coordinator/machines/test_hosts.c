@@ -78,8 +78,7 @@ Test(hosts, bytes_that_are_no_text_and_endless_lines_are_refused)
     line[256] = '\0';
     expect_refused(line,
                    "hosts:1: 'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa' is "
-                   "no host: expected a "
-                   "name or an address, as node1 or ann@node1");
+                   "no host: expected a name or an address, as node1 or ann@node1");
 }
 
 Test(hosts, a_file_is_read_whole_and_one_that_is_not_there_is_named)

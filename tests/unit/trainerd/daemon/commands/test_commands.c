@@ -365,12 +365,10 @@ Test(commands, a_job_for_an_allocation_of_slurm_or_without_a_number_of_workers_i
 {
     fails(SUBMIT(",'set':['workers.launcher=slurm'],'file':'my.toml'"), 78,
           "my.toml: workers.launcher = \"slurm\" is for trainerd --config in a batch script of Slurm "
-          "(docs/cluster.md); the "
-          "daemon's jobs run outside of allocations (daemon.runner), with another launcher");
+          "(docs/cluster.md); the daemon's jobs run outside of allocations (daemon.runner), with another launcher");
     fails(SUBMIT(",'set':['workers.launcher=ssh','workers.hosts=hosts'],'file':'my.toml'"), 78,
-          "my.toml: workers.count is 0, the slots of workers.hosts, and the daemon has to know how many "
-          "workers to wait for: "
-          "expected a number");
+          "my.toml: workers.count is 0, the slots of workers.hosts, and the daemon has to know how many workers to "
+          "wait for: expected a number");
     submit(SUBMIT(",'set':['workers.launcher=ssh','workers.hosts=hosts','workers.count=2','partition.parts=2']"));
 }
 

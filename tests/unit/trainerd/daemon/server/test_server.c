@@ -168,10 +168,8 @@ Test(server, what_is_no_request_is_refused_with_the_reason_and_the_next_is_taken
     ASK(&client, "{\"v\":1,\"cmd\":\"\xff\xfe\"}", "unable to decode byte 0xff");
     ASK(&client, "{\"v\":1,\"cmd\":\"\\u0000\"}", "\\\\u0000");
     ASK(&client, "{\"v\":2,\"id\":8}",
-        "{\"id\":8,\"ok\":false,\"exit_code\":2,\"error\":\"the client speaks version 2 of the protocol, this daemon "
-        "version "
-        "1: "
-        "use the trainctl or the Python package of trainerd 0.");
+        "{\"id\":8,\"ok\":false,\"exit_code\":2,\"error\":\"the client speaks version 2 of the protocol, this "
+        "daemon version 1: use the trainctl or the Python package of trainerd 0.");
     ASK(&client, "{\"v\":1,\"id\":[8]}", "{\"id\":null,\"ok\":false,\"exit_code\":2,\"error\":\"id is neither");
     ASK(&client, "{\"v\":1,\"id\":1e999}", "real number overflow");
     cr_assert_eq(n_request, 0);
