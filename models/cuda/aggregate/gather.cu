@@ -1,8 +1,8 @@
 /* Packing of listed rows of an array, and adding them back. */
 #include "models/cuda/quads.h"
 
-/* Row to[r] of out (+)= factor · row from[r] of x; NULL: row r. With factor 1 elements are copied, of any type. A list
- * of another process may have rows from n_x on: they are skipped, and *beyond says whose they are. */
+/* Row to[r] of out (+)= factor · row from[r] of x; NULL: row r. With factor 1 elements are copied, of any type. A
+ * list of another process may have rows from n_x on: they are skipped, and *beyond says whose they are. */
 struct listed_map {
     double factor; /* a float: arguments have no padding */
     int64_t f, add;
