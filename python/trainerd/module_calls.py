@@ -162,7 +162,7 @@ def calls_of(model: Any) -> list[Call]:
         return _basic(model)
     if isinstance(model, Sequence):
         calls = _chain([(str(i), part) for i, part in enumerate(model)], True)
-    elif type(model).__name__ not in ("Sequential", "MLP") and type(model).__module__.startswith(("torch.nn.", "torch_geometric.nn.")):
+    elif type(model).__name__ not in ("Sequential", "MLP", "Module") and type(model).__module__.startswith(("torch.nn.", "torch_geometric.nn.")):
         calls = [Call(type(model).__name__, model, ["x"], "x.0", True)]  # one layer alone
     elif type(model).__name__ != "Sequential":
         from .module_trace import calls_of_forward
