@@ -62,7 +62,7 @@ static void product_write(cudaStream_t stream, int m, int n, int k, int n_produc
     const long n_block = (long)((m + 127) / 128) * ((n + 127) / 128) * n_product;
     const std::string name = "cublas " + std::to_string(m) + " " + std::to_string(n) + " " + std::to_string(k) + " " +
                              std::to_string(n_product);
-    enqueue(stream, [=] { launch_write(name.c_str(), asked_s, 0.0, n_block, 256); });
+    enqueue(stream, [=] { launch_write(name.c_str(), "", asked_s, 0.0, n_block, 256); });
 }
 
 static cublasStatus_t multiply(cublasHandle_t handle, cublasOperation_t trans_a, cublasOperation_t trans_b, int m,

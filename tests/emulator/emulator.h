@@ -51,7 +51,7 @@ size_t shared_bytes();
 /* --- launches (stream.cpp) --- */
 double clock_now_s(); /* CLOCK_MONOTONIC, as traces of jobs have it */
 /* With EMULATOR_LAUNCHES=FILE: add a line "ASKED_S RUN_S BLOCKS THREADS KERNEL" for a grid that has run so long on the processor. */
-void launch_write(const char *kernel, double asked_s, double run_s, long n_block, long n_thread);
+void launch_write(const char *kernel, const char *types, double asked_s, double run_s, long n_block, long n_thread);
 
 /* --- streams (stream.cpp) --- */
 /* Run it in the order of the stream. */

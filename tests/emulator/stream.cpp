@@ -139,11 +139,11 @@ double clock_now_s()
     return seconds(CLOCK_MONOTONIC);
 }
 
-void launch_write(const char *kernel, double asked_s, double run_s, long n_block, long n_thread)
+void launch_write(const char *kernel, const char *types, double asked_s, double run_s, long n_block, long n_thread)
 {
     static FILE *file = launches_path() != nullptr ? fopen(launches_path(), "ae") : nullptr;
     if (file != nullptr) {
-        fprintf(file, "%.9f %.9f %ld %ld %s\n", asked_s, run_s, n_block, n_thread, kernel);
+        fprintf(file, "%.9f %.9f %ld %ld %s %s\n", asked_s, run_s, n_block, n_thread, kernel, types);
         fflush(file);
     }
 }
@@ -155,7 +155,7 @@ void launch(const char *kernel, const char *types, const void *code, dim3 grid, 
     enqueue(stream, [=] {
         const double begin_s = seconds(CLOCK_THREAD_CPUTIME_ID);
         grid_run(kernel, code, grid, block, body);
-        launch_write((std::string(kernel) + " " + types).c_str(), asked_s, seconds(CLOCK_THREAD_CPUTIME_ID) - begin_s,
+        launch_write(kernel, types, asked_s, seconds(CLOCK_THREAD_CPUTIME_ID) - begin_s,
                      (long)grid.x * grid.y * grid.z, (long)block.x * block.y * block.z);
     });
 }
