@@ -35,6 +35,7 @@ NOTES = [
     (r"^sum_units<float4, true,", "occupancy", 0.37, "the same, and 32 numbers on their way"),
     (r"^loss_chunks", "occupancy", 0.37, "exponentials and seven sums in double"),
     (r"^layer_norm_gradients", "occupancy", 0.37, "sums in double"),
+    (r"^columns_add<", "occupancy", 0.37, "32 numbers of each lane are on their way, 98 KB of a processor"),
     (r"^encode_rows", "occupancy", 0.25, "the draws and codes of 8 to 16 columns in registers; with four blocks one spills"),
     (r"^product_tiles<sums<fp32_parts", "occupancy", 0.25, "32 sums and 48 numbers of a thread in registers: bound by arithmetic"),
     (r"^product_tiles<sums<", "occupancy", 0.12, "64 sums and 48 parts of a thread in registers: tiles are on their way in shared memory"),
