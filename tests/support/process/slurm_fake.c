@@ -45,8 +45,7 @@ static const char scontrol[] = BEGIN
     "job=$jobs/$2\n"
     "echo released >> \"$job/released\"\n"
     "[ \"$(cat \"$job/state\")\" = PENDING ] || exit 1\n"
-    "put \"$job/reason\" Resources\n"
-    "! [ -e \"$here/full\" ] || exit 0\n"
+    "! [ -e \"$here/full\" ] || { put \"$job/reason\" Resources; exit 0; }\n"
     "put \"$job/reason\" None; put \"$job/state\" RUNNING\n"
     "setsid \"$here/run-job\" \"$2\" < /dev/null > /dev/null 2>&1 &\n";
 
