@@ -136,7 +136,7 @@ struct device_ops {
     /* Where moves and rows_take may read it, until `leave`; the lender releases it later. errors  STATUS_PEER */
     enum status (*reach)(struct device *device, const struct device_loan *loan, void *out);
     void (*leave)(struct device *device, void *reached);
-    /* rows_gather on a lane; x, rows may be reached, and the list have rows that there are not */
+    /* rows_gather on a lane; x and rows may be reached; rows from n_x on are skipped (device_rows.beyond) */
     void (*rows_take)(struct device *device, enum device_lane lane, const struct device_rows *how, float *out);
 
     /* --- sums over neighbours by a vendor library, which must give the same bits in each run. All four NULL: not

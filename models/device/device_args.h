@@ -344,8 +344,8 @@ struct device_links {
     void *scratch;          /* DEVICE_BYTES_LOSS: n_row */
 };
 
-/* Listed rows of an array of n_x rows and f columns, times the factor. Where the list has others, these are left out,
- * and `beyond` (SHARED memory; NULL: all are there) becomes `lender`. */
+/* Listed rows of an array of n_x rows and f columns, times the factor. Numbers from n_x on are skipped, and `beyond`
+ * (SHARED memory; NULL: the list has no such numbers) becomes `lender`. */
 struct device_rows {
     int64_t n_row, f, n_x;
     const uint32_t *rows; /* n_row */

@@ -109,8 +109,8 @@ int64_t memory_resident_own(void);
  * and 65 MB. */
 #define MEMORY_PROCESS_FLOOR (INT64_C(12) << 20)
 
-/* Likewise the resident set beside the plan, with pages of libraries and segments that other processes map: 24 to
- * 29 MB for a worker, of which 16 are files. */
+/* Likewise the resident set beside the plan, with pages of libraries and segments that other processes map: 28 to
+ * 29 MB for a worker, of which 16 are pages of files, which the system may take back. */
 #define MEMORY_PROCESS_RESIDENT (INT64_C(24) << 20)
 
 #endif

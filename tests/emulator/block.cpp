@@ -27,9 +27,8 @@ static late_copies late_copies_of[FIBER_N_MOST];
 static fiber *of_thread[FIBER_N_MOST];
 static int n_thread, n_live, n_at_barrier;
 static int order_run[FIBER_N_MOST]; /* threads of this block in the order in which they run, each warp's together */
-static int run_begin,
-    run_end; /* places of the warp that runs, whose stacks are in the cache, until none of its lanes can */
-static int run_at, n_idle; /* the lane whose turn it is; so many before it could not go on */
+static int run_begin, run_end; /* of the warp that runs until none of its lanes can: its stacks are in the cache */
+static int run_at, n_idle;     /* the lane whose turn it is; so many before it could not go on */
 static unsigned live[FIBER_N_MOST / WARP], meeting[FIBER_N_MOST / WARP]; /* lanes of each warp */
 
 /* Fibers that meet; no vector, whose memory ThreadSanitizer would watch. */

@@ -13,7 +13,7 @@
 
 /* --- memory in use --- */
 
-/* The first GPU with that value; NULL: there is none. */
+/* The first GPU with that value; NULL: no GPU has it. */
 static json_t *find_gpu(const json_t *gpus, const char *key, const json_t *value)
 {
     json_t *gpu;

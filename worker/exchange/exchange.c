@@ -70,7 +70,7 @@ struct exchange {
     bool hurries; /* one is made in a moment */
     struct exchange_counts counts;
     struct lending {
-        struct exchange_lender lender; /* NULLs: there is none */
+        struct exchange_lender lender; /* all NULL: nothing is lent or copied */
         struct exchange_loan came;
         int n_copy; /* of all fetches */
     } lend;

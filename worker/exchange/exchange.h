@@ -164,7 +164,7 @@ struct exchange_counts exchange_counts(const struct exchange *exchange);
 /* Let messages move for a moment without waiting: called between kernels and inside long ones, so that other ranks
  * wait less. Does nothing where a payload is being made: that may run kernels. */
 enum status exchange_progress(struct exchange *exchange);
-/* From now on that does nothing; false: it does again. */
+/* While held, exchange_progress does nothing. */
 void exchange_hold(struct exchange *exchange, bool holds);
 
 /* Count every payload that arrives from now on; NULL: no longer. */

@@ -1,13 +1,13 @@
 /* Other ranks' requests in a halo pass: checked, packed into a free slot, sent piece by piece. */
 #include "worker/halo/source.h"
 
-/* The rank that takes what a route gives. */
-static uint32_t taker_of(const struct trainer_setup *setup, const struct halo_route *route)
+/* The rank that receives a route's payload. */
+static uint32_t receiver_of(const struct trainer_setup *setup, const struct halo_route *route)
 {
     return route->is_dedup ? (uint32_t)(route->k / PART_DEDUP_N_SIDE) : setup->rank_of_part[route->to];
 }
 
-/* A free place for a piece for that rank, of how many bytes; NULL when all are taken. */
+/* A free slot for a piece for that rank, of how many bytes; NULL: no slot is free. */
 static struct halo_packed *slot_take(struct halo *h, uint32_t peer, int64_t n_left, int64_t *n_most_out)
 {
     int64_t packs = h->workspace->n_scratch + h->workspace->n_fetch, slot_bytes = h->slots.n_pack_slot_bytes;
@@ -61,7 +61,7 @@ static struct halo_packed *piece_begin(struct halo *h, const struct halo_route *
     if (h->pass->n_ask > 0 && asked == NULL) {
         return NULL;
     }
-    struct halo_packed *piece = slot_take(h, taker_of(&h->trainer->setup, route), total - (int64_t)at, &n_most);
+    struct halo_packed *piece = slot_take(h, receiver_of(&h->trainer->setup, route), total - (int64_t)at, &n_most);
     if (piece == NULL) {
         return NULL;
     }
@@ -95,7 +95,7 @@ static bool piece_pack(struct halo *h, const struct halo_route *route, size_t at
 {
     const struct trainer *t = h->trainer;
     int64_t total = route->n_row * (asked ? h->slots.n_ask_row_bytes : h->slots.n_row_bytes);
-    bool near = !asked && peers_near(t->routes.peers, taker_of(&t->setup, route));
+    bool near = !asked && peers_near(t->routes.peers, receiver_of(&t->setup, route));
     if (near && halo_rows_lend(h, route, (int64_t)at, out)) {
         return is_made(h, h->sent.ready);
     }

@@ -23,7 +23,7 @@ static bool repeats(const struct trainer *t)
     return same && t->ops->record != NULL && t->setup.spill == NULL && t->records.trace == NULL;
 }
 
-/* With several workers: between recordings lies work that the host waits in, and marks of arrays that come and go. */
+/* With several workers no recording has the step: the host waits in it, or it marks arrays that move (offload). */
 static bool is_between(const struct step *step)
 {
     return step->kind == STEP_KIND_HALO || step->kind == STEP_KIND_TOTAL || step->kind == STEP_KIND_REDUCE ||
@@ -32,7 +32,8 @@ static bool is_between(const struct step *step)
 
 int recording_end(const struct trainer *t, const struct step_list *list, int s)
 {
-    while (s < list->n_step && repeats(t) && (t->setup.n_rank == 1 || !is_between(&list->step[s]))) {
+    bool same = repeats(t);
+    while (same && s < list->n_step && (t->setup.n_rank == 1 || !is_between(&list->step[s]))) {
         s += step_span(&list->step[s]);
     }
     return s;

@@ -175,7 +175,7 @@ static enum status told_take(struct peers *p, uint32_t rank, const struct exchan
     return status;
 }
 
-/* Where both have told, each of two knows the same of both. */
+/* Two ranks are near only if each has reached the other's memory, so both come to the same answer. */
 static enum status all_tell(struct peers *p, int n_here)
 {
     const struct exchange_offer offer = {.arg = p, .pack = told_pack};

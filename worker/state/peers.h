@@ -19,7 +19,7 @@ struct peers_setup {
     uint32_t *beyond;                /* SHARED memory, 0: the rank + 1 of a lender with bad lists of rows */
     struct peers_block {
         char *begin;     /* as it was acquired */
-        int64_t n_bytes; /* 0: there is none; then begin is not used */
+        int64_t n_bytes; /* 0: no such block; then begin is not used */
     } block[PEERS_N_BLOCK];
 };
 

@@ -175,7 +175,7 @@ void plan_release(struct plan *plan)
     *plan = (struct plan){0};
 }
 
-#define TENSORBOARD_BYTES (INT64_C(64) << 20) /* of Python, which takes 38 MiB */
+#define TENSORBOARD_BYTES (INT64_C(64) << 20) /* of Python, which takes 37 to 43 MiB */
 
 /* What the machine's processes take besides the plans of workers. */
 static int64_t besides(const struct plan *plan, const struct job *job, bool is_local)

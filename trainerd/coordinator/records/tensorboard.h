@@ -13,7 +13,7 @@
 
 struct tensorboard {
     char python[PATH_MAX];
-    pid_t process; /* 0: there is none */
+    pid_t process; /* 0: not started, or ended */
     int input;     /* our end of its standard input */
 };
 

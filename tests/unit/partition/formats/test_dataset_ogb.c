@@ -421,9 +421,13 @@ Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
         struct job job = mag_job();
         fixture_refused(&job, cases[i].status, cases[i].where, cases[i].expected);
     }
+}
+
+Test(dataset_ogb, files_of_types_that_are_missing_are_refused)
+{
+    struct job job = mag_job();
     mag_make();
     fixture_remove("mag/raw/node-label/paper/node-label.csv.gz");
-    struct job job = mag_job();
     fixture_refused(&job, STATUS_NO_INPUT, "raw/node-label: 0 node types have node-label.csv.gz", "expected one");
     mag_make();
     fixture_remove("mag/split/time/paper/train.csv.gz");
