@@ -90,8 +90,8 @@ struct part_cover_input {
  *
  *   owns    the caller owns *out: part_dedup_release
  *   errors  STATUS_NOMEM
- *   cost    n_edge reads, the matchings of all lists; n_node × 8 bytes and 8 bytes an edge into a worker's parts from
- *           others'
+ *   cost    n_edge reads, twice, the matchings of all lists, on all cores; n_node × 4 bytes, and for each thread
+ *           n_node × 12 bytes and 8 bytes an edge into a worker's parts, of all threads at most 8 an edge
  */
 enum status part_dedup_cover(const struct part_cover_input *in, struct part_dedup *out,
                              struct part_cover_rows *rows_out);

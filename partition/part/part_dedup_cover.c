@@ -2,8 +2,10 @@
  * where they come from. Over the same edges gradients travel the other way. */
 #include "partition/part/part_cover.h"
 #include "partition/part/part_dedup.h"
+#include "partition/rows/row_pairs.h"
 #include "protocol/base/memory.h"
 
+#include <omp.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -18,24 +20,26 @@ struct edges {
     int64_t begin, end;
 };
 
+/* One thread's, of what all share. */
 struct covering {
     const struct dataset *dataset;
     const struct partition *partition;
     const int32_t *rank_of_part;
     const uint32_t *hops;
-    int32_t *part_of_rank; /* n_part: worker after worker, ascending */
-    int32_t *rank_begin;   /* n_rank + 1: where a worker's begin */
-    uint32_t *place;       /* n_node: of each node in partition->order */
-    uint32_t *number;      /* n_node: of places at one end of a list's edges, from 1; 0 between two lists */
-    struct edge *edge;     /* one worker's */
-    int64_t *edge_begin;   /* n_part + 1: where a part's begin */
-    struct edges *list;    /* n_part: those of one list, takers' parts ascending */
-    int32_t n_list;
+    const int32_t *part_of_rank; /* n_part: worker after worker, ascending */
+    const int32_t *rank_begin;   /* n_rank + 1: where a worker's begin */
+    const uint32_t *place;       /* n_node: of each node in partition->order */
     struct part_dedup *out;
+    int64_t n_room;      /* edges into the parts of the worker that has most of them */
+    uint32_t *number;    /* n_node: of places at one end of a list's edges, from 1; 0 between two lists */
+    int64_t *next;       /* n_node + 1: where the next edge from a place goes; 0 between two parts */
+    struct edge *edge;   /* n_room: one worker's */
+    int64_t *edge_begin; /* n_part + 1: where a part's begin */
+    struct edges *list;  /* n_part: those of one list, takers' parts ascending */
+    int32_t n_list;
     int64_t n_halo, n_cover;
 };
 
-/* Edges into the parts of the worker that has most of them. */
 static int64_t most_edges(const struct covering *c)
 {
     const struct partition *partition = c->partition;
@@ -52,28 +56,38 @@ static int64_t most_edges(const struct covering *c)
     return most;
 }
 
-static int edge_compare(const void *a, const void *b)
-{
-    const struct edge *x = a, *y = b;
-    return x->from != y->from ? (x->from > y->from) - (x->from < y->from) : (x->to > y->to) - (x->to < y->to);
-}
-
-/* Part p's in-edges from other workers' parts, by their sources' places: part after part, since a part's places are
- * together. */
-static int64_t edges_gather(const struct covering *c, int32_t p, struct edge *out)
+/* Count part p's in-edges from other workers' parts, in next of the place behind their source's; or put them there. */
+static void edges_walk(const struct covering *c, int32_t p, struct edge *out)
 {
     const struct partition *partition = c->partition;
-    int64_t n = 0;
     for (int64_t at = partition->part_begin[p]; at < partition->part_begin[p + 1]; at++) {
         uint32_t v = partition->order[at];
         for (int64_t e = c->dataset->indptr[v]; e < c->dataset->indptr[v + (int64_t)1]; e++) {
-            uint32_t u = c->dataset->indices[e];
-            if (c->rank_of_part[partition->owner[u]] != c->rank_of_part[p]) {
-                out[n++] = (struct edge){.from = c->place[u], .to = (uint32_t)at};
+            uint32_t u = c->dataset->indices[e], from = c->place[u];
+            if (c->rank_of_part[partition->owner[u]] == c->rank_of_part[p]) {
+                continue;
+            }
+            if (out == NULL) {
+                c->next[from + (int64_t)1]++;
+            } else {
+                out[c->next[from]++] = (struct edge){.from = from, .to = (uint32_t)at};
             }
         }
     }
-    qsort(out, (size_t)n, sizeof *out, edge_compare);
+}
+
+/* These edges by their sources' places, part after part, since a part's places are together; those of one source by
+ * their destinations'. Returns how many there are. */
+static int64_t edges_gather(const struct covering *c, int32_t p, struct edge *out)
+{
+    const int64_t n_node = c->dataset->n_node;
+    edges_walk(c, p, NULL);
+    for (int64_t at = 0; at < n_node; at++) {
+        c->next[at + 1] += c->next[at];
+    }
+    int64_t n = c->next[n_node];
+    edges_walk(c, p, out);
+    memset(c->next, 0, ((size_t)n_node + 1) * sizeof *c->next);
     return n;
 }
 
@@ -133,14 +147,18 @@ static void cover_count(struct covering *c, struct part_sums *made, const struct
 {
     bool *sends = memory_alloc((size_t)edges->n_giver, sizeof *sends),
          *sums = memory_alloc((size_t)edges->n_taker, sizeof *sums);
-    int64_t n_row = part_cover(edges, sends, sums);
+    int64_t n_row = part_cover(edges, sends, sums), n_sum = 0, n_summed = 0;
     *n_row_out = (uint32_t)n_row;
     for (int64_t t = 0; t < edges->n_taker; t++) {
-        made->n_row += sums[t];
+        n_sum += sums[t];
     }
     for (int64_t e = 0; e < edges->indptr[edges->n_giver]; e++) {
-        made->n_edge += sums[edges->taker[e]];
+        n_summed += sums[edges->taker[e]];
     }
+#pragma omp atomic
+    made->n_row += n_sum;
+#pragma omp atomic
+    made->n_edge += n_summed;
     for (int64_t g = 0; g < edges->n_giver; g++) {
         c->n_halo += edges->indptr[g + 1] > edges->indptr[g];
     }
@@ -283,28 +301,80 @@ static void rank_count(struct covering *c, int32_t rank)
     }
 }
 
-static void covers_count(struct covering *c)
+static enum status covering_open(struct covering *c)
 {
-    int32_t n_part = c->partition->n_part, n_rank = (int32_t)c->out->n_rank, n = 0;
-    c->edge_begin = memory_alloc((size_t)n_part + 1, sizeof *c->edge_begin);
-    c->list = memory_alloc((size_t)n_part, sizeof *c->list);
-    c->part_of_rank = memory_alloc((size_t)n_part, sizeof *c->part_of_rank);
-    c->rank_begin = memory_alloc((size_t)n_rank + 1, sizeof *c->rank_begin);
-    for (int32_t rank = 0; rank < n_rank; rank++) {
-        for (int32_t p = 0; p < n_part; p++) {
-            if (c->rank_of_part[p] == rank) {
-                c->part_of_rank[n++] = p;
-            }
-        }
-        c->rank_begin[rank + 1] = n;
-    }
-    for (int32_t rank = 0; rank < n_rank; rank++) {
-        rank_count(c, rank);
-    }
-    free(c->rank_begin);
-    free(c->part_of_rank);
+    size_t n_node = (size_t)c->dataset->n_node, n_part = (size_t)c->partition->n_part;
+    c->edge_begin = memory_alloc(n_part + 1, sizeof *c->edge_begin);
+    c->list = memory_alloc(n_part, sizeof *c->list);
+    enum status status = memory_acquire(MEMORY_OTHER, n_node, sizeof *c->number, &c->number);
+    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n_node + 1, sizeof *c->next, &c->next) : status;
+    return status == STATUS_OK ? memory_acquire(MEMORY_OTHER, (size_t)c->n_room, sizeof *c->edge, &c->edge) : status;
+}
+
+static void covering_close(struct covering *c)
+{
+    size_t n_node = (size_t)c->dataset->n_node;
+    memory_release(MEMORY_OTHER, c->edge, (size_t)c->n_room, sizeof *c->edge);
+    memory_release(MEMORY_OTHER, c->next, n_node + 1, sizeof *c->next);
+    memory_release(MEMORY_OTHER, c->number, n_node, sizeof *c->number);
     free(c->list);
     free(c->edge_begin);
+}
+
+/* As many as there are cores and workers, with no more memory than 8 bytes for each edge of the graph. */
+static int threads_of(const struct covering *c)
+{
+    int64_t one = c->n_room * (int64_t)sizeof *c->edge +
+                  c->dataset->n_node * (int64_t)(sizeof *c->number + sizeof *c->next);
+    int64_t most = c->dataset->n_edge * (int64_t)sizeof *c->edge / (one + 1), n = omp_get_max_threads();
+    n = n < c->out->n_rank ? n : c->out->n_rank;
+    n = n < most ? n : most;
+    return n > 1 && c->dataset->n_edge > ROWS_PARALLEL_LEAST ? (int)n : 1;
+}
+
+/* Workers are counted side by side, each by one thread. */
+static enum status covers_count(struct covering *c)
+{
+    int n_thread = threads_of(c), n_open = 0;
+    enum status status = STATUS_OK;
+    struct covering *all = memory_alloc((size_t)n_thread, sizeof *all);
+    for (; n_open < n_thread && status == STATUS_OK; n_open++) {
+        all[n_open] = *c;
+        status = covering_open(&all[n_open]);
+    }
+#pragma omp parallel for schedule(dynamic) num_threads(n_thread)
+    for (int32_t rank = 0; rank < (int32_t)c->out->n_rank; rank++) {
+        if (status == STATUS_OK) {
+            rank_count(&all[omp_get_thread_num()], rank);
+        }
+    }
+    for (int t = 0; t < n_open; t++) {
+        c->n_halo += all[t].n_halo;
+        c->n_cover += all[t].n_cover;
+        covering_close(&all[t]);
+    }
+    free(all);
+    return status;
+}
+
+/* Parts worker after worker, and the places of nodes. */
+static void shared_fill(struct covering *c, int32_t *part_of_rank, int32_t *rank_begin, uint32_t *place)
+{
+    int32_t n = 0;
+    for (int32_t rank = 0; rank < (int32_t)c->out->n_rank; rank++) {
+        for (int32_t p = 0; p < c->partition->n_part; p++) {
+            if (c->rank_of_part[p] == rank) {
+                part_of_rank[n++] = p;
+            }
+        }
+        rank_begin[rank + 1] = n;
+    }
+    for (int64_t at = 0; at < c->dataset->n_node; at++) {
+        place[c->partition->order[at]] = (uint32_t)at;
+    }
+    c->part_of_rank = part_of_rank;
+    c->rank_begin = rank_begin;
+    c->place = place;
 }
 
 enum status part_dedup_cover(const struct part_cover_input *in, struct part_dedup *out,
@@ -316,26 +386,26 @@ enum status part_dedup_cover(const struct part_cover_input *in, struct part_dedu
         .dataset = dataset, .partition = partition, .rank_of_part = in->rank_of_part, .hops = in->hops, .out = out};
     bool mirrors = part_dedup_mirrors(dataset->symmetric, true, partition->n_hop);
     enum status status = part_dedup_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
+    size_t n_node = (size_t)dataset->n_node;
+    uint32_t *place = NULL;
+    int32_t *part_of_rank = memory_alloc((size_t)partition->n_part, sizeof *part_of_rank),
+            *rank_begin = memory_alloc((size_t)in->n_rank + 1, sizeof *rank_begin);
     out->covers = true;
-    size_t n_node = (size_t)dataset->n_node, n_room = (size_t)most_edges(&c);
     status = status == STATUS_OK ? part_sums_acquire(out) : status;
-    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n_node, sizeof *c.place, &c.place) : status;
-    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n_node, sizeof *c.number, &c.number) : status;
-    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n_room, sizeof *c.edge, &c.edge) : status;
+    status = status == STATUS_OK ? memory_acquire(MEMORY_OTHER, n_node, sizeof *place, &place) : status;
     if (status == STATUS_OK) {
-        for (size_t at = 0; at < n_node; at++) {
-            c.place[partition->order[at]] = (uint32_t)at;
-        }
-        covers_count(&c);
-        if (dataset->symmetric && !mirrors) {
-            part_dedup_mirror(out);
-        }
-    } else {
+        shared_fill(&c, part_of_rank, rank_begin, place);
+        c.n_room = most_edges(&c);
+        status = covers_count(&c);
+    }
+    if (status != STATUS_OK) {
         part_dedup_release(out);
+    } else if (dataset->symmetric && !mirrors) {
+        part_dedup_mirror(out);
     }
     *rows_out = (struct part_cover_rows){.n_halo = c.n_halo, .n_cover = c.n_cover};
-    memory_release(MEMORY_OTHER, c.edge, n_room, sizeof *c.edge);
-    memory_release(MEMORY_OTHER, c.number, n_node, sizeof *c.number);
-    memory_release(MEMORY_OTHER, c.place, n_node, sizeof *c.place);
+    memory_release(MEMORY_OTHER, place, n_node, sizeof *place);
+    free(rank_begin);
+    free(part_of_rank);
     return status;
 }

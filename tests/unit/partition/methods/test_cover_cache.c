@@ -5,6 +5,7 @@
 
 #include <criterion/criterion.h>
 #include <dirent.h>
+#include <omp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -137,6 +138,26 @@ Test(cover_cache, other_hops_have_other_counts)
     cr_expect_eq(stale_find(path), 2);
     part_dedup_release(&got);
     part_dedup_release(&want);
+    cut_close(&cut);
+}
+
+/* A graph that is large enough for several threads. */
+Test(cover_cache, counts_are_the_same_for_any_number_of_threads)
+{
+    const struct tiny_graph graph = {.n_node = 3000, .n_draw = 90000, .features = TINY_FEATURES_NONE, .seed = 5};
+    struct part_dedup counts[2];
+    struct part_cover_rows rows[2];
+    struct cut cut;
+    cut_open(&graph, N_PART, JOB_METHOD_RANDOM, 2, &cut);
+    const struct part_cover_input input = input_of(&cut, in_turn);
+    for (int k = 0; k < 2; k++) {
+        omp_set_num_threads(1 + 3 * k);
+        cr_assert_eq(part_dedup_cover(&input, &counts[k], &rows[k]), STATUS_OK);
+    }
+    cr_expect(same(&counts[0], &counts[1]));
+    cr_expect(rows[0].n_halo == rows[1].n_halo && rows[0].n_cover == rows[1].n_cover);
+    part_dedup_release(&counts[0]);
+    part_dedup_release(&counts[1]);
     cut_close(&cut);
 }
 
