@@ -56,7 +56,8 @@ static int64_t most_edges(const struct covering *c)
     return most;
 }
 
-/* Count part p's in-edges from other workers' parts, in next of the place behind their source's; or put them there. */
+/* Count part p's in-edges from other workers' parts, in next of the place behind their source's; or put them there.
+ */
 static void edges_walk(const struct covering *c, int32_t p, struct edge *out)
 {
     const struct partition *partition = c->partition;
