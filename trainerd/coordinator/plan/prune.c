@@ -22,6 +22,29 @@ static double work_of(const struct program *program, const struct prune *prune)
     return program_work(program, prune->n_hop, prune->n_row, prune->n_edge);
 }
 
+/* What the copies of transposed edges, one for each hop of an aggregate's output (part_hop.h), add to the memory of a
+ * worker with all parts, as a share of it. Half of the program's arrays are taken to be alive at once. */
+static double memory_added(const struct dataset *dataset, const struct program *program, const struct prune *prune)
+{
+    const double edge = sizeof(uint32_t) + (dataset->weighted ? sizeof(float) : 0.0);
+    const double n_node = (double)dataset->n_node, edges = edge * (double)dataset->n_edge; /* of one direction */
+    double all = edges * (dataset->symmetric ? 2.0 : 4.0), added = dataset->symmetric ? 0.0 : -edges;
+    for (int v = 0; v < program->n_value; v++) {
+        double width = program->value[v].is_sparse ? 0.0 : sizeof(float) * (double)program->value[v].width;
+        all += n_node * width * (v == 0 ? 1.0 : 0.5);
+    }
+    for (int32_t hop = 0; hop < prune->n_hop; hop++) {
+        bool copied = false;
+        for (int i = 0; i < program->n_op; i++) {
+            const struct value *out = &program->value[program->op[i].out];
+            copied = copied || (program->op[i].kind == OP_KIND_AGGREGATE && out->needs_grad && out->hop == hop);
+        }
+        double rows = (double)prune->n_row[hop + 1] * (sizeof(int64_t) + sizeof(uint32_t));
+        added += copied ? edge * (double)prune->n_edge[hop] + rows : 0.0;
+    }
+    return added / all;
+}
+
 enum status prune_build(const struct job *job, const struct dataset *dataset, const struct program *program,
                         struct partition *partition, struct prune *out)
 {
@@ -38,7 +61,8 @@ enum status prune_build(const struct job *job, const struct dataset *dataset, co
     }
     struct prune pruned = counts_of(dataset, &reach);
     pruned.left_out = 1.0 - work_of(program, &pruned) / work_of(program, &all);
-    if (job->train.prune == JOB_PRUNE_ALWAYS || pruned.left_out > LEFT_OUT_LEAST) {
+    bool pays = pruned.left_out > LEFT_OUT_LEAST && pruned.left_out > memory_added(dataset, program, &pruned);
+    if (job->train.prune == JOB_PRUNE_ALWAYS || pays) {
         status = reach_order(&reach, partition);
         *out = pruned;
     }

@@ -18,7 +18,8 @@ struct prune {
     double left_out;                     /* share of a training epoch's work, program_work's */
 };
 
-/* Decide as train.prune says (auto: from a tenth of the work on) and order the partition's nodes by hop.
+/* Decide as train.prune says (auto: from a tenth of the work on, if memory grows by a smaller
+ * share) and order the partition's nodes by hop.
  *
  *   errors  STATUS_NOMEM
  *   cost    n_edge reads at most, n_node × 9 bytes while it runs

@@ -8,7 +8,9 @@
 
 #define OK(call) cr_assert_eq(call, STATUS_OK, "%s", status_reason())
 
-/* The decision for a graph of 2000 nodes and about 6 edges a node. */
+static double degree = 3;
+
+/* The decision for a graph of 2000 nodes and about 2 · degree edges a node. */
 static struct prune prune_of(const char *model, const char *train, double train_share, int n_part)
 {
     struct job job;
@@ -18,9 +20,10 @@ static struct prune prune_of(const char *model, const char *train, double train_
     struct prune prune;
     char text[512];
     snprintf(text, sizeof text,
-             "[dataset]\ngenerator = \"sbm\"\nnodes = 2000\ndegree = 3\ntrain_share = %g\n[partition]\nparts = %d\n"
+             "[dataset]\ngenerator = \"sbm\"\nnodes = 2000\ndegree = %g\nfeatures = 8\ntrain_share = "
+             "%g\n[partition]\nparts = %d\n"
              "method = \"block\"\ncache = \"off\"\n[model]\n%s\n[train]\nprune = \"%s\"\n",
-             train_share, n_part, model, train);
+             degree, train_share, n_part, model, train);
     OK(job_load_text(text, strlen(text), "test", NULL, 0, &job));
     OK(dataset_load(&job, &dataset));
     const struct program_input input = {.n_feature = dataset.n_feature, .n_class = dataset.n_class};
@@ -48,4 +51,15 @@ Test(prune, auto_asks_for_a_tenth_of_the_work_whatever_the_number_of_parts)
         cr_expect_gt(prune_of(gat, "auto", 0.3, n_parts[k]).n_hop, 0);
         cr_expect_eq(prune_of(gat, "auto", 0.95, n_parts[k]).left_out, 0.0);
     }
+}
+
+/* Three layers copy the transposed edges twice: much beside narrow rows, little beside wide ones. */
+Test(prune, auto_asks_for_more_of_the_work_than_it_adds_to_the_memory)
+{
+    static const char narrow[] = "kind = \"gin\"\nlayers = 3\nhidden = 8",
+                      wide[] = "kind = \"gin\"\nlayers = 3\nhidden = 256";
+    degree = 40;
+    cr_expect_gt(prune_of(narrow, "always", 0.2, 8).left_out, 0.1);
+    cr_expect_eq(prune_of(narrow, "auto", 0.2, 8).n_hop, 0);
+    cr_expect_gt(prune_of(wide, "auto", 0.2, 8).n_hop, 0);
 }
