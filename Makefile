@@ -260,18 +260,20 @@ $(BUILD)/lib/trainer-cuda.so: models/cuda/module.map
 $(call program,worker/main_trainer_worker.c): LDFLAGS += -Wl,--dynamic-list=models/cuda/module.exports
 $(call program,worker/main_trainer_worker.c): models/cuda/module.exports
 
-# Programs for a machine with a GPU (tests/gpu), and the archive that takes them there (scripts/gpu-bundle). The benchmark contains the cuda
-# device, whose stream cuSPARSE shares; the other opens trainer-cuda.so, as workers do.
+# Programs for a machine with a GPU (tests/gpu), and the archive that takes them there (scripts/gpu-bundle). Both open trainer-cuda.so, as
+# workers do. The benchmark has kernels of its own, and finds cuSPARSE, which shares the device's stream.
 GPU_PROGRAMS := $(if $(CUDA_MODULE),$(BUILD)/bin/gpu_operations $(BUILD)/bin/bench_gpu $(if $(filter emulated,$(VARIANT)),$(BUILD)/hashes.txt))
 GPU_BENCH := $(wildcard tests/gpu/bench/*.c tests/gpu/bench/*.cu)
-GPU_BENCH_OBJECTS := $(if $(EMULATED),$(call object,$(GPU_BENCH)),$(patsubst %,$(CUDA_BUILD)/%.o,$(GPU_BENCH)) $(CUDA_OBJECTS))
+GPU_BENCH_LIBRARY := models/cuda/library.c models/cuda/aggregate/spmm_library.c
+GPU_BENCH_OBJECTS := $(if $(EMULATED),$(call object,$(GPU_BENCH)),$(patsubst %,$(CUDA_BUILD)/%.o,$(GPU_BENCH) $(GPU_BENCH_LIBRARY)))
 GPU_OPERATIONS_OBJECTS := $(call object,tests/gpu/gpu_operations.c $(wildcard tests/support/operations/*.c))
 $(eval $(call link_rule,$(BUILD)/bin/gpu_operations,$(GPU_OPERATIONS_OBJECTS),$(BELOW_models)))
 $(eval $(call members_rule,$(BUILD)/bin/gpu_operations,$(GPU_OPERATIONS_OBJECTS)))
 $(eval $(call link_rule,$(BUILD)/bin/bench_gpu,$(GPU_BENCH_OBJECTS),models $(BELOW_partition),$(if $(EMULATED),,-L$(CUDA_HOME)/lib64 -lcudart_static -lrt)))
 $(eval $(call members_rule,$(BUILD)/bin/bench_gpu,$(GPU_BENCH_OBJECTS)))
-$(BUILD)/bin/gpu_operations: LDFLAGS += -Wl,--dynamic-list=models/cuda/module.exports
-$(BUILD)/bin/gpu_operations: | $(CUDA_MODULE)
+MODULE_TAKES := $(patsubst %;,-Wl$(comma)-u$(comma)%,$(filter-out };,$(filter %;,$(file < models/cuda/module.exports))))
+$(BUILD)/bin/gpu_operations $(BUILD)/bin/bench_gpu: LDFLAGS += -Wl,--dynamic-list=models/cuda/module.exports $(MODULE_TAKES)
+$(BUILD)/bin/gpu_operations $(BUILD)/bin/bench_gpu: | $(CUDA_MODULE)
 # The bits of each operation, emulated.
 $(BUILD)/hashes.txt: $(BUILD)/bin/gpu_operations $(CUDA_MODULE)
 	$(Q)$< --print > $@.new && mv $@.new $@

@@ -24,13 +24,13 @@ for place in site.getsitepackages() + sys.path:
     print(*glob.glob(place + "/nvidia/*/lib"), sep="\n")'
 } 2> /dev/null
 bundle_libraries=$(printf '%s\n' "$PWD/lib/carried" "$(cuda_folders)" "${LD_LIBRARY_PATH:-}" | tr ':' '\n' | awk 'NF && !seen[$0]++' | paste -sd:)
-run_limit_s=
-# run PROGRAM ARGUMENTS…: one of the archive's, for run_limit_s seconds at most
+run_limit_s= run_under=()
+# run PROGRAM ARGUMENTS…: one of the archive's, for run_limit_s seconds at most, under run_under
 run() {
     local program=$1
     shift
     LD_LIBRARY_PATH=$bundle_libraries UCX_MODULE_DIR=$PWD/lib/carried/ucx OMP_WAIT_POLICY=passive GOMP_SPINCOUNT=0 \
-        ${run_limit_s:+timeout -k 5 "$run_limit_s"} "bin/$program" "$@"
+        ${run_limit_s:+timeout -k 5 "$run_limit_s"} "${run_under[@]}" "bin/$program" "$@"
 }
 
 # --- what must be there ---

@@ -31,6 +31,12 @@
 #define COMMUNITY 2000
 #define PRODUCT_SHARE 96 /* edges for a row of products */
 
+#ifdef CUDA_EMULATED /* the emulator is in this program, for kernels of its own */
+#define OPENED device_cuda
+#else
+#define OPENED device_cuda_module
+#endif
+
 static struct figure figure;
 static bool is_wrong; /* two results differ that should not */
 
@@ -423,7 +429,7 @@ int main(int argc, char **argv)
         fprintf(stderr, "usage: bench_gpu kernels [EDGES] | layer EDGES FOLDER | graph PART OURS DATA\n");
         return 2;
     }
-    if (device_cuda.open(1, &figure.device) != STATUS_OK) {
+    if (OPENED.open(1, &figure.device) != STATUS_OK) {
         fprintf(stderr, "%s\n", status_reason());
         return status_exit_code(STATUS_PEER);
     }
