@@ -11,7 +11,7 @@
  * waits allow, or with EMULATOR_EAGER=1 at once. With EMULATOR_UNIFIED=1 host memory is the device's, too, for tests of single
  * operations. EMULATOR_GPUS says how many GPUs there are (1), of which CUDA_VISIBLE_DEVICES shows some; they are one. EMULATOR_MEMORY is the device's memory in bytes (16 GiB), of which
  * choosing the device takes EMULATOR_CONTEXT (256 MiB), and EMULATOR_OTHERS is what other processes use; each process has it for itself. EMULATOR_SYS is its /sys. Protected memory can be opened by other
- * processes (cudaIpc*), unless EMULATOR_IPC=0, and the EMULATOR_SPOIL-th block that is named has nothing but ones; giving back what another process has open ends this one. Interprocess events are not there. With EMULATOR_LAUNCHES=FILE each launch becomes
+ * processes (cudaIpc*), unless EMULATOR_IPC=0, and of the blocks that are named the EMULATOR_SPOIL-th has nothing but ones, the EMULATOR_SHORT-th a page too little; giving back what another process has open ends this one. Interprocess events are not there. With EMULATOR_LAUNCHES=FILE each launch becomes
  * a line of that file. Not modelled: time, caches, weak memory.
  */
 #ifndef EMULATOR_CUDA_RUNTIME_H
@@ -92,6 +92,11 @@ EMULATOR_CHECKED cudaError_t cudaFree(void *block);
 EMULATOR_CHECKED cudaError_t cudaIpcGetMemHandle(cudaIpcMemHandle_t *out, void *block);
 EMULATOR_CHECKED cudaError_t cudaIpcOpenMemHandle(void **out, cudaIpcMemHandle_t handle, unsigned flags);
 EMULATOR_CHECKED cudaError_t cudaIpcCloseMemHandle(void *opened);
+enum cudaDriverEntryPointQueryResult { cudaDriverEntryPointSuccess };
+enum { cudaEnableDefault };
+EMULATOR_CHECKED cudaError_t cudaGetDriverEntryPointByVersion(const char *name, void **out, unsigned version,
+                                                              unsigned long long flags,
+                                                              enum cudaDriverEntryPointQueryResult *result);
 EMULATOR_CHECKED cudaError_t cudaMallocHost(void **out, size_t n_bytes);
 EMULATOR_CHECKED cudaError_t cudaFreeHost(void *block);
 EMULATOR_CHECKED cudaError_t cudaMemcpyAsync(void *to, const void *from, size_t n_bytes, enum cudaMemcpyKind kind,
