@@ -1,5 +1,4 @@
-/* program_build: checks of job and data for every kind, the builder of the job's kind, the parameters with weight
- * decay. */
+/* program_build: checks of job and data for every kind, the model of its text, the parameters with weight decay. */
 #include "models/kinds/model.h"
 
 #include "models/program/level.h"
@@ -8,9 +7,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-
-#define BUILDER_ROW(list, name, text, builder, ...) [JOB_##list##_##name] = builder##_model,
-static enum status (*const builders[JOB_KIND_N])(struct model *model) = {JOB_KIND_LIST(BUILDER_ROW, KIND)};
 
 static enum status check_layers(const struct job *job)
 {
@@ -29,6 +25,13 @@ static enum status check_layers(const struct job *job)
     if (jumps && !is_stack) {
         return status_fail(STATUS_CONFIG, "model.jumping_knowledge = \"%s\" does not go with model.kind = \"%s\"",
                            how, kind);
+    }
+    if (job->model.kind == JOB_KIND_AGNN && job->model.layers < 2) {
+        return status_fail(STATUS_CONFIG,
+                           "model.layers = %" PRId64
+                           " does not go with model.kind = \"agnn\", which propagates between two "
+                           "linear layers, expected at least 2",
+                           job->model.layers);
     }
     if (jumps && job->model.linear_layers > 0) {
         return status_fail(STATUS_CONFIG,
@@ -101,7 +104,7 @@ enum status program_build(const struct job *job, const struct program_input *inp
     program.forward_only = job_predicts(job);
     program.precision = job->train.precision;
     program.plain_width = job->exchange.plain ? job->model.hidden : 0;
-    status = builders[job->model.kind](&model);
+    status = job->model.kind == JOB_KIND_RGCN ? rgcn_model(&model) : model_program(&model);
     if (status == STATUS_OK) {
         status = check_kept(&model);
     }
@@ -114,6 +117,7 @@ enum status program_build(const struct job *job, const struct program_input *inp
     }
     for (int p = 0; p < program.n_param; p++) {
         program.param[p].decays = job->train.decay == JOB_DECAY_ALL || p < model.n_first;
+        program.param[p].line *= job->model.kind == JOB_KIND_PROGRAM; /* of a kind's text users see no lines */
     }
     losses_set(job, &program);
     program_hops(&program);

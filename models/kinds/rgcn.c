@@ -72,7 +72,7 @@ static int rows_layer(const struct model *model, int x, int64_t f_out)
     return program_add(program, 1.0f, neighbours, 1.0f, program_node_rows(program, x, root, bias));
 }
 
-static int rgcn_layer(const struct model *model, int layer, int x, int64_t f_out)
+static int rgcn_layer(struct model *model, int layer, int x, int64_t f_out)
 {
     if (layer == 0 && model_is_one_hot(model)) {
         return rows_layer(model, x, f_out);
@@ -107,13 +107,9 @@ enum status rgcn_model(struct model *model)
     if (status != STATUS_OK) {
         return status;
     }
-    const struct job_model *options = &model->job->model;
-    const struct stack stack = {.conv = rgcn_layer,
-                                .n_conv = (int)(options->layers - options->linear_layers),
-                                .n_linear = (int)options->linear_layers};
     if (!model->input->is_typed) {
         model_features_dense(model);
     }
-    stack_layers(model, &stack, stack_features(model, &stack));
+    model_stack(model, rgcn_layer);
     return STATUS_OK;
 }

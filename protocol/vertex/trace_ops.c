@@ -107,7 +107,7 @@ static enum status check_width(struct trace *trace, int32_t node, const struct v
 {
     char quoted[VERTEX_QUOTE_BYTES], shape[SHAPE_TEXT_BYTES];
     int64_t size = shape_size(&op->shape);
-    if (op->place == VERTEX_PLACE_WEIGHT || size <= VERTEX_WIDTH_MOST) {
+    if (op->place == VERTEX_PLACE_WEIGHT || size <= VERTEX_WIDTH_MOST || size <= trace->facts->n_in) {
         return STATUS_OK;
     }
     trace_quote(trace, node, quoted);

@@ -114,6 +114,16 @@ Test(model_names, weight_decay_of_the_first_layer_leaves_the_others_alone)
     cr_assert(!param("convs.1.lin.weight")->decays && !param("convs.1.bias")->decays);
     build(JOB_KIND_GCNII);
     cr_assert(param("lins.0.bias")->decays && !param("convs.0.weight1")->decays && !param("lins.1.weight")->decays);
+    job.model.residual = true;
+    job.model.norm = JOB_NORM_LAYER;
+    build(JOB_KIND_APPNP);
+    cr_assert(param("residuals.0.weight")->decays && param("norms.0.bias")->decays &&
+              !param("lins.1.weight")->decays);
+    build(JOB_KIND_AGNN); /* betas between two layers are of the first */
+    cr_assert(param("lins.0.bias")->decays && param("convs.1.beta")->decays && !param("lins.1.weight")->decays);
+    job.model.layers = 3;
+    build(JOB_KIND_AGNN);
+    cr_assert(param("norms.0.bias")->decays && !param("convs.1.beta")->decays && !param("norms.1.bias")->decays);
     job.train.decay = JOB_DECAY_ALL;
     build(JOB_KIND_GCN);
     cr_assert(param("convs.1.bias")->decays);
