@@ -68,6 +68,55 @@ static enum status check_data(const struct job *job, const struct program_input 
     return STATUS_OK;
 }
 
+/* Of R-GCN: equal blocks. */
+static enum status check_blocks(const struct job *job, const struct program_input *input)
+{
+    if (job->model.kind != JOB_KIND_RGCN || job->model.blocks == 0) {
+        return STATUS_OK;
+    }
+    int64_t n_feature = input->n_feature + (job->model.label_input ? input->n_class : 0);
+    bool ends_in_conv = job->model.linear_layers == 0 && job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_NONE;
+    const struct {
+        const char *what;
+        int64_t width;
+    } widths[] = {{"feature columns", input->is_typed ? job->model.hidden : n_feature},
+                  {"channels", ends_in_conv && job->model.layers == 1 ? 0 : job->model.hidden},
+                  {"classes", ends_in_conv ? input->n_class : 0}};
+    for (int i = 0; i < 3; i++) {
+        if (widths[i].width % job->model.blocks != 0) {
+            return status_fail(STATUS_CONFIG,
+                               "model.blocks = %" PRId64 " does not divide the %" PRId64 " %s, expected equal blocks",
+                               job->model.blocks, widths[i].width, widths[i].what);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Of R-GCN: rows of nodes' own in the first layer's weights take the place of features. */
+static enum status check_rows(const struct model *model)
+{
+    const struct job_model *options = &model->job->model;
+    int64_t n_feature = model->input->n_feature, n_other = program_n_shared(model->program);
+    if (model->job->model.kind != JOB_KIND_RGCN || (options->embedding && !model_is_one_hot(model))) {
+        return STATUS_OK;
+    }
+    if (!model->input->is_typed || n_other > 0) {
+        return status_fail(
+            STATUS_CONFIG,
+            "model.embedding = false gives each node a row of its own in the first layer's weights: expected a graph "
+            "whose nodes have no features, found %" PRId64 " columns of features",
+            n_other);
+    }
+    if (options->residual && !options->residual_linear && options->layers > 1 && n_feature == options->hidden) {
+        return status_fail(
+            STATUS_CONFIG,
+            "model.residual = true adds the first layer's input to its output as it is, since model.hidden = %" PRId64
+            " is the number of nodes: with model.embedding = false expected model.residual_linear = true",
+            options->hidden);
+    }
+    return STATUS_OK;
+}
+
 /* The lossy settings of payloads in training. */
 static void losses_set(const struct job *job, struct program *program)
 {
@@ -104,7 +153,9 @@ enum status program_build(const struct job *job, const struct program_input *inp
     program.forward_only = job_predicts(job);
     program.precision = job->train.precision;
     program.plain_width = job->exchange.plain ? job->model.hidden : 0;
-    status = job->model.kind == JOB_KIND_RGCN ? rgcn_model(&model) : model_program(&model);
+    if ((status = check_rows(&model)) == STATUS_OK && (status = check_blocks(job, input)) == STATUS_OK) {
+        status = model_program(&model);
+    }
     if (status == STATUS_OK) {
         status = check_kept(&model);
     }

@@ -36,9 +36,6 @@ struct model {
  */
 enum status model_program(struct model *model);
 
-/* R-GCN's, which is no text yet. errors  STATUS_CONFIG likewise */
-enum status rgcn_model(struct model *model);
-
 /* Append the parameters of task.decoder, after those of the model. errors  STATUS_DATA distmult without relations */
 enum status model_decoder(struct model *model);
 

@@ -136,19 +136,22 @@ static void trace_open(const struct vertex_tree *tree, const struct vertex_args 
                        const struct vertex_facts *facts, struct trace *out)
 {
     size_t n_name = (size_t)tree->n_name + 1;
+    int32_t n_relation = facts->n_relation > 0 ? (int32_t)facts->n_relation : 0;
+    int32_t n_op_most = VERTEX_OP_MOST + 5 * n_relation;
     *out = (struct trace){.tree = tree,
                           .args = args,
                           .facts = facts,
-                          .out = {.op = memory_grow(NULL, VERTEX_OP_MOST * sizeof *out->out.op),
-                                  .weight = memory_grow(NULL, VERTEX_OP_MOST * sizeof *out->out.weight),
+                          .out = {.op = memory_grow(NULL, (size_t)n_op_most * sizeof *out->out.op),
+                                  .weight = memory_grow(NULL, (size_t)n_op_most * sizeof *out->out.weight),
                                   .out = -1},
                           .field = memory_alloc(n_name, sizeof *out->field),
                           .global = memory_alloc(n_name, sizeof *out->global),
                           .function_of = memory_alloc(n_name, sizeof *out->function_of),
                           .active = memory_alloc((size_t)tree->n_function + 1, sizeof *out->active),
-                          .own = {VERTEX_STEPS_MOST, VERTEX_STRINGS_MOST}};
+                          .n_op_most = n_op_most,
+                          .own = {VERTEX_STEPS_MOST + 32 * n_relation, VERTEX_STRINGS_MOST}};
     out->budget = facts->budget != NULL ? facts->budget : &out->own;
-    out->n_step_most = VERTEX_STEPS_MOST;
+    out->n_step_most = (int)out->own.n_step;
     for (size_t i = 0; i < n_name; i++) {
         out->field[i] = out->function_of[i] = -1;
     }

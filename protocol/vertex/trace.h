@@ -11,8 +11,8 @@
 
 #include <stdio.h>
 
-#define VERTEX_OP_MOST 16384    /* operations of a layer */
-#define VERTEX_STEP_MOST 1024   /* of a loop */
+#define VERTEX_OP_MOST 16384    /* operations of a layer, and 5 more for each relation */
+#define VERTEX_STEP_MOST 1024   /* of a loop, or as many as relations */
 #define VERTEX_WIDTH_MOST 65536 /* columns, heads × columns, of what is wider than v.x */
 #define VERTEX_N_DIM 4
 #define VERTEX_N_IN 3

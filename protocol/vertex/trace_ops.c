@@ -137,8 +137,8 @@ enum status trace_op(struct trace *trace, int32_t node, struct vertex_op op, int
         *out = (int32_t)(*found - list->op);
         return STATUS_OK;
     }
-    if (list->n_op == VERTEX_OP_MOST) {
-        return TRACE_FAIL(trace, node, "the layer has more than %d operations", VERTEX_OP_MOST);
+    if (list->n_op == trace->n_op_most) {
+        return TRACE_FAIL(trace, node, "the layer has more than %d operations", trace->n_op_most);
     }
     list->op[list->n_op] = op; /* the list has room for all: equal operations are found by address */
     if (found == NULL) {

@@ -301,6 +301,14 @@ Test(model_names, rgcn_of_diagonal_blocks_needs_columns_that_they_divide)
     expect_fails(program_build(&job, &input, &program), STATUS_CONFIG, "does not divide the 11 feature columns");
 }
 
+Test(model_names, rgcn_has_as_many_relations_as_the_data)
+{
+    input.n_relation = 65536;
+    job.model.bases = 2;
+    build(JOB_KIND_RGCN);
+    cr_assert(program.n_op == 7 && param("convs.1.comp")->shape[0] == 65536, "%d", program.n_op);
+}
+
 Test(model_names, rgcn_without_types_of_edges_is_refused)
 {
     job.model.kind = JOB_KIND_RGCN;
