@@ -69,8 +69,8 @@ void model_args(const struct job *job, const struct vertex_tree *tree, struct ve
 static void kinds_read(void)
 {
     struct job *job = memory_alloc(1, sizeof *job);
+    job_defaults(job);
     for (int kind = 0; kind < JOB_KIND_N; kind++) {
-        job_defaults(job);
         job->model.kind = kind;
         if (kind == JOB_KIND_PROGRAM) {
             model_kinds[kind].keys = MODEL_KEY(program) | MODEL_KEY(embedding);
