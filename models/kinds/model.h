@@ -1,4 +1,4 @@
-/* A model under construction, and the functions that builders make it with.
+/* A model under construction, and the functions that make it.
  *
  * model.c begins a program; program.c makes the model of its text, with what stands around its layers (stack.c) and
  * models/program/program.h. Calls go in this direction only.

@@ -157,7 +157,7 @@ struct program_input {
     struct embedded embedded; /* columns of sparse features that are one node's own */
     bool stores;              /* parts also have the features of halo rows (program_store) */
     struct graph_counts counts;
-    FILE *passes; /* kind = "program": what each pass of the compiler makes of the text is written here; NULL: not */
+    FILE *passes; /* what each pass of the compiler makes of the text is written here; NULL: not */
 };
 
 /* Build the job's model for this data.
