@@ -227,7 +227,7 @@ enum status model_program(struct model *model)
     model_args(job, &build.tree, &build.args);
     model->build = &build;
     bool dense = model->program->value[0].is_sparse && wants_dense(model);
-    if (dense && model_is_one_hot(model)) {
+    if (dense && job->model.kind == JOB_KIND_PROGRAM && model_is_one_hot(model)) {
         build.status = status_fail(
             STATUS_CONFIG,
             "dataset.features = \"one_hot\" does not go with %s, which does more with a node's own "
