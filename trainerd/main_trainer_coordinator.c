@@ -34,7 +34,7 @@ static const char help_text[] =
     "  --steps          the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
     "  --roofline       the plan with every step's arithmetic, bytes and least time on a device\n"
     "  --device FILE    its numbers (configs/devices); without it those of a cpu\n"
-    "  --program        the plan with what each pass of the compiler makes of a vertex program\n"
+    "  --program        the plan with what each pass of the compiler makes of the model's text\n"
     "  --json           the plan as JSON on standard output\n"
     "  --plan-most N    end with what planning takes, should that be more than N bytes\n"
     "  --parent PID     stop as if interrupted when this parent process is gone\n"

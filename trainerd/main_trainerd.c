@@ -41,7 +41,7 @@ static const char help_text[] =
     "  --steps            the plan with every step of an epoch: rows, bytes alive, bytes received, and the peak\n"
     "  --roofline         the plan with every step's arithmetic, bytes and least time on a device\n"
     "  --device FILE      its numbers (configs/devices); without it those of a cpu\n"
-    "  --program          the plan with what each pass of the compiler makes of a vertex program\n"
+    "  --program          the plan with what each pass of the compiler makes of the model's text\n"
     "  --json             the plan, the fingerprint or the restored records, as JSON on standard output\n"
     "  --listen ADDRESS   the daemon: accept jobs over unix:PATH or tcp:HOST:PORT, and run them (trainctl --help)\n"
     "  --state FOLDER     the daemon's folder of jobs\n"

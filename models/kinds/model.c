@@ -1,5 +1,4 @@
-/* program_build: checks of job and data for every kind, the builder of the job's kind, the parameters with weight
- * decay. */
+/* program_build: checks of job and data for every kind, the model of its text, the parameters with weight decay. */
 #include "models/kinds/model.h"
 
 #include "models/program/level.h"
@@ -8,9 +7,6 @@
 
 #include <inttypes.h>
 #include <limits.h>
-
-#define BUILDER_ROW(list, name, text, builder, ...) [JOB_##list##_##name] = builder##_model,
-static enum status (*const builders[JOB_KIND_N])(struct model *model) = {JOB_KIND_LIST(BUILDER_ROW, KIND)};
 
 static enum status check_layers(const struct job *job)
 {
@@ -29,6 +25,13 @@ static enum status check_layers(const struct job *job)
     if (jumps && !is_stack) {
         return status_fail(STATUS_CONFIG, "model.jumping_knowledge = \"%s\" does not go with model.kind = \"%s\"",
                            how, kind);
+    }
+    if (job->model.kind == JOB_KIND_AGNN && job->model.layers < 2) {
+        return status_fail(STATUS_CONFIG,
+                           "model.layers = %" PRId64
+                           " does not go with model.kind = \"agnn\", which propagates between two "
+                           "linear layers, expected at least 2",
+                           job->model.layers);
     }
     if (jumps && job->model.linear_layers > 0) {
         return status_fail(STATUS_CONFIG,
@@ -61,6 +64,55 @@ static enum status check_data(const struct job *job, const struct program_input 
     }
     if (model_kind_of(job)->needs_types && input->n_relation <= 0) {
         return status_fail(STATUS_DATA, "the data set's edges have no types; model.kind = \"%s\" needs them", kind);
+    }
+    return STATUS_OK;
+}
+
+/* Of R-GCN: equal blocks. */
+static enum status check_blocks(const struct job *job, const struct program_input *input)
+{
+    if (job->model.kind != JOB_KIND_RGCN || job->model.blocks == 0) {
+        return STATUS_OK;
+    }
+    int64_t n_feature = input->n_feature + (job->model.label_input ? input->n_class : 0);
+    bool ends_in_conv = job->model.linear_layers == 0 && job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_NONE;
+    const struct {
+        const char *what;
+        int64_t width;
+    } widths[] = {{"feature columns", input->is_typed ? job->model.hidden : n_feature},
+                  {"channels", ends_in_conv && job->model.layers == 1 ? 0 : job->model.hidden},
+                  {"classes", ends_in_conv ? input->n_class : 0}};
+    for (int i = 0; i < 3; i++) {
+        if (widths[i].width % job->model.blocks != 0) {
+            return status_fail(STATUS_CONFIG,
+                               "model.blocks = %" PRId64 " does not divide the %" PRId64 " %s, expected equal blocks",
+                               job->model.blocks, widths[i].width, widths[i].what);
+        }
+    }
+    return STATUS_OK;
+}
+
+/* Of R-GCN: rows of nodes' own in the first layer's weights take the place of features. */
+static enum status check_rows(const struct model *model)
+{
+    const struct job_model *options = &model->job->model;
+    int64_t n_feature = model->input->n_feature, n_other = program_n_shared(model->program);
+    if (model->job->model.kind != JOB_KIND_RGCN || (options->embedding && !model_is_one_hot(model))) {
+        return STATUS_OK;
+    }
+    if (!model->input->is_typed || n_other > 0) {
+        return status_fail(
+            STATUS_CONFIG,
+            "model.embedding = false gives each node a row of its own in the first layer's weights: expected a graph "
+            "whose nodes have no features, found %" PRId64 " columns of features",
+            n_other);
+    }
+    if (options->residual && !options->residual_linear && options->layers > 1 && n_feature == options->hidden) {
+        return status_fail(
+            STATUS_CONFIG,
+            "model.residual = true adds the first layer's input to its output as it is, since model.hidden = %" PRId64
+            " is the number of nodes: with model.embedding = false expected model.residual_linear = true",
+            options->hidden);
     }
     return STATUS_OK;
 }
@@ -101,7 +153,9 @@ enum status program_build(const struct job *job, const struct program_input *inp
     program.forward_only = job_predicts(job);
     program.precision = job->train.precision;
     program.plain_width = job->exchange.plain ? job->model.hidden : 0;
-    status = builders[job->model.kind](&model);
+    if ((status = check_rows(&model)) == STATUS_OK && (status = check_blocks(job, input)) == STATUS_OK) {
+        status = model_program(&model);
+    }
     if (status == STATUS_OK) {
         status = check_kept(&model);
     }
@@ -114,6 +168,7 @@ enum status program_build(const struct job *job, const struct program_input *inp
     }
     for (int p = 0; p < program.n_param; p++) {
         program.param[p].decays = job->train.decay == JOB_DECAY_ALL || p < model.n_first;
+        program.param[p].line *= job->model.kind == JOB_KIND_PROGRAM; /* of a kind's text users see no lines */
     }
     losses_set(job, &program);
     program_hops(&program);

@@ -1,4 +1,4 @@
-/* A user's vertex program: layers in a stack as those of every kind, or the whole model from features to logits.
+/* The text of a kind, or a user's: layers in a stack, or the whole model from features to logits.
  * docs/programs.md
  */
 #include "models/kinds/model.h"
@@ -67,12 +67,11 @@ static bool reads_sparse(const struct model *model, const struct vertex_facts *f
 
 /* Trace the text for these facts and append its ops over x. The model keeps the first mistake; its program is thrown
  * away then. */
-static enum status append(const struct model *model, const struct vertex_facts *facts, int x, const char *prefix,
-                          int *out)
+static enum status append(struct model *model, const struct vertex_facts *facts, int x, const char *prefix, int *out)
 {
     struct vertex_build *build = model->build;
     struct vertex_trace text, trace;
-    enum status status = vertex_trace_build(&build->tree, &model->job->program.args, facts, &text);
+    enum status status = vertex_trace_build(&build->tree, &build->args, facts, &text);
     if (status != STATUS_OK) {
         return status;
     }
@@ -88,13 +87,14 @@ static enum status append(const struct model *model, const struct vertex_facts *
                            build->tree.source.origin);
     }
     print_pass(model, prefix, "text: each operation once", &text);
-    vertex_move(&text, moves, model->job->program.reads_norm, &trace);
+    vertex_move(&text, moves, model_kind_of(model->job)->reads_norm, &trace);
     print_pass(model, prefix, "moved: what depends on one end alone is of nodes", &trace);
     vertex_trace_release(&text);
     struct vertex_emission emission = {.program = model->program,
                                        .source = &build->tree.source,
                                        .trace = &trace,
                                        .x = x,
+                                       .kept = model->program->forward_only ? model->job->output.embeddings : "",
                                        .prefix = prefix,
                                        .is_one_hot = model_is_one_hot(model),
                                        .is_weighted = model->input->is_weighted,
@@ -109,13 +109,18 @@ static enum status append(const struct model *model, const struct vertex_facts *
     if (status == STATUS_OK) {
         print_tiles(model, prefix, n_tile);
     }
+    for (int32_t i = 0; i < trace.n_output; i++) {
+        char name[2 * VERTEX_NAME_BYTES];
+        snprintf(name, sizeof name, "%s%s", prefix, trace.output[i].name);
+        layer_output(model, name, -1, emission.kept_value);
+    }
     build->needs_dense = build->needs_dense || emission.needs_dense;
     vertex_trace_release(&trace);
     return status;
 }
 
 /* A layer's value; where the text has a mistake, one of its width that lets the stack go on. */
-static int append_layer(const struct model *model, const struct vertex_facts *facts, int x, const char *prefix)
+static int append_layer(struct model *model, const struct vertex_facts *facts, int x, const char *prefix)
 {
     int out = x;
     if (model->build->status == STATUS_OK) {
@@ -128,7 +133,13 @@ static int append_layer(const struct model *model, const struct vertex_facts *fa
     return program_linear(model->program, x, named_param(model->program, facts->n_out, f_in, 0.0, "failed"), -1);
 }
 
-static int vertex_layer(const struct model *model, int layer, int x, int64_t f_out)
+/* Does this layer make the logits? Not under jumping knowledge, whose own linear map does. */
+static bool is_last_layer(const struct job *job, int layer)
+{
+    return layer == job->model.layers - 1 && job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_NONE;
+}
+
+static int vertex_layer(struct model *model, int layer, int x, int64_t f_out)
 {
     char prefix[32];
     struct vertex_facts facts = facts_of(model, x, f_out);
@@ -138,14 +149,16 @@ static int vertex_layer(const struct model *model, int layer, int x, int64_t f_o
     return append_layer(model, &facts, x, prefix);
 }
 
-/* Weights of the first layer: those whose names begin like the first one's, up to what stands behind its number. */
-static int n_first_of(const struct program *program)
+/* Weights of the first layer: the n_first of embeddings, and from there on up to the first matrix whose name begins
+ * otherwise than the first one's, up to its number. The map of a residual is of its layer. */
+static int n_first_of(const struct program *program, int n_first)
 {
-    const char *name = program->n_param > 0 ? program->param[0].name : "";
+    const char *name = n_first < program->n_param ? program->param[n_first].name : "";
     size_t n = strcspn(name, "0123456789");
     n += strspn(name + n, "0123456789");
-    int n_first = 0;
-    while (n_first < program->n_param && strncmp(program->param[n_first].name, name, n) == 0) {
+    while (n_first < program->n_param &&
+           (program->param[n_first].n_dim == 1 || strncmp(program->param[n_first].name, name, n) == 0 ||
+            strncmp(program->param[n_first].name, "residuals.0.", strlen("residuals.0.")) == 0)) {
         n_first++;
     }
     return n_first;
@@ -165,14 +178,14 @@ static void logits_put(struct model *model, int x)
 static void build_all(struct model *model)
 {
     if (model_kind_of(model->job)->is_stack) {
-        (void)model_stack(model, vertex_layer);
+        model_stack(model, vertex_layer);
         logits_put(model, model->program->logits);
         return;
     }
-    int x = model_features(model);
+    int x = model_features(model), n_before = model->program->n_param;
     struct vertex_facts facts = facts_of(model, x, model->input->n_class);
     logits_put(model, append_layer(model, &facts, x, ""));
-    model->n_first = n_first_of(model->program);
+    model->n_first = n_first_of(model->program, n_before);
 }
 
 /* Do sparse features have to be made dense? Building over sparse ones tells. */
@@ -196,18 +209,25 @@ static bool wants_dense(const struct model *model)
     return wants;
 }
 
-enum status program_model(struct model *model)
+enum status model_program(struct model *model)
 {
     const struct job *job = model->job;
     struct vertex_build build = {.status = STATUS_OK};
-    const char *origin = job->model.program[0] != '\0' ? job->model.program : "model.program";
-    enum status status = vertex_tree_parse(job->program.text, strlen(job->program.text), origin, &build.tree);
+    char origin[JOB_TEXT_BYTES] = "model.program";
+    if (job->model.kind != JOB_KIND_PROGRAM) {
+        snprintf(origin, sizeof origin, "model.kind = \"%s\"", job_choice_text("model", "kind", job->model.kind));
+    } else if (job->model.program[0] != '\0') {
+        snprintf(origin, sizeof origin, "%s", job->model.program);
+    }
+    const char *text = model_text(job);
+    enum status status = vertex_tree_parse(text, strlen(text), origin, &build.tree);
     if (status != STATUS_OK) {
         return status;
     }
+    model_args(job, &build.tree, &build.args);
     model->build = &build;
     bool dense = model->program->value[0].is_sparse && wants_dense(model);
-    if (dense && model_is_one_hot(model)) {
+    if (dense && job->model.kind == JOB_KIND_PROGRAM && model_is_one_hot(model)) {
         build.status = status_fail(
             STATUS_CONFIG,
             "dataset.features = \"one_hot\" does not go with %s, which does more with a node's own "

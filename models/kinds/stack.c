@@ -1,5 +1,5 @@
-/* Shared by builders: the features, the ops around a layer (residual, norm, activation, dropout), and the common
- * model, layers one after another. No kind's mathematics.
+/* The features, the ops around a layer (residual, norm, activation, dropout), and the common model, layers one after
+ * another. No kind's mathematics.
  */
 #include "models/kinds/model.h"
 
@@ -75,7 +75,8 @@ int layer_output(struct model *model, const char *name, int index, int value)
     return value;
 }
 
-int plain_layer(struct model *model, int index, int x, int64_t f_out)
+/* A plain linear layer "lins.<index>". */
+static int plain_layer(struct model *model, int index, int x, int64_t f_out)
 {
     struct program *program = model->program;
     int64_t f_in = program->value[x].width;
@@ -102,6 +103,13 @@ bool model_is_one_hot(const struct model *model)
     return model->input->is_typed && program_n_shared(model->program) == 0 && !model_embeds(model);
 }
 
+/* An activation and then dropout, in one op or no op. */
+static int activate(struct program *program, int x, enum device_activation activation, double dropout)
+{
+    bool changes = activation != DEVICE_ACTIVATION_NONE || dropout > 0.0;
+    return changes ? program_activate(program, x, activation, dropout) : x;
+}
+
 int model_features(struct model *model)
 {
     const struct job_model *options = &model->job->model;
@@ -110,7 +118,7 @@ int model_features(struct model *model)
         model_features_dense(model);
         x = program_labels(model->program, x, model->input->n_class, 1.0 - options->label_rate);
     }
-    x = model_dropout(model, x, options->input_dropout);
+    x = activate(model->program, x, DEVICE_ACTIVATION_NONE, options->input_dropout);
     if (!model_embeds(model)) {
         return x;
     }
@@ -119,23 +127,8 @@ int model_features(struct model *model)
     return layer_output(model, "embedding", -1, program_linear(model->program, x, weight, -1));
 }
 
-static int activate(struct program *program, int x, enum device_activation activation, double dropout)
-{
-    bool changes = activation != DEVICE_ACTIVATION_NONE || dropout > 0.0;
-    return changes ? program_activate(program, x, activation, dropout) : x;
-}
-
-int model_activate(const struct model *model, int x, double dropout)
-{
-    return activate(model->program, x, activations[model->job->model.activation], dropout);
-}
-
-int model_dropout(const struct model *model, int x, double dropout)
-{
-    return activate(model->program, x, DEVICE_ACTIVATION_NONE, dropout);
-}
-
-void layer_begin(struct model *model, int layer)
+/* Parameters from here on are those of layer `layer`, counted from 0. */
+static void layer_begin(struct model *model, int layer)
 {
     if (layer == 1) {
         model->n_first = model->program->n_param;
@@ -179,7 +172,8 @@ static int batch_norm(struct model *model, int layer, int y)
                         program_batch_norm(program, y, param[0], param[1], param[2], param[3]));
 }
 
-int layer_end(struct model *model, int layer, int x, int y, double dropout)
+/* The ops behind a hidden layer from x to y. */
+static int layer_end(struct model *model, int layer, int x, int y)
 {
     const struct job_model *options = &model->job->model;
     if (options->residual) {
@@ -191,7 +185,8 @@ int layer_end(struct model *model, int layer, int x, int y, double dropout)
     if (options->norm == JOB_NORM_BATCH) {
         y = batch_norm(model, layer, y);
     }
-    return layer_output(model, "acts", layer, model_activate(model, y, dropout));
+    return layer_output(model, "acts", layer,
+                        activate(model->program, y, activations[options->activation], options->dropout));
 }
 
 static bool jumps(const struct model *model)
@@ -218,41 +213,25 @@ static int jump(struct model *model, const int *output, int n_layer)
     return layer_output(model, "lin", -1, program_linear(program, x, weight, bias));
 }
 
-int stack_features(struct model *model, const struct stack *stack)
+void model_stack(struct model *model, int (*conv)(struct model *model, int layer, int x, int64_t f_out))
 {
     const struct job_model *options = &model->job->model;
-    bool is_hidden = stack->n_conv + stack->n_linear > 1 || jumps(model);
-    bool has_heads = job_key_applies(model->job, JOB_KEY_model_heads);
-    int64_t width = options->hidden * (has_heads ? options->heads : 1);
-    if (is_hidden && options->residual && !options->residual_linear && model->input->n_feature == width &&
+    int n_layer = (int)options->layers, n_conv = n_layer - (int)options->linear_layers;
+    int n_hidden = jumps(model) ? n_layer : n_layer - 1;
+    int64_t width = options->hidden * (job_key_applies(model->job, JOB_KEY_model_heads) ? options->heads : 1);
+    if (n_hidden > 0 && options->residual && !options->residual_linear && model->input->n_feature == width &&
         !model_embeds(model)) {
         model_features_dense(model); /* the first layer's residual adds them as they are */
     }
-    return model_features(model);
-}
-
-int stack_layers(struct model *model, const struct stack *stack, int x)
-{
-    int n_layer = stack->n_conv + stack->n_linear;
-    int n_hidden = jumps(model) ? n_layer : n_layer - 1;
-    int *output = memory_alloc((size_t)n_layer, sizeof *output);
+    int *output = memory_alloc((size_t)n_layer, sizeof *output), x = model_features(model);
     for (int layer = 0; layer < n_layer; layer++) {
-        int64_t f_out = layer < n_hidden ? model->job->model.hidden : model->input->n_class;
+        int64_t f_out = layer < n_hidden ? options->hidden : model->input->n_class;
         layer_begin(model, layer);
-        int y = layer < stack->n_conv ? layer_output(model, "convs", layer, stack->conv(model, layer, x, f_out))
-                                      : plain_layer(model, layer - stack->n_conv, x, f_out);
-        x = output[layer] = layer < n_hidden ? layer_end(model, layer, x, y, model->job->model.dropout) : y;
+        int y = layer < n_conv ? layer_output(model, "convs", layer, conv(model, layer, x, f_out))
+                               : plain_layer(model, layer - n_conv, x, f_out);
+        x = output[layer] = layer < n_hidden ? layer_end(model, layer, x, y) : y;
     }
     layer_begin(model, n_layer);
-    x = jumps(model) ? jump(model, output, n_layer) : x;
+    model->program->logits = jumps(model) ? jump(model, output, n_layer) : x;
     free(output);
-    return x;
-}
-
-enum status model_stack(struct model *model, int (*conv)(const struct model *model, int layer, int x, int64_t f_out))
-{
-    int n_layer = (int)model->job->model.layers, n_linear = (int)model->job->model.linear_layers;
-    const struct stack stack = {.conv = conv, .n_conv = n_layer - n_linear, .n_linear = n_linear};
-    model->program->logits = stack_layers(model, &stack, stack_features(model, &stack));
-    return STATUS_OK;
 }

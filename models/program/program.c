@@ -174,19 +174,14 @@ int program_linear(struct program *program, int in, int weight, int bias)
                      shape[0]);
 }
 
-int program_node_weight(struct program *program, const char *name, int64_t n, int64_t f, double bound)
-{
-    const int64_t shape[] = {n, program->value[0].width, f};
-    ASSERT(program_n_shared(program) == 0);
-    int weight = program_tensor(program, name, n > 0 ? 3 : 2, n > 0 ? shape : shape + 1, bound);
-    program->param[weight].embedding_row = f;
-    embeddings_part(program, weight);
-    return weight;
-}
-
 int program_node_rows(struct program *program, int in, int weight, int bias)
 {
-    ASSERT(program->value[in].is_sparse && program->param[weight].embedding_at >= 0);
+    struct parameter *param = &program->param[weight];
+    ASSERT(program->value[in].is_sparse && program_n_shared(program) == 0);
+    if (param->embedding_at < 0) { /* the first op that reads it */
+        param->embedding_row = param->shape[param->n_dim - 1];
+        embeddings_part(program, weight);
+    }
     return op_append(program, (struct op){.kind = OP_KIND_LINEAR, .in = {in, -1, -1}, .param = {weight, bias}},
                      program->param[weight].embedding_width);
 }

@@ -157,7 +157,7 @@ struct program_input {
     struct embedded embedded; /* columns of sparse features that are one node's own */
     bool stores;              /* parts also have the features of halo rows (program_store) */
     struct graph_counts counts;
-    FILE *passes; /* kind = "program": what each pass of the compiler makes of the text is written here; NULL: not */
+    FILE *passes; /* what each pass of the compiler makes of the text is written here; NULL: not */
 };
 
 /* Build the job's model for this data.
@@ -182,10 +182,8 @@ void program_init(const struct program_input *input, struct program *out);
  * A parameter of 0 rows has one dimension, `columns` long. */
 int program_param(struct program *program, const char *name, int64_t rows, int64_t columns, double bound);
 int program_linear(struct program *program, int in, int weight, int bias);
-/* A weight with rows of each node's own, where the features have nothing but embedded columns: n × columns × f, or
- * with n 0 columns × f. program_node_rows: a node's rows side by side, of the features or their dropout; such a
- * weight is no other op's. */
-int program_node_weight(struct program *program, const char *name, int64_t n, int64_t f, double bound);
+/* The rows of a weight, n × columns × f or columns × f, that are each node's own, side by side, where the features
+ * have nothing but embedded columns: of the features or their dropout. Such a weight is no other op's. */
 int program_node_rows(struct program *program, int in, int weight, int bias);
 /* The same with a weight stored in × out. */
 int program_linear_by_column(struct program *program, int in, int weight, int bias);

@@ -399,6 +399,21 @@ static void check_shared(struct walk *w)
     free(all);
 }
 
+/* The operation of the output that is written, which is a value of its own then; -1: the trace has no such. */
+static int32_t find_kept(struct walk *w)
+{
+    for (int32_t i = 0; i < w->trace->n_output; i++) {
+        const struct vertex_output *output = &w->trace->output[i];
+        char name[PROGRAM_NAME_BYTES];
+        snprintf(name, sizeof name, "%s%s", w->to->prefix, output->name);
+        if (strcmp(name, w->to->kept) == 0) {
+            w->n_use[output->op]++;
+            return output->op;
+        }
+    }
+    return -1;
+}
+
 enum status vertex_emit(struct vertex_emission *emission, int *out)
 {
     size_t n_op = (size_t)emission->trace->n_op, n_weight = (size_t)emission->trace->n_weight + 1;
@@ -424,7 +439,9 @@ enum status vertex_emit(struct vertex_emission *emission, int *out)
                                : !shapes_fit(&w, i) || (!emission->matches && !w.relates[i] && walk_is_row(&w, i));
     }
     append_weights(&w);
+    int32_t kept = find_kept(&w);
     *out = walk_value(&w, emission->trace->out);
+    emission->kept_value = kept >= 0 ? walk_value(&w, kept) : -1;
     if (w.status == STATUS_OK) {
         check_shared(&w);
     }

@@ -16,6 +16,8 @@ struct vertex_emission {
     const struct vertex_source *source; /* of messages */
     const struct vertex_trace *trace;
     int x;              /* the value of v.x */
+    const char *kept;   /* the output that a prediction writes, prefix and name; "": it writes no output */
+    int kept_value;     /* out: its value; -1: it is not of this layer */
     const char *prefix; /* of weights' names: "convs.0." */
     bool is_one_hot;    /* v.x is a column for each node */
     /* Should a layer from value x to f_out columns multiply before a linear aggregate? (model.h) */

@@ -20,14 +20,18 @@ static bool multiplies_first(struct walk *w, int x, int64_t f_out)
     return w->status == STATUS_OK && w->to->transform_first(w->program, x, f_out);
 }
 
+bool walk_is_one_hot(const struct walk *w, int32_t op)
+{
+    return walk_is(w, op, VERTEX_OP_INPUT) && w->to->is_one_hot && w->program->value[w->to->x].is_sparse;
+}
+
 /* A linear aggregate. Of one-hot rows a maximum is one, too: each column has one row with an entry, so that maximum
  * and sum are equal. */
 bool walk_is_sum(const struct walk *w, int32_t op, struct match_sum *out)
 {
     const struct vertex_op *of = walk_at(w, op);
-    bool of_input = of->kind == VERTEX_OP_MAX && of->relation < 0 && walk_is(w, of->in[0], VERTEX_OP_SOURCE) &&
-                    walk_is(w, walk_at(w, of->in[0])->in[0], VERTEX_OP_INPUT);
-    if (of_input && w->to->is_one_hot && w->program->value[w->to->x].is_sparse) {
+    if (of->kind == VERTEX_OP_MAX && of->relation < 0 && walk_is(w, of->in[0], VERTEX_OP_SOURCE) &&
+        walk_is_one_hot(w, walk_at(w, of->in[0])->in[0])) {
         *out = (struct match_sum){walk_at(w, of->in[0])->in[0], MATCH_FACTOR_NONE, AGGREGATE_KIND_SUM};
         return true;
     }
@@ -105,6 +109,9 @@ static struct open_value emit_map(struct walk *w, int x, const struct sums *sums
         return (struct open_value){aggregate_all(w, linear(w, x, weight, -1), sums), bias};
     }
     x = aggregate_all(w, x, sums);
+    if (by_column && sums->n == 0 && walk_is_one_hot(w, map->in[0])) {
+        return (struct open_value){walk_goes_on(w) ? program_node_rows(w->program, x, weight, bias) : 0, -1};
+    }
     if (by_column) {
         walk_dense(w, x);
         return (struct open_value){walk_goes_on(w) ? program_linear_by_column(w->program, x, weight, bias) : 0, -1};

@@ -50,22 +50,17 @@ static bool is_inner(const struct walk *w, int32_t op, bool is_root)
 
 static int n_term_of(const struct walk *w, int32_t op, bool is_root)
 {
-    return is_inner(w, op, is_root)
-               ? n_term_of(w, walk_at(w, op)->in[0], false) + n_term_of(w, walk_at(w, op)->in[1], false)
-               : 1;
+    int n = 1;
+    for (; is_inner(w, op, is_root); op = walk_at(w, op)->in[0], is_root = false) {
+        n += n_term_of(w, walk_at(w, op)->in[1], false);
+    }
+    return n;
 }
 
-/* Append the terms of factor · op, from left to right. */
-static void terms_add(const struct walk *w, int32_t op, double factor, bool is_root, struct terms *out)
+static void term_add(const struct walk *w, int32_t op, double factor, struct terms *out)
 {
-    const struct vertex_op *of = walk_at(w, op);
-    if (is_inner(w, op, is_root) && (factor == 1.0 || !w->relates[op])) {
-        terms_add(w, of->in[0], factor, false, out);
-        terms_add(w, of->in[1], of->kind == VERTEX_OP_ADD ? factor : -factor, false, out);
-        return;
-    }
     struct term term = term_of(w, op, factor);
-    for (int t = 0; t < out->n; t++) {
+    for (int t = 0; t < out->n && w->n_use[term.op] > 1; t++) {
         if (out->term[t].op == term.op) { /* x + x */
             out->term[t].factor += term.factor;
             return;
@@ -76,6 +71,24 @@ static void terms_add(const struct walk *w, int32_t op, double factor, bool is_r
     } else {
         out->term[out->n++] = term;
     }
+}
+
+/* Append the terms of factor · op, from left to right. Sums over relations are as deep as there are relations. */
+static void terms_add(const struct walk *w, int32_t op, double factor, bool is_root, struct terms *out)
+{
+    int n = 0;
+    int32_t *sum = NULL;
+    for (; is_inner(w, op, is_root) && (factor == 1.0 || !w->relates[op]); op = walk_at(w, op)->in[0]) {
+        sum = memory_list_grow(sum, n, sizeof *sum);
+        sum[n++] = op;
+        is_root = false;
+    }
+    term_add(w, op, factor, out);
+    while (n-- > 0) {
+        const struct vertex_op *of = walk_at(w, sum[n]);
+        terms_add(w, of->in[1], of->kind == VERTEX_OP_ADD ? factor : -factor, false, out);
+    }
+    free(sum);
 }
 
 /* a · x + b · y. Of factors that add up to one the first is what float32 leaves of it. */
@@ -128,16 +141,31 @@ static int bias_wait(struct walk *w, int value, int waits, int *bias)
     return value;
 }
 
+/* Σ_r mean_r(x_j) W_r; of one-hot x the rows of W_r that are node j's own. */
+static int emit_relations(struct walk *w, const struct match_relation *relation)
+{
+    int x = walk_value(w, relation->source), weight = walk_weight(w, relation->weight),
+        comp = walk_weight(w, relation->comp);
+    const struct vertex_shape *shape = &walk_at(w, relation->weight)->shape;
+    bool by_node = walk_is_one_hot(w, relation->source) && shape->n_dim == 3;
+    if (!by_node) {
+        walk_dense(w, x);
+    }
+    if (w->status != STATUS_OK) {
+        return 0;
+    }
+    return by_node
+               ? program_relation_rows(w->program, program_node_rows(w->program, x, weight, -1), shape->dim[2], comp)
+               : program_relation(w->program, x, weight, comp);
+}
+
 static struct open_value emit_terms(struct walk *w, const struct terms *terms)
 {
     struct match_relation relation = {0};
     int value = -1, t = 0, b = 0, waits = -1;
     double factor = 1.0;
     if (match_relations(w, terms, &relation)) {
-        int x = walk_dense(w, walk_value(w, relation.source));
-        value = w->status == STATUS_OK
-                    ? program_relation(w->program, x, walk_weight(w, relation.weight), walk_weight(w, relation.comp))
-                    : 0;
+        value = emit_relations(w, &relation);
         t = w->program->n_relation;
     }
     for (; t < terms->n && w->status == STATUS_OK; t++) {

@@ -40,7 +40,7 @@ int32_t move_append(struct moving *m, struct vertex_op op)
     if (found != NULL && op.kind != VERTEX_OP_DROPOUT) {
         return (int32_t)(*found - m->out->op);
     }
-    ASSERT(m->out->n_op < MOVE_N_ROOM);
+    ASSERT(m->out->n_op < m->n_room);
     struct vertex_op *added = &m->out->op[m->out->n_op];
     *added = op;
     if (found == NULL) {
@@ -181,7 +181,7 @@ static bool is_split(const struct moving *m, const struct vertex_op *op)
     bool matrix = op->kind == VERTEX_OP_PRODUCT && move_at(m, op->in[1])->kind == VERTEX_OP_PARAMETER &&
                   move_at(m, op->in[1])->shape.n_dim == 2 && op->shape.n_dim == 1;
     int n_visited = 0;
-    bool has_room = m->out->n_op < MOVE_N_ROOM - MOVE_N_REST; /* a text may have many maps of many parts */
+    bool has_room = m->out->n_op < MOVE_N_SPLIT; /* a text may have many maps of many parts */
     return has_room && op->place == VERTEX_PLACE_EDGE && (op->kind == VERTEX_OP_LINEAR || matrix) &&
            has_end(m, op->in[0], &n_visited);
 }
@@ -220,18 +220,28 @@ static void keep(void *op)
 
 void vertex_move(const struct vertex_trace *trace, bool moves, bool divides, struct vertex_trace *out)
 {
-    struct moving m = {
-        .out = out, .moves = moves, .divides = divides, .to = memory_alloc((size_t)trace->n_op + 1, sizeof *m.to)};
+    const size_t n_room = MOVE_N_ROOM(trace->n_op);
+    struct moving m = {.out = out,
+                       .moves = moves,
+                       .divides = divides,
+                       .n_room = (int32_t)n_room,
+                       .to = memory_alloc((size_t)trace->n_op + 1, sizeof *m.to)};
     for (int k = 0; k < MOVE_N_MADE; k++) {
-        m.made[k] = memory_alloc(MOVE_N_ROOM, sizeof **m.made);
+        m.made[k] = memory_alloc(n_room, sizeof **m.made);
     }
     *out = (struct vertex_trace){.n_weight = trace->n_weight,
-                                 .op = memory_alloc(MOVE_N_ROOM, sizeof *out->op),
+                                 .n_output = trace->n_output,
+                                 .op = memory_grow(NULL, n_room * sizeof *out->op),
                                  .weight = memory_alloc((size_t)trace->n_weight + 1, sizeof *out->weight),
+                                 .output = memory_alloc((size_t)trace->n_output + 1, sizeof *out->output),
                                  .complete = trace->complete};
     memcpy(out->weight, trace->weight, (size_t)trace->n_weight * sizeof *out->weight);
     for (int32_t i = 0; i < trace->n_op; i++) {
         m.to[i] = moves ? moved(&m, trace->op[i]) : copied(&m, trace->op[i]);
+    }
+    for (int32_t i = 0; i < trace->n_output; i++) {
+        out->output[i] = trace->output[i];
+        out->output[i].op = m.to[trace->output[i].op];
     }
     out->out = m.to[trace->out];
     tdestroy(m.same, keep);

@@ -4,15 +4,17 @@
 
 #include "models/vertex/move.h"
 
-/* An operation of edges becomes two, with up to three for each of its reductions, var and std eight: no more than
- * MOVE_N_REST in all. Linear maps, which become up to three for each part, are split while there is room for them. */
-#define MOVE_N_ROOM (24 * VERTEX_OP_MOST)
-#define MOVE_N_REST (16 * VERTEX_OP_MOST)
+/* An operation of edges becomes two, with up to three for each of its reductions, var and std eight: no more than 16
+ * for each in all. Linear maps, which become up to three for each part, are split while there are no more than
+ * MOVE_N_SPLIT. */
+#define MOVE_N_SPLIT 32768
+#define MOVE_N_ROOM(n_op) (MOVE_N_SPLIT + 16 * ((size_t)(n_op) + 16))
 #define MOVE_N_MADE 4
 
 struct moving {
     struct vertex_trace *out;
-    bool moves;   /* false: what has no op, or tile program, becomes others, and all else stays */
+    bool moves; /* false: what has no op, or tile program, becomes others, and all else stays */
+    int32_t n_room;
     bool divides; /* means are sums over numbers of in-edges */
     void *same;   /* finds an equal operation (tsearch) */
     int32_t *to;  /* by operation of the trace before: the one that it has become */

@@ -69,7 +69,9 @@ int walk_weight(const struct walk *w, int32_t op);
 int walk_value(struct walk *w, int32_t op);
 struct open_value walk_open(struct walk *w, int32_t op, int bias);
 
-/* emit_linear.c: linear maps before or after sums, and GIN's sum (1 + eps) · x + Σ x_j */
+/* emit_linear.c: is it v.x, with a column for each node and nothing else? */
+bool walk_is_one_hot(const struct walk *w, int32_t op);
+/* Linear maps before or after sums, and GIN's sum (1 + eps) · x + Σ x_j */
 bool walk_is_sum(const struct walk *w, int32_t op, struct match_sum *out);
 int walk_aggregate(struct walk *w, int x, enum aggregate_kind kind);
 struct open_value walk_linear(struct walk *w, int32_t op, int bias);

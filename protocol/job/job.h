@@ -47,7 +47,7 @@ JOB_LISTS(JOB_ENUM)
 /* The value of a JOB_INT_OR key that is a choice of its list. */
 #define JOB_WORD(choice) (-1 - (int64_t)(choice))
 
-/* Facts of a model kind (model_kinds.h). */
+/* What the text of a model says of it (model_kinds.h). */
 struct model_kind {
     bool weighs;      /* its definition has edge weights: dataset.edge_weights = "auto" uses existing ones */
     bool needs_types; /* types of edges */
@@ -56,9 +56,10 @@ struct model_kind {
     bool is_stack;
     /* its aggregates are sums of neighbours' rows, each times a factor of its edge (sage: except the maximum) */
     bool is_sum;
-    /* its attention reads features of edges where the graph has them (dataset.edge_features) */
+    /* it reads features of edges where the graph has them (dataset.edge_features) */
     bool takes_edge_features;
-    uint64_t keys; /* MODEL_KEY of each option that only kinds that name it take */
+    bool reads_norm; /* e.norm */
+    uint64_t keys;   /* MODEL_KEY of each option that is a parameter of the text, and no option of every stack */
 };
 
 /* The vertex program of a job with model.kind = "program". */
@@ -67,7 +68,6 @@ struct job_program {
     struct vertex_args args;         /* [model.args] */
     struct model_kind kind;          /* what the text needs of the data */
     bool reads_weights;              /* of edges: e.weight or e.norm */
-    bool reads_norm;                 /* e.norm */
     /* the first lines that read e.weight or e.norm, e.feature, e.relation; 0: none does */
     struct {
         int weight, feature, relation;

@@ -1,7 +1,9 @@
 /* A job's vertex program before there is data: its text and arguments as they are read, the check of the text, and
- * what it needs of the data. */
+ * what it needs of the data. Likewise of the texts of kinds.
+ */
 #include "protocol/job/job.h"
 #include "protocol/job/job_rules.h"
+#include "protocol/job/model_kinds.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -114,6 +116,8 @@ static enum status check_layers(const struct job *job, const struct vertex_tree 
 {
     struct vertex_facts facts = vertex_facts_unknown();
     struct vertex_budget budget = {VERTEX_STEPS_MOST, VERTEX_STRINGS_MOST};
+    struct vertex_args args;
+    model_args(job, tree, &args);
     facts.budget = &budget;
     const int64_t n_conv = is_model ? 1 : job->model.layers - job->model.linear_layers;
     bool jumps = job->model.jumping_knowledge != JOB_JUMPING_KNOWLEDGE_NONE;
@@ -126,7 +130,7 @@ static enum status check_layers(const struct job *job, const struct vertex_tree 
             facts.is_last = layer == job->model.layers - 1 && !jumps;
             facts.n_out = facts.is_last ? VERTEX_UNKNOWN : job->model.hidden;
         }
-        status = vertex_trace_build(tree, &job->program.args, &facts, &trace);
+        status = vertex_trace_build(tree, &args, &facts, &trace);
         if (status == STATUS_OK) {
             const struct vertex_op *out = trace.out >= 0 ? &trace.op[trace.out] : NULL;
             facts.n_in = out != NULL ? out->shape.dim[out->shape.n_dim - 1] : VERTEX_UNKNOWN;
@@ -137,11 +141,40 @@ static enum status check_layers(const struct job *job, const struct vertex_tree 
     return status;
 }
 
+/* Options of every stack of layers. */
+static bool is_of_stacks(enum job_key_id key)
+{
+    switch (key) {
+    case JOB_KEY_model_layers:
+    case JOB_KEY_model_hidden:
+    case JOB_KEY_model_dropout:
+    case JOB_KEY_model_activation:
+    case JOB_KEY_model_norm:
+    case JOB_KEY_model_residual:
+    case JOB_KEY_model_residual_linear:
+        return true;
+    default:
+        return false;
+    }
+}
+
+/* The options of [model] that are parameters of the text; a node's embedding is one of every text with relations. */
+static uint64_t keys_of(const struct vertex_tree *tree, bool relates)
+{
+    uint64_t keys = relates ? MODEL_KEY(embedding) : 0;
+    for (int key = JOB_KEY_model_kind; key < JOB_KEY_train_epochs; key++) {
+        bool takes = !is_of_stacks((enum job_key_id)key) && vertex_takes(tree, job_keys[key].name);
+        keys |= (uint64_t)takes << (key - JOB_KEY_model_kind);
+    }
+    return keys;
+}
+
 enum status job_program_check(struct job *job, const char *origin, bool traces)
 {
     struct vertex_tree tree;
     bool is_model = false, loops = false, weighs = true, sums = !traces;
-    enum status status = vertex_tree_parse(job->program.text, strlen(job->program.text), origin, &tree);
+    const char *text = model_text(job);
+    enum status status = vertex_tree_parse(text, strlen(text), origin, &tree);
     if (status != STATUS_OK) {
         return status;
     }
@@ -157,7 +190,6 @@ enum status job_program_check(struct job *job, const char *origin, bool traces)
     }
     const int weight = line_reading(&tree, "weight"), norm = line_reading(&tree, "norm");
     bool reads_weights = weight > 0 || norm > 0;
-    job->program.reads_norm = norm > 0;
     job->program.reads_weights = reads_weights;
     job->program.line.weight = weight == 0 || (norm > 0 && norm < weight) ? norm : weight;
     job->program.line.feature = line_reading(&tree, "feature");
@@ -167,27 +199,16 @@ enum status job_program_check(struct job *job, const char *origin, bool traces)
                                             .adds_loops = loops,
                                             .is_stack = !is_model,
                                             .is_sum = sums,
-                                            .takes_edge_features = job->program.line.feature > 0};
+                                            .takes_edge_features = job->program.line.feature > 0,
+                                            .reads_norm = norm > 0,
+                                            .keys = keys_of(&tree, job->program.line.relation > 0)};
     vertex_tree_release(&tree);
     return status;
 }
 
 bool job_program_takes(const struct job *job, enum job_key_id key)
 {
-    if (job->model.kind != JOB_KIND_PROGRAM || job->program.kind.is_stack) {
-        return true;
-    }
-    switch (key) {
-    case JOB_KEY_model_layers:
-    case JOB_KEY_model_hidden:
-    case JOB_KEY_model_dropout:
-    case JOB_KEY_model_activation:
-    case JOB_KEY_model_norm:
-    case JOB_KEY_model_residual:
-        return false;
-    default:
-        return true;
-    }
+    return job->model.kind != JOB_KIND_PROGRAM || job->program.kind.is_stack || !is_of_stacks(key);
 }
 
 void job_check_program(const struct job *job, const struct check *check)

@@ -1,5 +1,6 @@
-/* model_kinds.def as a table at run time: the facts of a kind for the job file's rules, the data set's readers and
- * the builders. */
+/* A model kind is a text, configs/programs/<kind>.gnn, which lies in the programs: its text, its arguments, and what
+ * the text says of the kind, for the job file's rules, the data set's readers and the model's builder.
+ */
 #ifndef PROTOCOL_MODEL_KINDS_H
 #define PROTOCOL_MODEL_KINDS_H
 
@@ -11,7 +12,14 @@
 /* The bit of a key of [model] in model_kind.keys. */
 #define MODEL_KEY(key) (UINT64_C(1) << (JOB_KEY_model_##key - JOB_KEY_model_kind))
 
-/* The row of the job's kind; of a vertex program what its text says. */
+/* The text of the job's model: of its kind, or the job's own. */
+const char *model_text(const struct job *job);
+
+/* The arguments of its text, whose tree it is: of a kind the job's keys of [model] that are its parameters
+ * (model.dropout is `p`), else [model.args]. */
+void model_args(const struct job *job, const struct vertex_tree *tree, struct vertex_args *out);
+
+/* What the text of the job's model says; kinds' texts are read once in a process. */
 const struct model_kind *model_kind_of(const struct job *job);
 
 /* Are the aggregates of the job's model sums? */

@@ -136,19 +136,22 @@ static void trace_open(const struct vertex_tree *tree, const struct vertex_args 
                        const struct vertex_facts *facts, struct trace *out)
 {
     size_t n_name = (size_t)tree->n_name + 1;
+    int32_t n_relation = facts->n_relation > 0 ? (int32_t)facts->n_relation : 0;
+    int32_t n_op_most = VERTEX_OP_MOST + 5 * n_relation;
     *out = (struct trace){.tree = tree,
                           .args = args,
                           .facts = facts,
-                          .out = {.op = memory_alloc(VERTEX_OP_MOST, sizeof *out->out.op),
-                                  .weight = memory_alloc(VERTEX_OP_MOST, sizeof *out->out.weight),
+                          .out = {.op = memory_grow(NULL, (size_t)n_op_most * sizeof *out->out.op),
+                                  .weight = memory_grow(NULL, (size_t)n_op_most * sizeof *out->out.weight),
                                   .out = -1},
                           .field = memory_alloc(n_name, sizeof *out->field),
                           .global = memory_alloc(n_name, sizeof *out->global),
                           .function_of = memory_alloc(n_name, sizeof *out->function_of),
                           .active = memory_alloc((size_t)tree->n_function + 1, sizeof *out->active),
-                          .own = {VERTEX_STEPS_MOST, VERTEX_STRINGS_MOST}};
+                          .n_op_most = n_op_most,
+                          .own = {VERTEX_STEPS_MOST + 32 * n_relation, VERTEX_STRINGS_MOST}};
     out->budget = facts->budget != NULL ? facts->budget : &out->own;
-    out->n_step_most = VERTEX_STEPS_MOST;
+    out->n_step_most = (int)out->own.n_step;
     for (size_t i = 0; i < n_name; i++) {
         out->field[i] = out->function_of[i] = -1;
     }
@@ -256,21 +259,31 @@ static enum status unknown_argument(struct trace *trace, const struct vertex_fun
                        list[0] != '\0' ? list : "it has only those that the stack fills in");
 }
 
+static bool takes(const struct vertex_tree *tree, const struct vertex_function *entry, const char *name)
+{
+    bool found = false;
+    int k = 0;
+    for (int32_t p = entry->parameters; p >= 0 && !found; p = tree->node[p].next, k++) {
+        found = k > 1 && vertex_name_is(tree, tree->node[p].name, name);
+    }
+    return found && strcmp(name, "index") != 0 && strcmp(name, "last") != 0;
+}
+
+bool vertex_takes(const struct vertex_tree *tree, const char *name)
+{
+    const struct vertex_function *model = function_named(tree, "model");
+    const struct vertex_function *entry = model != NULL ? model : function_named(tree, "layer");
+    return entry != NULL && takes(tree, entry, name);
+}
+
 /* Every argument of the job is a parameter of the entry. */
 static enum status check_args(struct trace *trace, const struct vertex_function *entry, const char *entry_name)
 {
-    const struct vertex_tree *tree = trace->tree;
     enum status status = STATUS_OK;
     for (int i = 0; i < trace->args->n && status == STATUS_OK; i++) {
         const char *name = trace->args->of[i].name;
-        bool found = false;
-        int k = 0;
-        for (int32_t p = entry->parameters; p >= 0 && !found; p = tree->node[p].next, k++) {
-            found = k > 1 && vertex_name_is(tree, tree->node[p].name, name) && strcmp(name, "index") != 0 &&
-                    strcmp(name, "last") != 0;
-        }
-        status = found ? trace_charge(trace, entry->parameters, 1 + k / 8)
-                       : unknown_argument(trace, entry, entry_name, name);
+        status = takes(trace->tree, entry, name) ? trace_charge(trace, entry->parameters, 1 + entry->n_slot / 8)
+                                                 : unknown_argument(trace, entry, entry_name, name);
     }
     return status;
 }
@@ -369,5 +382,6 @@ void vertex_trace_release(struct vertex_trace *trace)
 {
     free(trace->op);
     free(trace->weight);
+    free(trace->output);
     *trace = (struct vertex_trace){0};
 }

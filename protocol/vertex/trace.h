@@ -11,9 +11,9 @@
 
 #include <stdio.h>
 
-#define VERTEX_OP_MOST 4096     /* operations of a layer */
-#define VERTEX_STEP_MOST 1024   /* of a loop */
-#define VERTEX_WIDTH_MOST 65536 /* columns, heads × columns */
+#define VERTEX_OP_MOST 16384    /* operations of a layer, and 5 more for each relation */
+#define VERTEX_STEP_MOST 1024   /* of a loop, or as many as relations */
+#define VERTEX_WIDTH_MOST 65536 /* columns, heads × columns, of what is wider than v.x */
 #define VERTEX_N_DIM 4
 #define VERTEX_N_IN 3
 #define VERTEX_NAME_BYTES 64
@@ -75,10 +75,17 @@ struct vertex_weight {
     struct vertex_span at; /* of its first use */
 };
 
+/* A value of nodes that a prediction may write (output.embeddings). */
+struct vertex_output {
+    char name[VERTEX_NAME_BYTES]; /* as in the text */
+    int32_t op;
+};
+
 struct vertex_trace {
-    int32_t n_op, n_weight;
+    int32_t n_op, n_weight, n_output;
     struct vertex_op *op;
     struct vertex_weight *weight; /* in the order of the text */
+    struct vertex_output *output; /* likewise */
     int32_t out;                  /* the operation that is returned; -1: the data decides what that is */
     bool complete;                /* false: a check without data that ends where the data decides */
 };
@@ -123,6 +130,9 @@ struct vertex_facts vertex_facts_unknown(void);
 /* Is the text a whole model (`model`), or layers for a stack (`layer`)?
  * errors  STATUS_CONFIG it has neither, or both, or its first parameters are others */
 enum status vertex_entry(const struct vertex_tree *tree, bool *is_model_out);
+
+/* Is it a parameter of layer or model that a job may give? */
+bool vertex_takes(const struct vertex_tree *tree, const char *name);
 
 /* Settings before the functions, such as self_loops = True: a bool by name; `otherwise`: not in the text.
  * errors  STATUS_CONFIG it is no bool */

@@ -107,7 +107,7 @@ static enum status check_width(struct trace *trace, int32_t node, const struct v
 {
     char quoted[VERTEX_QUOTE_BYTES], shape[SHAPE_TEXT_BYTES];
     int64_t size = shape_size(&op->shape);
-    if (op->place == VERTEX_PLACE_WEIGHT || size <= VERTEX_WIDTH_MOST) {
+    if (op->place == VERTEX_PLACE_WEIGHT || size <= VERTEX_WIDTH_MOST || size <= trace->facts->n_in) {
         return STATUS_OK;
     }
     trace_quote(trace, node, quoted);
@@ -137,8 +137,8 @@ enum status trace_op(struct trace *trace, int32_t node, struct vertex_op op, int
         *out = (int32_t)(*found - list->op);
         return STATUS_OK;
     }
-    if (list->n_op == VERTEX_OP_MOST) {
-        return TRACE_FAIL(trace, node, "the layer has more than %d operations", VERTEX_OP_MOST);
+    if (list->n_op == trace->n_op_most) {
+        return TRACE_FAIL(trace, node, "the layer has more than %d operations", trace->n_op_most);
     }
     list->op[list->n_op] = op; /* the list has room for all: equal operations are found by address */
     if (found == NULL) {

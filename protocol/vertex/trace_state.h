@@ -44,7 +44,8 @@ struct trace {
     struct frame *frame; /* the function that is traced */
     int depth;           /* of expressions, blocks and calls */
     struct vertex_budget *budget, own;
-    int n_step_most;      /* what the budget began with */
+    int n_step_most; /* what the budget began with */
+    int32_t n_op_most;
     bool over_edges;      /* in a reduction */
     int32_t *field;       /* by name: the operation of v.NAME; -1: not assigned yet */
     struct value *global; /* by name: settings */

@@ -108,9 +108,11 @@ static enum status loop(struct trace *trace, int32_t node)
         status = trace_whole(trace, of->b, "the number behind the loop's last", 0, INT32_MAX, &to);
     }
     bool known = to != VERTEX_UNKNOWN && from != VERTEX_UNKNOWN;
-    if (status == STATUS_OK && known && to - from > VERTEX_STEP_MOST) {
-        return TRACE_FAIL(trace, node, "the loop has %lld steps; expected at most %d", (long long)(to - from),
-                          VERTEX_STEP_MOST);
+    const int64_t n_relation = trace->facts->n_relation;
+    int64_t most = n_relation > VERTEX_STEP_MOST ? n_relation : VERTEX_STEP_MOST;
+    if (status == STATUS_OK && known && to - from > most) {
+        return TRACE_FAIL(trace, node, "the loop has %lld steps; expected at most %lld", (long long)(to - from),
+                          (long long)most);
     }
     for (int64_t i = from; status == STATUS_OK && (known ? i < to : i == from) && !has_returned(trace); i++) {
         trace->frame->slot[of->slot] = (struct value){.kind = VALUE_NUMBER, .number = known ? (double)i : NAN};

@@ -2,6 +2,8 @@
  * an operation. */
 #include "protocol/vertex/trace_state.h"
 
+#include "protocol/base/memory.h"
+
 #include <inttypes.h>
 #include <math.h>
 #include <stdlib.h>
@@ -19,6 +21,7 @@ enum form {
     CONCAT,
     SOFTMAX,
     DROPOUT,
+    OUTPUT,
     LINEAR,
     PARAM,
     NAMES,
@@ -30,17 +33,10 @@ static const struct {
     int n_required;
     const char *name[TRACE_N_ARGUMENT];
 } forms[N_FORM] = {
-    [ELEMENT] = {1, {"x"}},
-    [SLOPE] = {1, {"x", "slope"}},
-    [CLAMP] = {3, {"x", "least", "most"}},
-    [PAIR] = {2, {"x", "y"}},
-    [DOT] = {2, {"x", "y"}},
-    [COLUMN] = {1, {"x"}},
-    [SAME] = {1, {"x"}},
-    [NORM] = {2, {"name", "x"}},
-    [SOFTMAX] = {1, {"x"}},
-    [DROPOUT] = {2, {"x", "p"}},
-    [LINEAR] = {3, {"name", "x", "out", "bias", "init"}},
+    [ELEMENT] = {1, {"x"}},      [SLOPE] = {1, {"x", "slope"}}, [CLAMP] = {3, {"x", "least", "most"}},
+    [PAIR] = {2, {"x", "y"}},    [DOT] = {2, {"x", "y"}},       [COLUMN] = {1, {"x"}},
+    [SAME] = {1, {"x"}},         [NORM] = {2, {"name", "x"}},   [SOFTMAX] = {1, {"x"}},
+    [DROPOUT] = {2, {"x", "p"}}, [OUTPUT] = {2, {"name", "x"}}, [LINEAR] = {3, {"name", "x", "out", "bias", "init"}},
 };
 
 static const struct word {
@@ -282,6 +278,33 @@ static enum status word_names(struct trace *trace, int32_t node, struct value *o
     return trace_keep(trace, node, text, n, &out->text);
 }
 
+/* output(name, x): x itself */
+static enum status word_output(struct trace *trace, const int32_t argument[TRACE_N_ARGUMENT], int32_t *out)
+{
+    struct vertex_trace *list = &trace->out;
+    struct vertex_output output = {0};
+    const char *name = NULL;
+    enum status status = trace_text(trace, argument[0], "the name of the output", &name);
+    if (status == STATUS_OK) {
+        status = trace_row(trace, argument[1], out);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (list->op[*out].place != VERTEX_PLACE_NODE) {
+        char quoted[VERTEX_QUOTE_BYTES];
+        trace_quote(trace, argument[1], quoted);
+        return TRACE_FAIL(trace, argument[1], "%s does not belong to nodes; expected a value of nodes", quoted);
+    }
+    if ((size_t)snprintf(output.name, sizeof output.name, "%s", name) >= sizeof output.name) {
+        return TRACE_FAIL(trace, argument[0], "the name is longer than %zu bytes", sizeof output.name - 1);
+    }
+    output.op = *out;
+    list->output = memory_list_grow(list->output, list->n_output, sizeof *list->output);
+    list->output[list->n_output++] = output;
+    return STATUS_OK;
+}
+
 static enum status unknown_function(struct trace *trace, int32_t node, const char *name)
 {
     const struct vertex_tree *tree = trace->tree;
@@ -371,6 +394,8 @@ enum status trace_word(struct trace *trace, int32_t node, struct value *out)
         return status;
     }
     switch (word->form) {
+    case OUTPUT:
+        return word_output(trace, argument, &out->op);
     case LINEAR:
         return trace_linear(trace, node, argument, &out->op);
     case NORM:

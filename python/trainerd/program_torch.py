@@ -311,7 +311,7 @@ class Runtime:
             "min": lambda g: self.reduced(g, "min"), "var": lambda g: self.reduced(g, "var"), "std": lambda g: self.reduced(g, "std"),
             "glorot": glorot, "kaiming": kaiming, "zeros": constant(0.0), "ones": constant(1.0), "uniform": uniform, "constant": constant,
             "param": param, "linear": linear, "layer_norm": layer_norm, "batch_norm": batch_norm, "softmax": self.softmax, "dot": dot,
-            "names": lambda *parts: ".".join(map(str, parts)),
+            "names": lambda *parts: ".".join(map(str, parts)), "output": lambda name, x: x,
             "relu": torch.relu, "leaky_relu": F.leaky_relu, "elu": F.elu, "gelu": F.gelu, "silu": F.silu,
             "sigmoid": torch.sigmoid, "tanh": torch.tanh, "softplus": F.softplus,
             "exp": either(math.exp, torch.exp), "log": either(math.log, torch.log), "sqrt": either(math.sqrt, torch.sqrt),

@@ -48,7 +48,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* Operations read those before them, and shapes are within the limits. */
 static void check(const struct vertex_trace *trace)
 {
-    ASSERT(trace->n_op <= VERTEX_OP_MOST && trace->out < trace->n_op && (trace->out >= 0 || !trace->complete));
+    ASSERT(trace->n_op <= VERTEX_OP_MOST + 5 * 3 && trace->out < trace->n_op &&
+           (trace->out >= 0 || !trace->complete));
     for (int32_t i = 0; i < trace->n_op; i++) {
         const struct vertex_op *op = &trace->op[i];
         ASSERT(op->shape.n_dim >= 1 && op->shape.n_dim <= VERTEX_N_DIM);

@@ -119,11 +119,6 @@ enum status coordinator_passes(const struct coordinator *c, char **out)
 {
     struct program again;
     size_t n = 0;
-    if (c->job.model.kind != JOB_KIND_PROGRAM) {
-        return status_fail(STATUS_CONFIG,
-                           "--program shows how a vertex program is compiled, and model.kind is \"%s\"",
-                           job_choice_text("model", "kind", c->job.model.kind));
-    }
     FILE *file = open_memstream(out, &n);
     ASSERT(file != NULL);
     enum status status = program_make(c, false, file, &again);

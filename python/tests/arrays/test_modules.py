@@ -27,11 +27,11 @@ F, C = 11, 5
 ACTS = {"relu": nn.ReLU, "elu": nn.ELU, "leaky_relu": nn.LeakyReLU, "gelu": nn.GELU, None: None}
 
 
-def random_graph(rng: np.random.Generator, loops: bool, weighted: bool) -> Data:
+def random_graph(rng: np.random.Generator, weighted: bool) -> Data:
     """Directed, with nodes that have no edges, and no edge twice."""
     n = int(rng.integers(20, 70))
     ends = rng.integers(0, n - 5, (2, int(rng.integers(n, 6 * n))))
-    ends = np.unique(ends if loops else ends[:, ends[0] != ends[1]], axis=1)
+    ends = np.unique(ends, axis=1)
     ends = ends[:, rng.permutation(ends.shape[1])]
     data = Data(x=torch.tensor(rng.standard_normal((n, F)), dtype=torch.float32), edge_index=torch.tensor(ends))
     if weighted:
@@ -232,9 +232,8 @@ class AModel(unittest.TestCase):
 
     def check(self, model: nn.Module, seed: int, what: str) -> None:
         rng = np.random.default_rng(seed)
-        without_loops = any(getattr(part, "add_self_loops", True) is False for part in model.modules())
         weighted = any(type(part).__name__ in WEIGHED for part in model.modules()) and seed % 2 == 0
-        data = random_graph(rng, not without_loops, weighted)
+        data = random_graph(rng, weighted)
         basic = hasattr(model, "convs")
         inputs = (data.x, data.edge_index) if basic and not weighted else (data.x, data.edge_index, data.edge_weight if weighted else None)
         alone, parted = self.predict(model, data), self.predict(model, data, 3)
@@ -295,7 +294,7 @@ class AModel(unittest.TestCase):
         models: list[Any] = [OfArguments(), OfData()]
         for seed, model in enumerate(models):
             torch.manual_seed(seed)
-            data = random_graph(np.random.default_rng(seed), True, True)
+            data = random_graph(np.random.default_rng(seed), True)
             inputs = (data.x, data.edge_index, data.edge_weight) if isinstance(model, OfArguments) else (data.clone(),)
             found = self.predict(shaken(model), data, 3, workers=2)
             with torch.no_grad():
@@ -323,7 +322,7 @@ class AModel(unittest.TestCase):
             self.assertIn(words, str(caught.exception))
 
     def test_as_a_list_of_modules_in_the_order_of_their_calls(self) -> None:
-        data = random_graph(np.random.default_rng(3), True, False)
+        data = random_graph(np.random.default_rng(3), False)
         torch.manual_seed(3)
         one, two = GCNConv(F, 8), GCNConv(8, C)
         with torch.no_grad():
@@ -332,7 +331,7 @@ class AModel(unittest.TestCase):
         self.assertLess(float((found - expected).norm() / expected.norm()), NEAR)
 
     def test_of_labels_in_the_data_takes_no_number_of_classes(self) -> None:
-        data = random_graph(np.random.default_rng(4), True, False)
+        data = random_graph(np.random.default_rng(4), False)
         data.y = torch.zeros(data.num_nodes, dtype=torch.int64)
         model = shaken(GCN(F, 8, 2, C))
         self.expect_near(self.predict(model, data), model, (data.x, data.edge_index), "labels of one class")
@@ -372,9 +371,6 @@ class AModel(unittest.TestCase):
         data = Data(x=torch.ones(3, F), edge_index=torch.tensor([[0, 0, 1], [1, 1, 1]]))
         with self.assertRaisesRegex(trainerd.UsageError, "1 edges are there twice"):
             self.predict(GCN(F, 8, 2, C), data)
-        data.edge_index = data.edge_index[:, 1:]
-        with self.assertRaisesRegex(trainerd.UsageError, "self loops and the model's layers have add_self_loops=False"):
-            self.predict(GCN(F, 8, 2, C, add_self_loops=False), data)
         data.edge_index = data.edge_index[:, :1]
         with self.assertRaisesRegex(trainerd.DataError, r"has shape \[8, 11\], expected \[8, 3\]"):
             self.predict(GCN(F, 8, 2, C), Data(x=torch.ones(3, 3), edge_index=data.edge_index))

@@ -114,6 +114,16 @@ Test(model_names, weight_decay_of_the_first_layer_leaves_the_others_alone)
     cr_assert(!param("convs.1.lin.weight")->decays && !param("convs.1.bias")->decays);
     build(JOB_KIND_GCNII);
     cr_assert(param("lins.0.bias")->decays && !param("convs.0.weight1")->decays && !param("lins.1.weight")->decays);
+    job.model.residual = true;
+    job.model.norm = JOB_NORM_LAYER;
+    build(JOB_KIND_APPNP);
+    cr_assert(param("residuals.0.weight")->decays && param("norms.0.bias")->decays &&
+              !param("lins.1.weight")->decays);
+    build(JOB_KIND_AGNN); /* betas between two layers are of the first */
+    cr_assert(param("lins.0.bias")->decays && param("convs.1.beta")->decays && !param("lins.1.weight")->decays);
+    job.model.layers = 3;
+    build(JOB_KIND_AGNN);
+    cr_assert(param("norms.0.bias")->decays && !param("convs.1.beta")->decays && !param("norms.1.bias")->decays);
     job.train.decay = JOB_DECAY_ALL;
     build(JOB_KIND_GCN);
     cr_assert(param("convs.1.bias")->decays);
@@ -289,6 +299,14 @@ Test(model_names, rgcn_of_diagonal_blocks_needs_columns_that_they_divide)
     build(JOB_KIND_RGCN);
     input.n_feature = 11;
     expect_fails(program_build(&job, &input, &program), STATUS_CONFIG, "does not divide the 11 feature columns");
+}
+
+Test(model_names, rgcn_has_as_many_relations_as_the_data)
+{
+    input.n_relation = 65536;
+    job.model.bases = 2;
+    build(JOB_KIND_RGCN);
+    cr_assert(program.n_op == 7 && param("convs.1.comp")->shape[0] == 65536, "%d", program.n_op);
 }
 
 Test(model_names, rgcn_without_types_of_edges_is_refused)

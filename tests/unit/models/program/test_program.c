@@ -160,7 +160,7 @@ Test(program, a_weight_with_rows_of_nodes_own_is_drawn_as_the_tensor_that_it_is)
     program_init(&input, &parted);
     program_tensor(&whole, "a", 3, shape, 0.5);
     program_param(&whole, "b", 6, 4, 1.0);
-    int weight = program_node_weight(&parted, "a", 3, 4, 0.5), root = program_node_weight(&parted, "b", 0, 4, 1.0);
+    int weight = program_tensor(&parted, "a", 3, shape, 0.5), root = program_param(&parted, "b", 6, 4, 1.0);
     int rows = program_node_rows(&parted, 0, weight, -1), own = program_node_rows(&parted, 0, root, -1);
     cr_assert(parted.value[rows].width == 3 * 4 && parted.value[own].width == 4);
     cr_assert(parted.n_weight == 0 && parted.n_embedding == 16 && parted.param[root].embedding_at == 12);

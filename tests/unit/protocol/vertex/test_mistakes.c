@@ -134,16 +134,16 @@ Test(vertex_limits, a_text_has_64_kib)
     free(text);
 }
 
-Test(vertex_limits, a_layer_has_4096_operations)
+Test(vertex_limits, a_layer_has_16384_operations)
 {
     /* v.x, then two operations for each line */
     cr_expect_eq(repeated("    a = relu(v.x) * a\n", 0, ""), STATUS_OK);
     const char *line = "        a = dropout(v.x, 0.5)\n";
     cr_expect_eq(repeated("    for i in range(1024):\n", 1, line), STATUS_OK, "%s", status_reason());
-    cr_expect_eq(repeated("    for i in range(1024):\n        for j in range(4):\n    ", 1, line), STATUS_CONFIG);
-    cr_expect(strstr(status_reason(), "the layer has more than 4096 operations") != NULL, "%s", status_reason());
-    cr_expect_eq(repeated("    for i in range(1023):\n        for j in range(4):\n    ", 1, line), STATUS_OK, "%s",
-                 status_reason()); /* 4092, and the input */
+    cr_expect_eq(repeated("    for i in range(1024):\n        for j in range(17):\n    ", 1, line), STATUS_CONFIG);
+    cr_expect(strstr(status_reason(), "the layer has more than 16399 operations") != NULL, "%s", status_reason());
+    cr_expect_eq(repeated("    for i in range(1023):\n        for j in range(16):\n    ", 1, line), STATUS_OK, "%s",
+                 status_reason()); /* 16368, and the input; of 3 relations 15 more */
 }
 
 Test(vertex_limits, loops_have_1024_steps_and_rows_65536_columns)

@@ -128,7 +128,9 @@ Test(memory_figures, texts_of_the_library_need_no_more_where_nodes_have_ten_time
     for (size_t i = 0; i < found.gl_pathc; i++) {
         char model[512], text[VERTEX_TEXT_MOST + 1];
         cr_assert_eq(job_program_file(found.gl_pathv[i], text), STATUS_OK);
-        const char *widths = strstr(text, "def model(") != NULL ? "args.hidden = 64" : "layers = 2\nhidden = 64";
+        const char *widths = strstr(text, "hidden=64, layers=2") != NULL ? "args.hidden = 64"
+                             : strstr(text, "def model(") != NULL        ? ""
+                                                                         : "layers = 2\nhidden = 64";
         n_relation = strstr(found.gl_pathv[i], "rgcn") != NULL ? 3 : 0;
         n_edge_feature = n_relation > 0 ? 0 : 2;
         snprintf(model, sizeof model, "kind = 'program'\nprogram = '%s'\n%s", found.gl_pathv[i], widths);
