@@ -67,14 +67,10 @@ static bool is_own(const struct connection *connection, const struct job_record 
 
 static enum status answer_one(struct commands *commands, struct connection *connection, const json_t *request)
 {
-    const json_t *job = json_object_get(request, "job");
-    char number[32];
-    snprintf(number, sizeof number, "%lld", (long long)json_integer_value(job));
-    const char *name = json_is_string(job) ? json_string_value(job) : number;
-    const struct job_record *record = jobs_find(commands->jobs, name, connection_uid(connection),
-                                                connection_is_admin(connection));
-    if (record == NULL) {
-        return status_fail(STATUS_NO_INPUT, "there is no job '%.64s'", name);
+    const struct job_record *record;
+    enum status status = pending_find_any(commands, connection, request, &record);
+    if (status != STATUS_OK) {
+        return status;
     }
     json_t *answer = answer_new(request), *jobs = json_array();
     json_array_append_new(jobs, job_json(record, is_own(connection, record)));

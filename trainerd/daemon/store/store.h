@@ -102,9 +102,9 @@ enum status store_count(struct store *store, const struct store_filter *filter, 
 /* The newest of that name, of this user unless is_any_users; 0: none */
 enum status store_named(struct store *store, const char *name, uid_t uid, bool is_any_users, int64_t *id_out);
 
-/* Call `each` for every user with jobs that wait, uids as numbers with a sign ascending / how many of one wait / the
- * first of them, by priority, then id. */
-enum status store_waiting(struct store *store, void (*each)(void *context, uid_t uid, int64_t n), void *context);
+/* The users with jobs that wait, as (int32_t)uid / how many of one user wait / the first of them, by priority, then
+ * id. */
+enum status store_waiting(struct store *store, size_t n_most, int64_t *uids_out, size_t *n_out);
 enum status store_waiting_of(struct store *store, uid_t uid, int64_t *n_out);
 enum status store_first(struct store *store, uid_t uid, size_t n_most, int64_t *ids_out, size_t *n_out);
 

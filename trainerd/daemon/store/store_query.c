@@ -82,8 +82,10 @@ enum status store_select(struct store *store, const struct store_filter *filter,
                          int64_t *ids_out, size_t *n_out)
 {
     int which = filter_of(filter);
-    char sql[STORE_SQL_BYTES];
-    print_select(which, filter->states, sql, sizeof sql);
+    char sql[STORE_SQL_BYTES] = "SELECT id FROM jobs WHERE id < ?4 ORDER BY id DESC LIMIT ?5";
+    if (which != STORE_OF_ALL || filter->states != STORE_ANY) { /* else no row has to be read */
+        print_select(which, filter->states, sql, sizeof sql);
+    }
     sqlite3_stmt *statement = begin(store, filter, &store->select[which][filter->states], sql);
     sqlite3_bind_int64(statement, 4, before);
     sqlite3_bind_int64(statement, 5, (int64_t)n_most);
@@ -132,14 +134,9 @@ enum status store_named(struct store *store, const char *name, uid_t uid, bool i
     return status;
 }
 
-enum status store_waiting(struct store *store, void (*each)(void *context, uid_t uid, int64_t n), void *context)
+enum status store_waiting(struct store *store, size_t n_most, int64_t *uids_out, size_t *n_out)
 {
-    sqlite3_stmt *statement = store_bind(store, STORE_WAITING, "");
-    int code;
-    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        each(context, (uid_t)sqlite3_column_int(statement, 0), sqlite3_column_int64(statement, 1));
-    }
-    return store_end(store, statement, code, DOING);
+    return store_ids(store, store_bind(store, STORE_WAITING, "i", (int64_t)n_most), uids_out, n_out);
 }
 
 enum status store_waiting_of(struct store *store, uid_t uid, int64_t *n_out)

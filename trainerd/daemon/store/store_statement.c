@@ -26,7 +26,7 @@ static const char *const texts[STORE_N_STATEMENT] = {
     [STORE_COUNT] = "SELECT state, count(*) FROM jobs INDEXED BY by_state GROUP BY state",
     [STORE_NAMED] = "SELECT id FROM jobs INDEXED BY by_name WHERE name = ? ORDER BY id DESC LIMIT 1",
     [STORE_NAMED_OF] = "SELECT id FROM jobs INDEXED BY by_name WHERE name = ? AND uid = ? ORDER BY id DESC LIMIT 1",
-    [STORE_WAITING] = "SELECT uid, count(*) FROM jobs INDEXED BY by_turn WHERE state = 'QUEUED' GROUP BY uid",
+    [STORE_WAITING] = "SELECT DISTINCT uid FROM jobs INDEXED BY by_turn WHERE state = 'QUEUED' LIMIT ?",
     [STORE_WAITING_OF] = "SELECT count(*) FROM jobs INDEXED BY by_turn WHERE state = 'QUEUED' AND uid = ?",
     [STORE_FIRST] = "SELECT id FROM jobs INDEXED BY by_turn WHERE state = 'QUEUED' AND uid = ? "
                     "ORDER BY priority DESC, id LIMIT ?",
