@@ -12,6 +12,7 @@
 
 #include <jansson.h>
 #include <limits.h>
+#include <malloc.h>
 #include <pwd.h>
 #include <sched.h>
 #include <signal.h>
@@ -286,13 +287,11 @@ static enum status serve(struct daemon *daemon)
     watch_signals(daemon);
     enum status status = open_parts(daemon);
     if (status == STATUS_OK) {
-        size_t n;
-        jobs_all(daemon->jobs, &n);
         const char *fingerprint = server_fingerprint(daemon->server);
-        log_info("listening on %s%s%s, state in %s with %zu jobs, %d slots, %d GPUs, %.1f GiB",
+        log_info("listening on %s%s%s, state in %s with %lld jobs, %d slots, %d GPUs, %.1f GiB",
                  server_address(daemon->server), fingerprint[0] != '\0' ? ", fingerprint " : "", fingerprint,
-                 daemon->config.state, n, (int)daemon->capacity.n_slot, (int)daemon->gpus.n,
-                 (double)daemon->capacity.memory / 0x1p30);
+                 daemon->config.state, (long long)jobs_n(daemon->jobs), (int)daemon->capacity.n_slot,
+                 (int)daemon->gpus.n, (double)daemon->capacity.memory / 0x1p30);
         if (strncmp(daemon->config.listen, "tcp:", 4) == 0 && fingerprint[0] == '\0') {
             log_warn("tls is \"off\": what clients and the daemon tell each other can be read and changed on the "
                      "way, unless a tunnel protects it");
@@ -315,6 +314,7 @@ enum status daemon_run(const struct daemon_options *options)
 {
     struct daemon *daemon = memory_alloc(1, sizeof *daemon);
     log_init("trainerd", -1, LOG_LEVEL_INFO);
+    mallopt(M_MMAP_THRESHOLD, 1 << 18); /* what a pass over the queue takes goes back to the system, not to a heap */
     umask(022); /* users reach their jobs' folders below the state folder; secret files get their own mode */
     enum status status = fault_arm("daemon", 0);
     if (status == STATUS_OK) {

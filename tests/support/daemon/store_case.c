@@ -47,17 +47,14 @@ int64_t store_case_insert(struct store *store, const char *name, const char *sub
 struct job_record store_case_found[STORE_CASE_MOST];
 size_t store_case_n;
 
-static bool keep(void *context, const struct job_record *record)
-{
-    (void)context;
-    store_case_found[store_case_n++] = *record;
-    return store_case_n < STORE_CASE_MOST;
-}
-
 void store_case_find(struct store *store)
 {
+    int64_t highest = 0;
     store_case_n = 0;
-    cr_assert_eq(store_each(store, keep, NULL), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(store_highest(store, &highest), STATUS_OK, "%s", status_reason());
+    for (int64_t id = 1; id <= highest && store_case_n < STORE_CASE_MOST; id++) {
+        store_case_n += store_get(store, id, &store_case_found[store_case_n]);
+    }
 }
 
 static int64_t listed[8];

@@ -141,10 +141,12 @@ static void run_inside(int to)
         fprintf(stderr, "daemon: %s\n", status_reason());
         _exit(95);
     }
-    size_t n;
-    const struct job_record *const *all = jobs_all(inside->jobs, &n);
-    for (size_t i = 0; i < n; i++) {
-        tell(inside, all[i]);
+    int64_t highest = 0;
+    (void)store_highest(jobs_store(inside->jobs), &highest);
+    for (int64_t id = 1; id <= highest; id++) {
+        if (jobs_get(inside->jobs, id) != NULL) {
+            tell(inside, jobs_get(inside->jobs, id));
+        }
     }
     jobs_listen(inside->jobs, tell, inside);
     if (supervisor_open(&inside->loop, inside->jobs, &daemon_options, &inside->supervisor) != STATUS_OK ||

@@ -32,10 +32,8 @@ static void finish(struct backup *backup, enum status status)
     json_t *answer = status == STATUS_OK ? answer_new(backup->request) : answer_failure(backup->request, status);
     backup->is_whole = status == STATUS_OK;
     if (status == STATUS_OK) {
-        size_t n;
-        jobs_all(backup->pending.commands->jobs, &n);
         json_object_set(answer, "path", json_object_get(backup->request, "path"));
-        json_object_set_new(answer, "jobs", json_integer((json_int_t)n));
+        json_object_set_new(answer, "jobs", json_integer(jobs_n(backup->pending.commands->jobs)));
     }
     connection_block(connection, false);
     connection_send(connection, answer);

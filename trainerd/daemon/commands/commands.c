@@ -5,7 +5,6 @@
 #include "protocol/base/version.h"
 #include "trainerd/daemon/commands/job_json.h"
 #include "trainerd/daemon/commands/pending.h"
-#include "trainerd/daemon/jobs/standing.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/socket/requests.h"
 
@@ -47,15 +46,13 @@ static enum status answer_hello(struct commands *commands, struct connection *co
 
 static enum status answer_version(struct commands *commands, struct connection *connection, const json_t *request)
 {
-    size_t n;
-    jobs_all(commands->jobs, &n);
     json_t *answer = answer_new(request);
     json_object_set_new(answer, "v", json_integer(CLIENT_PROTOCOL_VERSION));
     json_object_set_new(answer, "version", json_string(TRAINERD_VERSION));
     json_object_set_new(answer, "pid", json_integer(getpid()));
     json_object_set_new(answer, "uptime_s",
                         json_real((double)(uv_now(commands->loop) - commands->began_ms) / 1000.0));
-    json_object_set_new(answer, "jobs", json_integer((json_int_t)n));
+    json_object_set_new(answer, "jobs", json_integer(jobs_n(commands->jobs)));
     json_object_set_new(answer, "draining", json_boolean(jobs_drain(commands->jobs)));
     connection_send(connection, answer);
     return STATUS_OK;
@@ -68,48 +65,12 @@ static bool is_own(const struct connection *connection, const struct job_record 
     return record->uid == connection_uid(connection) || connection_is_admin(connection);
 }
 
-/* The filter of a request: group and tag. Group names are per owner. */
-static struct job_ask ask_of(const struct commands *commands, const struct connection *connection,
-                             const json_t *request)
-{
-    const struct job_index *index = jobs_index(commands->jobs);
-    const char *group = json_string_value(json_object_get(request, "group"));
-    const char *tag = json_string_value(json_object_get(request, "tag"));
-    const json_t *before = json_object_get(request, "before");
-    uid_t uid = connection_uid(connection);
-    struct job_ask ask = {.one = &index->all,
-                          .is_open = json_is_true(json_object_get(request, "active")),
-                          .before = before != NULL ? json_integer_value(before) : INT64_MAX};
-    ask.one = group != NULL ? job_index_find(index, JOB_KEY_GROUP, uid, group) : ask.one;
-    if (tag != NULL) {
-        ask.other = group != NULL ? ask.one : NULL;
-        ask.one = job_index_find(index, JOB_KEY_TAG, uid, tag);
-    }
-    return ask;
-}
-
-static json_t *counts_json(const struct job_ask *ask)
-{
-    int64_t n_of_state[JOB_STATE_N];
-    json_t *counts = json_object();
-    job_index_count(ask, n_of_state);
-    for (int state = 0; state < JOB_STATE_N; state++) {
-        json_object_set_new(counts, job_state_name((enum job_state)state),
-                            json_integer((json_int_t)n_of_state[state]));
-    }
-    return counts;
-}
-
 static enum status answer_one(struct commands *commands, struct connection *connection, const json_t *request)
 {
-    const json_t *job = json_object_get(request, "job");
-    char number[32];
-    snprintf(number, sizeof number, "%lld", (long long)json_integer_value(job));
-    const char *name = json_is_string(job) ? json_string_value(job) : number;
-    const struct job_record *record = jobs_find(commands->jobs, name, connection_uid(connection),
-                                                connection_is_admin(connection));
-    if (record == NULL) {
-        return status_fail(STATUS_NO_INPUT, "there is no job '%.64s'", name);
+    const struct job_record *record;
+    enum status status = pending_find_any(commands, connection, request, &record);
+    if (status != STATUS_OK) {
+        return status;
     }
     json_t *answer = answer_new(request), *jobs = json_array();
     json_array_append_new(jobs, job_json(record, is_own(connection, record)));
@@ -118,53 +79,108 @@ static enum status answer_one(struct commands *commands, struct connection *conn
     return STATUS_OK;
 }
 
-/* Add ended jobs, the newest first, until there are n_most jobs. */
-static size_t add_ended(const struct job_index *index, struct job_ask ask, size_t n, size_t n_most,
-                        const struct job_record **asked)
+/* Those that run, the newest first, then those that wait, by place. One without a place came after the queue's last
+ * pass: it is last. */
+static int compare_turns(const void *left, const void *right)
 {
-    const struct job_record *page[STATUS_JOBS_MOST];
-    size_t n_page = STATUS_JOBS_MOST, n_looked;
-    while (n < n_most && n_page == STATUS_JOBS_MOST) {
-        n_page = job_index_select(index, &ask, STATUS_JOBS_MOST, page, &n_looked);
-        for (size_t i = 0; i < n_page && n < n_most; i++) {
-            asked[n] = page[i];
-            n += job_state_ended(page[i]->state);
-        }
-        ask.before = n_page > 0 ? page[n_page - 1]->id : 0;
+    const struct job_record *a = *(const struct job_record *const *)left,
+                            *b = *(const struct job_record *const *)right;
+    bool a_waits = a->state == JOB_STATE_QUEUED, b_waits = b->state == JOB_STATE_QUEUED;
+    if (a_waits != b_waits) {
+        return a_waits ? 1 : -1;
     }
-    return n;
+    if (!a_waits) {
+        return a->id > b->id ? -1 : a->id < b->id;
+    }
+    if (a->queued.place != b->queued.place) {
+        return a->queued.place != 0 && (b->queued.place == 0 || a->queued.place < b->queued.place) ? -1 : 1;
+    }
+    return a->id < b->id ? -1 : a->id > b->id;
 }
 
-/* The jobs that match, by turn, without the first `skip`; ended jobs last, the newest first. */
-static void add_by_turn(const struct commands *commands, const struct connection *connection, const json_t *request,
-                        struct job_ask ask, size_t n_most, json_t *answer)
+/* Put jobs in the order of their turns, without those that have no record in memory. */
+static size_t sort_by_turn(const struct jobs *jobs, int64_t *ids, size_t n)
 {
-    const struct job_index *index = jobs_index(commands->jobs);
-    size_t skip = (size_t)json_integer_value(json_object_get(request, "skip")), end = skip + n_most, n_open = 0,
-           n_all = 0, n, n_looked;
+    const struct job_record **live = memory_alloc(n + 1, sizeof *live);
+    size_t n_live = 0;
+    for (size_t i = 0; i < n; i++) {
+        if (jobs_is_live(jobs, ids[i])) {
+            live[n_live++] = jobs_get(jobs, ids[i]);
+        }
+    }
+    qsort(live, n_live, sizeof *live, compare_turns);
+    for (size_t i = 0; i < n_live; i++) {
+        ids[i] = live[i]->id;
+    }
+    free(live);
+    return n_live;
+}
+
+/* The jobs that match, by turn, then those that have ended, the newest first, until there are n_most. */
+static enum status find_by_turn(const struct jobs *jobs, struct store_filter filter, size_t n_open, size_t n_most,
+                                int64_t *ids_out, size_t *n_out)
+{
+    bool active = filter.states == STORE_OPEN;
+    size_t n_ended = 0;
+    filter.states = STORE_OPEN;
+    enum status status = jobs_select(jobs, &filter, INT64_MAX, n_open, ids_out, n_out);
+    *n_out = sort_by_turn(jobs, ids_out, *n_out);
+    if (status == STATUS_OK && !active && *n_out < n_most) {
+        filter.states = STORE_ENDED;
+        status = jobs_select(jobs, &filter, INT64_MAX, n_most - *n_out, ids_out + *n_out, &n_ended);
+    }
+    *n_out += n_ended;
+    return status;
+}
+
+/* What an answer lists: a part of the jobs that match. */
+struct page {
+    bool by_turn;
+    size_t begin, end;
+    int64_t before;
+    int64_t *ids; /* n, some of which are behind the page */
+    size_t n;
     int64_t n_of_state[JOB_STATE_N];
-    bool active = ask.is_open;
-    json_t *jobs = json_array();
-    job_index_count(&ask, n_of_state);
+};
+
+static enum status find_page(const struct jobs *jobs, const struct store_filter *filter, struct page *page)
+{
+    size_t n_open = 0, n_most = 0;
+    enum status status = store_count(jobs_store(jobs), filter, page->n_of_state);
     for (int state = 0; state < JOB_STATE_N; state++) {
-        n_open += job_state_ended((enum job_state)state) ? 0 : (size_t)n_of_state[state];
-        n_all += (size_t)n_of_state[state];
+        n_open += job_state_ended((enum job_state)state) ? 0 : (size_t)page->n_of_state[state];
+        n_most += (size_t)page->n_of_state[state];
     }
-    const struct job_record **asked = memory_alloc(n_all + 1, sizeof *asked);
-    ask.is_open = true;
-    ask.before = INT64_MAX;
-    n = job_index_select(index, &ask, n_open, asked, &n_looked);
-    standing_sort(asked, n);
-    ask.is_open = false;
-    n = active ? n : add_ended(index, ask, n, end + 1, asked);
-    for (size_t i = skip; i < n && i < end; i++) {
-        json_array_append_new(jobs, job_json(asked[i], is_own(connection, asked[i])));
+    page->ids = memory_alloc(n_most + 1, sizeof *page->ids);
+    n_most = n_most < page->end + 1 ? n_most : page->end + 1;
+    if (status != STATUS_OK) {
+        return status;
     }
-    if (n > end) {
-        json_object_set_new(answer, "skip", json_integer((json_int_t)end));
+    return page->by_turn ? find_by_turn(jobs, *filter, n_open, n_most, page->ids, &page->n)
+                         : jobs_select(jobs, filter, page->before, n_most, page->ids, &page->n);
+}
+
+static void send_page(struct commands *commands, struct connection *connection, const json_t *request,
+                      const struct page *page)
+{
+    json_t *answer = answer_new(request), *counts = json_object(), *jobs = json_array();
+    for (int state = 0; state < JOB_STATE_N; state++) {
+        json_object_set_new(counts, job_state_name((enum job_state)state), json_integer(page->n_of_state[state]));
+    }
+    for (size_t i = page->begin; i < page->n && i < page->end; i++) {
+        const struct job_record *record = jobs_get(commands->jobs, page->ids[i]);
+        if (record != NULL) {
+            json_array_append_new(jobs, job_json(record, is_own(connection, record)));
+        }
+    }
+    json_object_set_new(answer, "counts", counts);
+    json_object_set_new(answer, "draining", json_boolean(jobs_drain(commands->jobs)));
+    if (page->n > page->end) {
+        json_object_set_new(answer, page->by_turn ? "skip" : "before",
+                            json_integer(page->by_turn ? (int64_t)page->end : page->ids[page->end] + 1));
     }
     json_object_set_new(answer, "jobs", jobs);
-    free(asked);
+    connection_send(connection, answer);
 }
 
 static enum status answer_status(struct commands *commands, struct connection *connection, const json_t *request)
@@ -172,36 +188,28 @@ static enum status answer_status(struct commands *commands, struct connection *c
     if (json_object_get(request, "job") != NULL) {
         return answer_one(commands, connection, request);
     }
-    const json_t *limit = json_object_get(request, "limit");
-    json_int_t n_most = limit != NULL ? json_integer_value(limit) : STATUS_JOBS_DEFAULT;
-    const struct job_record *found[STATUS_JOBS_MOST + 1];
+    const json_t *limit = json_object_get(request, "limit"), *before = json_object_get(request, "before");
+    json_int_t n_most = limit != NULL ? json_integer_value(limit) : STATUS_JOBS_DEFAULT,
+               skip = json_integer_value(json_object_get(request, "skip"));
     enum status status = commands_check_range("limit", (double)n_most, 1, STATUS_JOBS_MOST);
-    if (status != STATUS_OK ||
-        (status = commands_check_range("skip", (double)json_integer_value(json_object_get(request, "skip")), 0,
-                                       1e9)) != STATUS_OK) {
+    if (status != STATUS_OK || (status = commands_check_range("skip", (double)skip, 0, 1e9)) != STATUS_OK) {
         return status;
     }
-    const struct job_ask ask = ask_of(commands, connection, request);
-    json_t *answer = answer_new(request);
-    json_object_set_new(answer, "counts", counts_json(&ask));
-    json_object_set_new(answer, "draining", json_boolean(jobs_drain(commands->jobs)));
-    if (json_is_true(json_object_get(request, "by_turn"))) {
-        add_by_turn(commands, connection, request, ask, (size_t)n_most, answer);
-        connection_send(connection, answer);
-        return STATUS_OK;
+    bool active = json_is_true(json_object_get(request, "active"));
+    const struct store_filter filter = {.uid = connection_uid(connection),
+                                        .group = json_string_value(json_object_get(request, "group")),
+                                        .tag = json_string_value(json_object_get(request, "tag")),
+                                        .states = active ? STORE_OPEN : STORE_ANY};
+    struct page page = {.by_turn = json_is_true(json_object_get(request, "by_turn")),
+                        .before = before != NULL ? json_integer_value(before) : INT64_MAX};
+    page.begin = page.by_turn ? (size_t)skip : 0;
+    page.end = page.begin + (size_t)n_most;
+    status = find_page(commands->jobs, &filter, &page);
+    if (status == STATUS_OK) {
+        send_page(commands, connection, request, &page);
     }
-    json_t *jobs = json_array();
-    size_t n_looked, n = job_index_select(jobs_index(commands->jobs), &ask, (size_t)n_most + 1, found, &n_looked);
-    if (n > (size_t)n_most) {
-        n = (size_t)n_most;
-        json_object_set_new(answer, "before", json_integer(found[n]->id + 1));
-    }
-    for (size_t i = 0; i < n; i++) {
-        json_array_append_new(jobs, job_json(found[i], is_own(connection, found[i])));
-    }
-    json_object_set_new(answer, "jobs", jobs);
-    connection_send(connection, answer);
-    return STATUS_OK;
+    free(page.ids);
+    return status;
 }
 
 /* --- requests of owners --- */
@@ -245,8 +253,11 @@ static enum status drain_set(struct commands *commands, struct connection *conne
     log_info("jobs %s, asked for by user %u", drains ? "are not started any more" : "are started again",
              (unsigned)connection_uid(connection));
     supervisor_schedule(commands->supervisor);
-    const struct job_index *index = jobs_index(commands->jobs);
-    int64_t n_run = (int64_t)index->open.n - index->all.n_of_state[JOB_STATE_QUEUED];
+    size_t n, n_run = 0;
+    const struct job_record *const *live = jobs_live(commands->jobs, &n);
+    for (size_t i = 0; i < n; i++) {
+        n_run += live[i]->state != JOB_STATE_QUEUED && !job_state_ended(live[i]->state);
+    }
     json_t *answer = answer_new(request);
     json_object_set_new(answer, "draining", json_boolean(drains));
     json_object_set_new(answer, "running", json_integer((json_int_t)n_run));

@@ -43,6 +43,9 @@ static const struct job_record *job_of(const struct follower *follower)
 static void send_job(struct follower *follower)
 {
     const struct job_record *record = job_of(follower);
+    if (record == NULL) { /* it cannot be read, which the log says */
+        return;
+    }
     struct reported now = {.state = record->state, .reason = record->reason, .attempt = record->attempt};
     snprintf(now.text, sizeof now.text, "%s", record->reason_text);
     follower->reported = now;

@@ -21,7 +21,8 @@ struct group_order {
     enum supervisor_order order;
     enum request which;
     uid_t uid;
-    /* n, of which `done` are done: from the newest, so that none that waits takes the place of one that ends */
+    /* n, of which `done` are done. Cancelled from the newest, so that none that waits takes the place of one that
+     * ends; resumed from the oldest */
     int64_t *ids;
     size_t n, done;
     json_t *request;
@@ -60,22 +61,30 @@ static void release(struct pending *pending)
     free(order->ids);
 }
 
-/* Can this be asked of a job in that state? */
-static bool is_standing(const struct job_record *record, enum supervisor_order order)
+/* The group's jobs for which the order is valid. errors  STATUS_NO_INPUT it has no job */
+static enum status find_jobs(struct group_order *order, struct store *store, const char *name)
 {
-    bool ended = job_state_ended(record->state);
-    return order == SUPERVISOR_ORDER_CANCEL ? !ended : ended && record->state != JOB_STATE_SUCCEEDED;
-}
-
-/* The numbers of those of whom it can be asked. */
-static void find_jobs(struct group_order *order, const struct job_set *group)
-{
-    order->ids = memory_alloc(group->jobs.n + 1, sizeof *order->ids);
-    for (size_t i = group->jobs.n; i-- > 0;) {
-        if (is_standing(group->jobs.at[i], order->order)) {
-            order->ids[order->n++] = group->jobs.at[i]->id;
-        }
+    bool cancels = order->order == SUPERVISOR_ORDER_CANCEL;
+    const struct store_filter filter = {
+        .uid = order->uid, .group = name, .states = cancels ? STORE_OPEN : STORE_STOPPED};
+    int64_t n_of_state[JOB_STATE_N], n = 0;
+    enum status status = store_count(store, &filter, n_of_state);
+    for (int state = 0; state < JOB_STATE_N; state++) {
+        n += n_of_state[state];
     }
+    if (status == STATUS_OK && n == 0) {
+        return status_fail(STATUS_NO_INPUT, "there is no group '%.64s'", name);
+    }
+    order->ids = memory_alloc((size_t)n + 1, sizeof *order->ids);
+    if (status == STATUS_OK) {
+        status = store_select(store, &filter, INT64_MAX, (size_t)n, order->ids, &order->n);
+    }
+    for (size_t i = 0; !cancels && i < order->n / 2; i++) {
+        int64_t id = order->ids[i];
+        order->ids[i] = order->ids[order->n - 1 - i];
+        order->ids[order->n - 1 - i] = id;
+    }
+    return status;
 }
 
 /* One slice. */
@@ -108,8 +117,9 @@ static void finish(struct group_order *order, enum status status)
         json_t *answer = status == STATUS_OK ? answer_new(order->request) : answer_failure(order->request, status);
         if (status == STATUS_OK) {
             json_t *numbers = json_array();
-            for (size_t i = order->n; i-- > 0;) {
-                json_array_append_new(numbers, json_integer(order->ids[i]));
+            for (size_t i = 0; i < order->n; i++) {
+                size_t at = order->order == SUPERVISOR_ORDER_CANCEL ? order->n - 1 - i : i;
+                json_array_append_new(numbers, json_integer(order->ids[at]));
             }
             json_object_set_new(answer, "jobs", numbers);
         }
@@ -141,14 +151,10 @@ static enum status begin(struct group_order *order, struct commands *commands, s
                          const json_t *request)
 {
     const char *name = json_string_value(json_object_get(request, "group"));
-    const struct job_set *group = job_index_find(jobs_index(commands->jobs), JOB_KEY_GROUP, order->uid, name);
-    if (group->jobs.n == 0) {
-        return status_fail(STATUS_NO_INPUT, "there is no group '%.64s'", name);
+    enum status status = find_jobs(order, jobs_store(commands->jobs), name);
+    if (status == STATUS_OK && order->order != SUPERVISOR_ORDER_CANCEL && order->n > 0) {
+        status = jobs_check_queued(commands->jobs, order->uid, order->n);
     }
-    find_jobs(order, group);
-    enum status status = order->order != SUPERVISOR_ORDER_CANCEL && order->n > 0
-                             ? jobs_check_queued(commands->jobs, order->uid, order->n)
-                             : STATUS_OK;
     if (status != STATUS_OK ||
         (status = pending_begin(&order->pending, commands, connection, request)) != STATUS_OK) {
         free(order->ids);

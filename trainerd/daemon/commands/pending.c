@@ -146,21 +146,22 @@ void job_output_folder(const struct commands *commands, const struct job_record 
     snprintf(out, PATH_MAX, "%s", run.is_known && !run.is_published ? run.target : output);
 }
 
-enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,
+enum status pending_find_any(struct commands *commands, struct connection *connection, const json_t *request,
                              const struct job_record **out)
 {
     const json_t *job = json_object_get(request, "job");
-    uid_t uid = connection_uid(connection);
     char number[32];
     snprintf(number, sizeof number, "%lld", (long long)json_integer_value(job));
     const char *name = json_is_string(job) ? json_string_value(job) : number;
-    const struct job_record *record = jobs_find(commands->jobs, name, uid, connection_is_admin(connection));
-    if (record == NULL) {
-        return status_fail(STATUS_NO_INPUT, "there is no job '%.64s'", name);
-    }
-    if (record->uid != uid && !connection_is_admin(connection)) {
-        return status_fail(STATUS_USAGE, "job %lld is another user's", (long long)record->id);
-    }
-    *out = record;
-    return STATUS_OK;
+    *out = jobs_find(commands->jobs, name, connection_uid(connection), connection_is_admin(connection));
+    return *out != NULL ? STATUS_OK : status_fail(STATUS_NO_INPUT, "there is no job '%.64s'", name);
+}
+
+enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,
+                             const struct job_record **out)
+{
+    enum status status = pending_find_any(commands, connection, request, out);
+    return status == STATUS_OK && (*out)->uid != connection_uid(connection) && !connection_is_admin(connection)
+               ? status_fail(STATUS_USAGE, "job %lld is another user's", (long long)(*out)->id)
+               : status;
 }

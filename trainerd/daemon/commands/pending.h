@@ -71,8 +71,10 @@ void job_output_name(const struct commands *commands, const struct job_record *r
 void job_output_folder(const struct commands *commands, const struct job_record *record, const char *output,
                        char *out);
 
-/* The job that a request names, if the client may see all of it.
+/* The job that a request names / if the client may see all of it.
  * errors  STATUS_NO_INPUT no such job; STATUS_USAGE it is another user's */
+enum status pending_find_any(struct commands *commands, struct connection *connection, const json_t *request,
+                             const struct job_record **out);
 enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,
                              const struct job_record **out);
 

@@ -23,7 +23,7 @@ static json_t *gpu_json(const struct gpus *gpus, int32_t number)
 static void set_holder(json_t *one, const struct jobs *jobs, int32_t number)
 {
     size_t n;
-    const struct job_record *const *all = jobs_not_ended(jobs, &n), *holder = NULL;
+    const struct job_record *const *all = jobs_live(jobs, &n), *holder = NULL;
     for (size_t i = 0; i < n && holder == NULL; i++) {
         holder = (all[i]->gpus >> number & 1u) != 0 ? all[i] : NULL;
     }

@@ -44,7 +44,7 @@ static size_t unite(struct user_row *user, size_t n)
 static size_t find_users(struct jobs *jobs, uid_t own, struct user_row **out)
 {
     size_t n, n_entry = 0;
-    const struct job_record *const *open = jobs_not_ended(jobs, &n);
+    const struct job_record *const *open = jobs_live(jobs, &n);
     const struct shares *shares = jobs_shares(jobs);
     double now = job_clock_s();
     struct user_row *user = memory_alloc(n + shares->n + 1, sizeof *user);
@@ -60,7 +60,7 @@ static size_t find_users(struct jobs *jobs, uid_t own, struct user_row **out)
             user[n_entry - 1].n_queued++; /* jobs come one after the other from a user who has many */
         } else if (open[i]->state == JOB_STATE_QUEUED) {
             user[n_entry++] = (struct user_row){.uid = open[i]->uid, .n_queued = 1};
-        } else {
+        } else if (!job_state_ended(open[i]->state)) {
             struct need has = jobs_are_in_slurm(jobs) ? (struct need){.n_job = 1}
                                                       : need_of_job(&shares->whole, open[i]);
             user[n_entry++] = (struct user_row){

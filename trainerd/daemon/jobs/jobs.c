@@ -15,33 +15,56 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --- the records in memory --- */
+/* --- records in memory --- */
+
+size_t jobs_live_place(const struct jobs *jobs, int64_t id)
+{
+    size_t low = 0, high = jobs->n_live;
+    if (high == 0 || jobs->live[high - 1]->id < id) {
+        return high;
+    }
+    while (low < high) {
+        size_t middle = low + (high - low) / 2;
+        if (jobs->live[middle]->id < id) {
+            low = middle + 1;
+        } else {
+            high = middle;
+        }
+    }
+    return low;
+}
 
 void jobs_add(struct jobs *jobs, const struct job_record *record)
 {
-    struct job_record *copy = memory_alloc(1, sizeof *copy);
-    *copy = *record;
-    job_index_add(&jobs->index, copy);
+    size_t place = jobs_live_place(jobs, record->id);
+    if (jobs->n_live == jobs->capacity) {
+        jobs->capacity = jobs->capacity > 0 ? 2 * jobs->capacity : 16;
+        jobs->live = realloc(jobs->live, jobs->capacity * sizeof *jobs->live);
+        ASSERT(jobs->live != NULL);
+    }
+    memmove(&jobs->live[place + 1], &jobs->live[place], (jobs->n_live - place) * sizeof *jobs->live);
+    jobs->live[place] = memory_alloc(1, sizeof **jobs->live);
+    *jobs->live[place] = *record;
+    jobs->n_live++;
 }
 
 static void forget(struct jobs *jobs, int64_t id)
 {
-    struct job_record *record = jobs_record(jobs, id);
-    job_index_remove(&jobs->index, record);
-    free(record);
+    size_t place = jobs_live_place(jobs, id);
+    free(jobs->live[place]);
+    jobs->n_live--;
+    memmove(&jobs->live[place], &jobs->live[place + 1], (jobs->n_live - place) * sizeof *jobs->live);
 }
 
-static bool add_each(void *context, const struct job_record *record)
+static void add_each(void *context, const struct job_record *record)
 {
     jobs_add(context, record);
-    return true;
 }
 
 struct job_record *jobs_record(const struct jobs *jobs, int64_t id)
 {
-    const struct job_list *all = &jobs->index.all.jobs;
-    size_t place = job_list_place(all, id);
-    return place < all->n && all->at[place]->id == id ? all->at[place] : NULL;
+    size_t place = jobs_live_place(jobs, id);
+    return place < jobs->n_live && jobs->live[place]->id == id ? jobs->live[place] : NULL;
 }
 
 void jobs_notify(const struct jobs *jobs, const struct job_record *record)
@@ -107,6 +130,7 @@ enum status jobs_open(const char *state_folder, const struct jobs_options *optio
     options = options != NULL ? options : &local;
     struct jobs *jobs = memory_alloc(1, sizeof *jobs);
     int64_t highest = 0;
+    jobs->row = memory_alloc(1, sizeof *jobs->row);
     jobs->gpus = options->gpus != NULL ? options->gpus : &none;
     jobs->in_slurm = options->in_slurm;
     jobs->quota = options->quota;
@@ -118,7 +142,7 @@ enum status jobs_open(const char *state_folder, const struct jobs_options *optio
         (status = folders_check(jobs->folder, store_id(jobs->store), highest)) != STATUS_OK ||
         (status = job_clock_open(jobs->store)) != STATUS_OK || (status = drain_load(jobs)) != STATUS_OK ||
         (status = shares_open(&jobs->shares, options->half_life_s, &jobs->whole, jobs->store)) != STATUS_OK ||
-        (status = store_each(jobs->store, add_each, jobs)) != STATUS_OK) {
+        (status = store_each_open(jobs->store, add_each, jobs)) != STATUS_OK) {
         jobs_close(jobs);
         return status;
     }
@@ -131,16 +155,21 @@ void jobs_close(struct jobs *jobs)
     if (jobs == NULL) {
         return;
     }
-    for (size_t i = 0; i < jobs->index.all.jobs.n; i++) {
-        free(jobs->index.all.jobs.at[i]);
+    while (jobs->n_live > 0) {
+        free(jobs->live[--jobs->n_live]);
+    }
+    while (jobs->promises != NULL) {
+        struct promise *next = jobs->promises->next;
+        free(jobs->promises);
+        jobs->promises = next;
     }
     while (jobs->listeners != NULL) {
         struct listener *next = jobs->listeners->next;
         free(jobs->listeners);
         jobs->listeners = next;
     }
-    job_index_release(&jobs->index);
-    free(jobs->expired.ids);
+    free(jobs->live);
+    free(jobs->row);
     shares_release(&jobs->shares);
     store_close(jobs->store);
     free(jobs);
@@ -169,37 +198,58 @@ void jobs_unlisten(struct jobs *jobs, jobs_listener *listener, void *context)
 
 const struct job_record *jobs_get(const struct jobs *jobs, int64_t id)
 {
-    return jobs_record(jobs, id);
+    const struct job_record *record = jobs_record(jobs, id);
+    return record != NULL ? record : store_get(jobs->store, id, jobs->row) ? jobs->row : NULL;
+}
+
+bool jobs_is_live(const struct jobs *jobs, int64_t id)
+{
+    return jobs_record(jobs, id) != NULL;
 }
 
 const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid, bool sees_all)
 {
     char *end;
     errno = 0;
-    long long id = strtoll(name_or_number, &end, 10);
+    int64_t id = strtoll(name_or_number, &end, 10);
     if (name_or_number[0] >= '0' && name_or_number[0] <= '9' && *end == '\0' && errno == 0) {
-        return jobs_record(jobs, id);
+        return jobs_get(jobs, id);
     }
-    const struct job_set *named = sees_all ? job_index_find(&jobs->index, JOB_KEY_NAME, 0, name_or_number)
-                                           : job_index_find(&jobs->index, JOB_KEY_NAME_OF_OWNER, uid, name_or_number);
-    return named->jobs.n > 0 ? named->jobs.at[named->jobs.n - 1] : NULL;
+    if (store_named(jobs->store, name_or_number, uid, sees_all, &id) != STATUS_OK) {
+        log_error("%s", status_reason());
+    }
+    return id != 0 ? jobs_get(jobs, id) : NULL;
 }
 
-const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out)
+const struct job_record *const *jobs_live(const struct jobs *jobs, size_t *n_out)
 {
-    *n_out = jobs->index.all.jobs.n;
-    return (const struct job_record *const *)jobs->index.all.jobs.at;
+    *n_out = jobs->n_live;
+    return (const struct job_record *const *)jobs->live;
 }
 
-const struct job_record *const *jobs_not_ended(const struct jobs *jobs, size_t *n_out)
+enum status jobs_select(const struct jobs *jobs, const struct store_filter *filter, int64_t before, size_t n_most,
+                        int64_t *ids_out, size_t *n_out)
 {
-    *n_out = jobs->index.open.n;
-    return (const struct job_record *const *)jobs->index.open.at;
+    if (filter->states != STORE_OPEN || filter->group != NULL || filter->tag != NULL) {
+        return store_select(jobs->store, filter, before, n_most, ids_out, n_out);
+    }
+    *n_out = 0;
+    for (size_t at = jobs_live_place(jobs, before); at-- > 0 && *n_out < n_most;) {
+        ids_out[*n_out] = jobs->live[at]->id;
+        *n_out += !job_state_ended(jobs->live[at]->state);
+    }
+    return STATUS_OK;
 }
 
-const struct job_index *jobs_index(const struct jobs *jobs)
+int64_t jobs_n(const struct jobs *jobs)
 {
-    return &jobs->index;
+    static const struct store_filter all;
+    int64_t n_of_state[JOB_STATE_N], n = 0;
+    (void)store_count(jobs->store, &all, n_of_state); /* kept, of all jobs */
+    for (int state = 0; state < JOB_STATE_N; state++) {
+        n += n_of_state[state];
+    }
+    return n;
 }
 
 struct store *jobs_store(const struct jobs *jobs)
@@ -234,15 +284,37 @@ struct shares *jobs_shares(struct jobs *jobs)
     return &jobs->shares;
 }
 
+/* A user's promise; NULL: none was made yet. */
+static struct promise *promise_of(const struct jobs *jobs, uid_t uid)
+{
+    struct promise *promise = jobs->promises;
+    while (promise != NULL && promise->uid != uid) {
+        promise = promise->next;
+    }
+    return promise;
+}
+
 enum status jobs_check_queued(const struct jobs *jobs, uid_t uid, size_t n_more)
 {
-    const struct job_set *own = job_index_find(&jobs->index, JOB_KEY_OWNER, uid, "");
-    return quota_check_queued(&jobs->quota, own->n_of_state[JOB_STATE_QUEUED] + own->n_promised, uid, n_more);
+    const struct promise *promise = promise_of(jobs, uid);
+    int64_t n = 0;
+    enum status status = quota_queued(&jobs->quota, uid) > 0 ? store_waiting_of(jobs->store, uid, &n) : STATUS_OK;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    n += promise != NULL ? promise->n : 0;
+    return quota_check_queued(&jobs->quota, n, uid, n_more);
 }
 
 void jobs_promise(struct jobs *jobs, uid_t uid, int64_t n)
 {
-    job_index_promise(&jobs->index, uid, n);
+    struct promise *promise = promise_of(jobs, uid);
+    if (promise == NULL) {
+        promise = memory_alloc(1, sizeof *promise);
+        *promise = (struct promise){.uid = uid, .next = jobs->promises};
+        jobs->promises = promise;
+    }
+    promise->n += n;
 }
 
 enum status jobs_check_quota(const struct jobs *jobs, const char *file, const struct job_record *record)
@@ -278,16 +350,19 @@ void jobs_keep_time(struct jobs *jobs)
 static enum status next_of(const struct jobs *jobs, const struct job_record *changed, struct job_record *out)
 {
     const struct job_record *record = jobs_record(jobs, changed->id);
-    if (record == NULL) {
-        return status_fail(STATUS_USAGE, "there is no job %lld", (long long)changed->id);
+    enum job_state before = JOB_STATE_N;
+    enum status status = record != NULL ? STATUS_OK : store_get_state(jobs->store, changed->id, &before);
+    if (status != STATUS_OK) {
+        return status;
     }
-    if ((steps[record->state] >> changed->state & 1u) == 0) {
-        return status_fail(STATUS_USAGE, "job %lld is %s: it cannot become %s", (long long)record->id,
-                           job_state_name(record->state), job_state_name(changed->state));
+    before = record != NULL ? record->state : before;
+    if ((steps[before] >> changed->state & 1u) == 0) {
+        return status_fail(STATUS_USAGE, "job %lld is %s: it cannot become %s", (long long)changed->id,
+                           job_state_name(before), job_state_name(changed->state));
     }
     *out = *changed;
     out->times.changed_at = clock_wall_s();
-    if (job_state_ended(out->state) && !job_state_ended(record->state)) {
+    if (job_state_ended(out->state) && !job_state_ended(before)) {
         out->times.ended_at = out->times.changed_at;
     }
     return STATUS_OK;
@@ -297,10 +372,14 @@ static enum status next_of(const struct jobs *jobs, const struct job_record *cha
 static void take_over(struct jobs *jobs, const struct job_record *next)
 {
     struct job_record *record = jobs_record(jobs, next->id);
-    enum job_state before = record->state;
-    *record = *next;
-    job_index_changed(&jobs->index, record, before);
-    jobs_notify(jobs, record);
+    if (record != NULL && job_state_ended(next->state) && next->queued.planning == 0) {
+        forget(jobs, next->id);
+    } else if (record != NULL) {
+        *record = *next;
+    } else if (!job_state_ended(next->state)) {
+        jobs_add(jobs, next);
+    }
+    jobs_notify(jobs, next);
 }
 
 enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
@@ -312,7 +391,9 @@ enum status jobs_change(struct jobs *jobs, const struct job_record *changed)
     }
     struct store_use use;
     const struct job_record *before = jobs_record(jobs, changed->id);
-    const struct store_use *more = shares_after(&jobs->shares, before, &next, job_clock_s(), &use) ? &use : NULL;
+    const struct store_use *more = before != NULL && shares_after(&jobs->shares, before, &next, job_clock_s(), &use)
+                                       ? &use
+                                       : NULL;
     status = store_update(jobs->store, &next, more);
     status = jobs_has_space_now(jobs, status) ? store_update(jobs->store, &next, more) : status;
     if (status == STATUS_OK) {
@@ -330,7 +411,8 @@ enum status jobs_change_some(struct jobs *jobs, struct job_record *changed, size
     enum status status = STATUS_OK;
     *n_out = 0;
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        bool ends_attempt = jobs_get(jobs, changed[i].id)->run.attempt_at > 0.0 && changed[i].run.attempt_at <= 0.0;
+        const struct job_record *before = jobs_record(jobs, changed[i].id);
+        bool ends_attempt = before != NULL && before->run.attempt_at > 0.0 && changed[i].run.attempt_at <= 0.0;
         ASSERT(!ends_attempt); /* what its user has used would have to be saved, too */
         status = next_of(jobs, &changed[i], &changed[i]);
     }
@@ -376,63 +458,40 @@ void jobs_plans(struct jobs *jobs, int64_t id, int64_t n_bytes)
     struct job_record *record = jobs_record(jobs, id);
     ASSERT(record != NULL);
     record->queued.planning = n_bytes;
+    if (n_bytes == 0 && job_state_ended(record->state)) {
+        forget(jobs, id);
+    }
 }
 
 /* --- jobs that are kept no longer --- */
 
 #define N_REMOVED_MOST 200 /* in one transaction */
 
-/* Look for those that are kept no longer. */
-static void find_expired(struct jobs *jobs, const struct retention *retention)
-{
-    struct expired *expired = &jobs->expired;
-    const struct job_list *all = &jobs->index.all.jobs;
-    free(expired->ids);
-    *expired = (struct expired){.ids = memory_alloc(all->n + 1, sizeof *expired->ids), .found_at = clock_wall_s()};
-    expired->n = retention_find(retention, (const struct job_record *const *)all->at, all->n, expired->found_at,
-                                expired->ids, all->n);
-}
-
-/* Not begun again since it was found. */
-static bool is_expired(const struct jobs *jobs, int64_t id)
-{
-    const struct job_record *record = jobs_record(jobs, id);
-    return record != NULL && job_state_ended(record->state) && record->queued.planning == 0 &&
-           record->times.ended_at <= jobs->expired.found_at;
-}
-
 bool jobs_retain(struct jobs *jobs, const struct retention *retention, const struct slice *slice)
 {
-    struct expired *expired = &jobs->expired;
     int64_t ids[N_REMOVED_MOST];
     char folder[PATH_MAX];
-    size_t n = 0;
-    if (expired->done == expired->n) {
-        find_expired(jobs, retention);
-    }
+    size_t n_found, done = 0, n = 0;
+    enum status status = store_expired(jobs->store, retention, clock_wall_s(), N_REMOVED_MOST, ids, &n_found);
     /* Folders first: a record without a folder is found again, a folder without a record is not. */
-    for (bool has_time = true; expired->done < expired->n && n < N_REMOVED_MOST && has_time;
-         has_time = slice_has_time(slice)) {
-        int64_t id = expired->ids[expired->done++];
-        if (is_expired(jobs, id)) {
+    for (bool has_time = true; status == STATUS_OK && done < n_found && has_time; has_time = slice_has_time(slice)) {
+        int64_t id = ids[done++];
+        if (jobs_record(jobs, id) == NULL) { /* else its planning has not ended */
             jobs_folder(jobs, id, folder);
             folders_remove(folder);
             ids[n++] = id;
         }
     }
-    if (n > 0 && store_remove(jobs->store, ids, n) != STATUS_OK) {
+    status = status == STATUS_OK && n > 0 ? store_remove(jobs->store, ids, n) : status;
+    if (status != STATUS_OK) {
         log_warn("%s; it is tried again", status_reason());
-        expired->done = expired->n;
         return false;
-    }
-    for (size_t i = 0; i < n; i++) {
-        forget(jobs, ids[i]);
     }
     if (n > 0) {
         log_info("removed %zu expired jobs, the first is %lld (daemon.retain_days, daemon.retain_jobs)", n,
                  (long long)ids[0]);
     }
-    return expired->done < expired->n;
+    return n > 0 && (done < n_found || n_found == N_REMOVED_MOST);
 }
 
 /* --- their folders --- */

@@ -1,4 +1,5 @@
-/* All jobs of a daemon: records in memory, whose changes are on disk before any listener is called.
+/* All jobs of a daemon: rows of the store, and records in memory of those that live. A change is on disk before any
+ * listener is called.
  *
  * Commands and the supervisor change records only here.
  */
@@ -6,9 +7,7 @@
 #define TRAINERD_DAEMON_JOBS_H
 
 #include "trainerd/base/slice.h"
-#include "trainerd/daemon/jobs/job_index.h"
 #include "trainerd/daemon/jobs/quota.h"
-#include "trainerd/daemon/jobs/retention.h"
 #include "trainerd/daemon/jobs/shares.h"
 #include "trainerd/daemon/store/gpus.h"
 #include "trainerd/daemon/store/store.h"
@@ -53,15 +52,22 @@ enum status jobs_draft_read(struct jobs_draft *draft, const struct slice *slice,
 enum status jobs_draft_save(struct jobs_draft *draft, int64_t *existing_out);
 void jobs_draft_close(struct jobs_draft *draft);
 
-/* Borrowed until the next change; NULL: there is no such job, or it was removed (jobs_retain). find: by number, or by
- * the newest of that name, of this user unless sees_all. */
+/* A job's record; NULL: there is no such job, or it was removed (jobs_retain). Borrowed until the next change; that
+ * of a job that has ended only until the next of these calls. find: by number, or by the newest of that name, of this
+ * user unless sees_all. */
 const struct job_record *jobs_get(const struct jobs *jobs, int64_t id);
 const struct job_record *jobs_find(const struct jobs *jobs, const char *name_or_number, uid_t uid, bool sees_all);
-/* All records / those that have not ended, ids ascending; borrowed until the next submit or change. */
-const struct job_record *const *jobs_all(const struct jobs *jobs, size_t *n_out);
-const struct job_record *const *jobs_not_ended(const struct jobs *jobs, size_t *n_out);
-/* By owner, name, group and tags. Borrowed, as its sets are, until the next submit or change. */
-const struct job_index *jobs_index(const struct jobs *jobs);
+/* The records in memory, ids ascending: of those that have not ended, or whose planning has not. Borrowed until the
+ * next submit or change. */
+const struct job_record *const *jobs_live(const struct jobs *jobs, size_t *n_out);
+/* Where the record of this job is in jobs_live, or would be. cost  log n */
+size_t jobs_live_place(const struct jobs *jobs, int64_t id);
+bool jobs_is_live(const struct jobs *jobs, int64_t id);
+/* As store_select; jobs of all users that have not ended are found in memory. */
+enum status jobs_select(const struct jobs *jobs, const struct store_filter *filter, int64_t before, size_t n_most,
+                        int64_t *ids_out, size_t *n_out);
+/* How many jobs there are. */
+int64_t jobs_n(const struct jobs *jobs);
 
 /* Change a record, and when it ended: saved if the state machine allows the step from its present state, else
  * STATUS_USAGE with both states' names.

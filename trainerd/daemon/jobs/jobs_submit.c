@@ -180,7 +180,7 @@ enum status jobs_draft_save(struct jobs_draft *draft, int64_t *existing_out)
             jobs_add(jobs, &record[i]);
         }
         for (size_t i = 0; i < n; i++) {
-            jobs_notify(jobs, jobs_record(jobs, record[i].id));
+            jobs_notify(jobs, &record[i]);
         }
     }
     return status;

@@ -403,7 +403,7 @@ void queue_keep_first(const struct job_record *const *jobs, size_t n, const stru
     struct place *places = memory_alloc(n + 1, sizeof *places);
     size_t n_line = 0;
     for (size_t i = 0; i < n; i++) {
-        if (jobs[i]->state == JOB_STATE_QUEUED && decision[i].is_in_line) {
+        if (decision[i].is_in_line && jobs[i]->state == JOB_STATE_QUEUED) {
             places[n_line++] = (struct place){.job = jobs[i], .used = decision[i].used};
         }
     }

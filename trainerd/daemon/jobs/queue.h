@@ -16,6 +16,7 @@
 #ifndef TRAINERD_DAEMON_QUEUE_H
 #define TRAINERD_DAEMON_QUEUE_H
 
+#include "trainerd/daemon/jobs/jobs.h"
 #include "trainerd/daemon/jobs/quota.h"
 #include "trainerd/daemon/jobs/shares.h"
 #include "trainerd/daemon/store/gpus.h"
@@ -54,12 +55,12 @@ struct need queue_whole(const struct queue_capacity *capacity);
  * order, QUEUE_FRONT_MOST of all users together or QUEUE_FRONT_LEAST of each, and all that do not wait or are
  * planned. So a pass takes no longer when a user adds to very many jobs.
  *
- *   shapes  jobs n · is_front_out n
+ *   shapes  is_front_out as many as jobs_live
  *   Returns how many are chosen.
  */
 #define QUEUE_FRONT_MOST 8192
 #define QUEUE_FRONT_LEAST 256
-size_t queue_front(const struct job_record *const *jobs, size_t n, bool *is_front_out);
+size_t queue_front(struct jobs *jobs, bool *is_front_out);
 
 /* Decide for every QUEUED record; the others count as running, or have ended.
  *
@@ -74,7 +75,8 @@ size_t queue_front(const struct job_record *const *jobs, size_t n, bool *is_fron
 void queue_decide(const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole, double now,
                   struct queue_decision *decision);
 
-/* After applied decisions: note each user's first job that waits, for the next pass. cost  n log n */
+/* After applied decisions: note each user's first job that waits, for the next pass. Of a job that has ended since,
+ * is_in_line is false. cost  n log n */
 void queue_keep_first(const struct job_record *const *jobs, size_t n, const struct queue_decision *decision,
                       double now, struct shares *shares);
 

@@ -1,118 +1,47 @@
-/* Which jobs one pass over the queue looks at, so that no user makes passes long. */
+/* Which jobs one pass over the queue looks at, so that no user makes passes long: a query for each user. */
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "trainerd/daemon/jobs/queue.h"
 
 #include <stdlib.h>
 
-/* A user with jobs that wait. */
-struct line {
-    uid_t uid;
-    size_t n;      /* of them */
-    size_t *first; /* n_first places in the list of jobs, a heap; NULL: all are looked at */
-    size_t n_first;
-};
-
-struct lines {
-    struct line *line; /* n, in no order */
-    size_t n, capacity;
-    size_t last; /* found: a user's jobs follow each other */
-};
-
-static struct line *line_of(struct lines *lines, uid_t uid)
+/* Mark the first jobs of each user. ids, uids: room for as many as live */
+static enum status mark_firsts(struct jobs *jobs, int64_t *ids, int64_t *uids, bool *is_front)
 {
-    if (lines->n > 0 && lines->line[lines->last].uid == uid) {
-        return &lines->line[lines->last];
-    }
-    for (lines->last = 0; lines->last < lines->n && lines->line[lines->last].uid != uid; lines->last++) {
-    }
-    if (lines->last == lines->n) {
-        if (lines->n == lines->capacity) {
-            lines->capacity = lines->capacity > 0 ? 2 * lines->capacity : 16;
-            lines->line = realloc(lines->line, lines->capacity * sizeof *lines->line);
-            ASSERT(lines->line != NULL);
+    size_t n, n_user, n_id;
+    struct store *store = jobs_store(jobs);
+    const struct job_record *const *live = jobs_live(jobs, &n);
+    enum status status = store_waiting(store, n, uids, &n_user);
+    size_t n_most = QUEUE_FRONT_MOST / (n_user > 0 ? n_user : 1);
+    n_most = n_most > QUEUE_FRONT_LEAST ? n_most : QUEUE_FRONT_LEAST;
+    for (size_t i = 0; i < n_user && status == STATUS_OK; i++) {
+        status = store_first(store, (uid_t)uids[i], n_most < n ? n_most : n, ids, &n_id);
+        for (size_t k = 0; k < n_id && status == STATUS_OK; k++) {
+            size_t place = jobs_live_place(jobs, ids[k]);
+            if (place < n && live[place]->id == ids[k]) {
+                is_front[place] = true;
+            }
         }
-        lines->line[lines->n++] = (struct line){.uid = uid};
     }
-    return &lines->line[lines->last];
+    return status;
 }
 
-/* Is the job at `a` behind the one at `b` in their user's order? They are in the order of their numbers. */
-static bool is_behind(const struct job_record *const *jobs, size_t a, size_t b)
+size_t queue_front(struct jobs *jobs, bool *is_front_out)
 {
-    return jobs[a]->priority != jobs[b]->priority ? jobs[a]->priority < jobs[b]->priority : a > b;
-}
-
-/* Let the place at the top of the heap, whose first is behind all others, find its own. */
-static void sift(struct line *line, const struct job_record *const *jobs)
-{
-    for (size_t at = 0;;) {
-        size_t child = 2 * at + 1;
-        if (child >= line->n_first) {
-            return;
-        }
-        child += child + 1 < line->n_first && is_behind(jobs, line->first[child + 1], line->first[child]);
-        if (!is_behind(jobs, line->first[child], line->first[at])) {
-            return;
-        }
-        size_t moved = line->first[at];
-        line->first[at] = line->first[child];
-        line->first[child] = moved;
-        at = child;
-    }
-}
-
-/* Take a job in that is before the last of those that are there, or for which there is room. */
-static void line_add(struct line *line, const struct job_record *const *jobs, size_t place, size_t n_most)
-{
-    if (line->n_first == n_most) {
-        if (is_behind(jobs, line->first[0], place)) {
-            line->first[0] = place;
-            sift(line, jobs);
-        }
-        return;
-    }
-    size_t at = line->n_first++;
-    for (; at > 0 && is_behind(jobs, place, line->first[(at - 1) / 2]); at = (at - 1) / 2) {
-        line->first[at] = line->first[(at - 1) / 2];
-    }
-    line->first[at] = place;
-}
-
-/* How many of each user's. */
-static size_t n_of_each(const struct lines *lines)
-{
-    size_t n = QUEUE_FRONT_MOST / (lines->n > 0 ? lines->n : 1);
-    return n > QUEUE_FRONT_LEAST ? n : QUEUE_FRONT_LEAST;
-}
-
-size_t queue_front(const struct job_record *const *jobs, size_t n, bool *is_front_out)
-{
-    struct lines lines = {0};
-    size_t n_front = 0;
+    size_t n, n_front = 0;
+    const struct job_record *const *live = jobs_live(jobs, &n);
+    int64_t *ids = memory_alloc(n + 1, sizeof *ids), *uids = memory_alloc(n + 1, sizeof *uids);
     for (size_t i = 0; i < n; i++) {
-        line_of(&lines, jobs[i]->uid)->n += jobs[i]->state == JOB_STATE_QUEUED;
+        is_front_out[i] = n <= QUEUE_FRONT_LEAST || live[i]->state != JOB_STATE_QUEUED ||
+                          live[i]->queued.planning > 0;
     }
-    size_t n_most = n_of_each(&lines);
-    for (size_t i = 0; i < lines.n; i++) {
-        lines.line[i].first = lines.line[i].n > n_most ? memory_alloc(n_most, sizeof *lines.line[i].first) : NULL;
-    }
-    for (size_t i = 0; i < n; i++) {
-        struct line *line = line_of(&lines, jobs[i]->uid);
-        is_front_out[i] = line->first == NULL || jobs[i]->state != JOB_STATE_QUEUED || jobs[i]->queued.planning > 0;
-        if (!is_front_out[i]) {
-            line_add(line, jobs, i, n_most);
-        }
-    }
-    for (size_t i = 0; i < lines.n; i++) {
-        for (size_t k = 0; k < lines.line[i].n_first; k++) {
-            is_front_out[lines.line[i].first[k]] = true;
-        }
-        free(lines.line[i].first);
+    if (n > QUEUE_FRONT_LEAST && mark_firsts(jobs, ids, uids, is_front_out) != STATUS_OK) {
+        log_error("%s", status_reason());
     }
     for (size_t i = 0; i < n; i++) {
         n_front += is_front_out[i];
     }
-    free(lines.line);
+    free(ids);
+    free(uids);
     return n_front;
 }

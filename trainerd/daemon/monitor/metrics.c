@@ -77,28 +77,6 @@ static void job_labels(const struct job_record *job, const char *label, char out
     snprintf(out + at, LABELS_BYTES - at, "\"%s%s", label == NULL ? "" : ",", label == NULL ? "" : label);
 }
 
-/* Jobs under way, and the newest that ended recently. out: ids ascending; returns how many */
-static size_t jobs_to_show(const struct job_record *const *jobs, size_t n, double now, const struct job_record **out)
-{
-    size_t n_out = 0, n_recent = 0;
-    for (size_t i = n; i > 0; i--) {
-        const struct job_record *job = jobs[i - 1];
-        bool is_recent = job_state_ended(job->state) && now - job->times.ended_at <= METRICS_RECENT_S &&
-                         n_recent < METRICS_N_RECENT;
-        n_recent += is_recent;
-        bool is_under_way = !job_state_ended(job->state) && job->attempt > 0;
-        if (is_recent || is_under_way) {
-            out[n_out++] = job;
-        }
-    }
-    for (size_t i = 0; i < n_out / 2; i++) {
-        const struct job_record *job = out[i];
-        out[i] = out[n_out - 1 - i];
-        out[n_out - 1 - i] = job;
-    }
-    return n_out;
-}
-
 static void print_jobs(FILE *file, const struct job_record *const *jobs, size_t n)
 {
     const char *last = "";
@@ -109,7 +87,8 @@ static void print_jobs(FILE *file, const struct job_record *const *jobs, size_t 
             last = metric->name;
         }
         for (size_t i = 0; i < n; i++) {
-            double value = job_value(metric, jobs[i]);
+            bool has_begun = job_state_ended(jobs[i]->state) || jobs[i]->attempt > 0;
+            double value = has_begun ? job_value(metric, jobs[i]) : (double)NAN;
             if (isfinite(value)) {
                 char labels[LABELS_BYTES];
                 job_labels(jobs[i], metric->label, labels);
@@ -122,8 +101,8 @@ static void print_jobs(FILE *file, const struct job_record *const *jobs, size_t 
 /* --- all jobs together --- */
 
 struct sums {
-    int64_t n_of_state[JOB_STATE_N], n_of_reason[JOB_REASON_N]; /* reasons: of those that wait */
-    int64_t n_slot, memory;                                     /* held */
+    int64_t n_of_reason[JOB_REASON_N]; /* of those that wait */
+    int64_t n_slot, memory;            /* held */
     uint64_t gpus;
 };
 
@@ -132,7 +111,6 @@ static struct sums sum(const struct job_record *const *jobs, size_t n)
     struct sums sums = {0};
     for (size_t i = 0; i < n; i++) {
         const struct job_record *job = jobs[i];
-        sums.n_of_state[job->state]++;
         if (job->state == JOB_STATE_QUEUED) {
             sums.n_of_reason[job->reason]++;
         } else if (!job_state_ended(job->state) && !job_is_in_slurm(job)) {
@@ -144,13 +122,13 @@ static struct sums sum(const struct job_record *const *jobs, size_t n)
     return sums;
 }
 
-static void print_counts(FILE *file, const struct sums *sums)
+static void print_counts(FILE *file, const struct sums *sums, const int64_t *n_of_state)
 {
     char label[64];
     metrics_print_head(file, "trainerd_jobs", "gauge", "Jobs by state.");
     for (int state = 0; state < JOB_STATE_N; state++) {
         snprintf(label, sizeof label, "state=\"%s\"", job_state_name((enum job_state)state));
-        metrics_print_value(file, "trainerd_jobs", label, (double)sums->n_of_state[state]);
+        metrics_print_value(file, "trainerd_jobs", label, (double)n_of_state[state]);
     }
     metrics_print_head(file, "trainerd_jobs_queued", "gauge", "Queued jobs by what they wait for.");
     for (int reason = 0; reason < JOB_REASON_N; reason++) {
@@ -168,19 +146,17 @@ static void print_resource(FILE *file, const char *name, const char *help, int64
     metrics_print_value(file, name, "state=\"free\"", (double)(whole > used ? whole - used : 0));
 }
 
-void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole,
-                   double now)
+void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const int64_t *n_of_state,
+                   const struct queue_capacity *whole)
 {
     metrics_print_head(file, "trainerd_build_info", "gauge", "The version that runs.");
     metrics_print_value(file, "trainerd_build_info", "version=\"" TRAINERD_VERSION "\"", 1);
     struct sums sums = sum(jobs, n);
-    print_counts(file, &sums);
+    print_counts(file, &sums, n_of_state);
     print_resource(file, "trainerd_slots", "Worker slots.", sums.n_slot, whole->n_slot);
     print_resource(file, "trainerd_gpus", "GPUs.", gpus_n(sums.gpus & whole->gpus), gpus_n(whole->gpus));
     print_resource(file, "trainerd_memory_bytes", "Memory of running jobs, by their plans.", sums.memory,
                    whole->memory);
-    const struct job_record **shown = memory_alloc(n + 1, sizeof *shown);
-    print_jobs(file, shown, jobs_to_show(jobs, n, now, shown));
-    free(shown);
+    print_jobs(file, jobs, n);
     metrics_print_process(file);
 }

@@ -18,12 +18,12 @@
 
 /* Print all metrics, those of this process included.
  *
- *   shapes  jobs n, ids ascending · whole: the machine's capacity
- *   units   now in seconds since 1970
+ *   shapes  jobs n, those that live and those that ended last · n_of_state JOB_STATE_N, all jobs ·
+ *           whole: the machine's capacity
  *   source  Prometheus' text format, version 0.0.4
  */
-void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const struct queue_capacity *whole,
-                   double now);
+void metrics_print(FILE *file, const struct job_record *const *jobs, size_t n, const int64_t *n_of_state,
+                   const struct queue_capacity *whole);
 
 /* This process: memory, files, processor time, under Prometheus' usual names. */
 void metrics_print_process(FILE *file);

@@ -23,27 +23,59 @@ struct monitor {
     char health[HEALTH_BYTES]; /* why the store cannot be written */
 };
 
-/* All metrics as they are now: all jobs are counted. */
-static void update(struct monitor *monitor)
+/* Jobs that are shown one by one. */
+struct shown {
+    const struct jobs *jobs;
+    const struct job_record **job; /* n: those that live, then the last that ended */
+    struct job_record *recent;
+    size_t n, n_recent;
+};
+
+static void add_recent(void *context, const struct job_record *record)
 {
-    size_t n;
-    const struct job_record *const *all = jobs_all(monitor->jobs, &n);
-    free(monitor->metrics);
-    FILE *file = open_memstream(&monitor->metrics, &monitor->n_metrics);
-    ASSERT(file != NULL);
-    metrics_print(file, all, n, monitor->whole, clock_wall_s());
-    fclose(file);
-    monitor->printed_s = clock_s();
+    struct shown *shown = context;
+    if (!jobs_is_live(shown->jobs, record->id)) {
+        shown->recent[shown->n_recent] = *record;
+        shown->job[shown->n++] = &shown->recent[shown->n_recent++];
+    }
+}
+
+/* All metrics as they are now. */
+static enum status update(struct monitor *monitor)
+{
+    static const struct store_filter all;
+    int64_t n_of_state[JOB_STATE_N];
+    struct shown shown = {.jobs = monitor->jobs, .recent = memory_alloc(METRICS_N_RECENT, sizeof *shown.recent)};
+    struct store *store = jobs_store(monitor->jobs);
+    const struct job_record *const *live = jobs_live(monitor->jobs, &shown.n);
+    shown.job = memory_alloc(shown.n + METRICS_N_RECENT, sizeof *shown.job);
+    for (size_t i = 0; i < shown.n; i++) {
+        shown.job[i] = live[i];
+    }
+    enum status status = store_each_recent(store, clock_wall_s() - METRICS_RECENT_S, METRICS_N_RECENT, add_recent,
+                                           &shown);
+    if (status == STATUS_OK && (status = store_count(store, &all, n_of_state)) == STATUS_OK) {
+        free(monitor->metrics);
+        FILE *file = open_memstream(&monitor->metrics, &monitor->n_metrics);
+        ASSERT(file != NULL);
+        metrics_print(file, shown.job, shown.n, n_of_state, monitor->whole);
+        fclose(file);
+        monitor->printed_s = clock_s();
+    }
+    free(shown.job);
+    free(shown.recent);
+    return status;
 }
 
 static enum status print_metrics(void *context, FILE *file)
 {
     struct monitor *monitor = context;
-    if (monitor->metrics == NULL || clock_s() - monitor->printed_s >= PERIOD_S) {
-        update(monitor);
+    bool is_old = monitor->metrics == NULL || clock_s() - monitor->printed_s >= PERIOD_S;
+    enum status status = is_old ? update(monitor) : STATUS_OK;
+    if (status == STATUS_OK) {
+        fwrite(monitor->metrics, 1, monitor->n_metrics, file);
     }
-    fwrite(monitor->metrics, 1, monitor->n_metrics, file);
-    return STATUS_OK;
+    return status;
 }
 
 static enum status print_health(void *context, FILE *file)

@@ -10,57 +10,37 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Run a prepared statement that gives no rows. */
-static enum status step(struct store *store, sqlite3_stmt *statement, int bound, const char *doing)
-{
-    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE ? STATUS_OK
-                                                                                      : store_fail(store, doing);
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
-    return status;
-}
-
 /* --- writing --- */
 
 static enum status save_history(struct store *store, const struct job_record *record)
 {
-    sqlite3_stmt *statement = store->statement[STORE_HISTORY];
-    int bound = sqlite3_bind_int64(statement, 1, record->id) |
-                sqlite3_bind_double(statement, 2, record->times.changed_at) |
-                sqlite3_bind_text(statement, 3, job_state_name(record->state), -1, SQLITE_STATIC) |
-                sqlite3_bind_text(statement, 4, job_reason_name(record->reason), -1, SQLITE_STATIC) |
-                sqlite3_bind_int64(statement, 5, record->attempt) |
-                sqlite3_bind_text(statement, 6, record->reason_text, -1, SQLITE_STATIC);
-    return step(store, statement, bound, "save a job's history");
+    sqlite3_stmt *statement = store_bind(store, STORE_HISTORY, "idttit", record->id, record->times.changed_at,
+                                         job_state_name(record->state), job_reason_name(record->reason),
+                                         (int64_t)record->attempt, record->reason_text);
+    return store_step(store, statement, "save a job's history");
 }
 
-/* The store has the job's state, reason and attempt already: its history gets no line. */
-static bool is_recorded(struct store *store, const struct job_record *record)
+/* Is what the store has of a job, in this column, another text? */
+static bool differs(sqlite3_stmt *statement, int column, const char *text)
 {
-    sqlite3_stmt *statement = store->statement[STORE_SAME];
-    sqlite3_bind_int64(statement, 1, record->id);
-    sqlite3_bind_text(statement, 2, job_state_name(record->state), -1, SQLITE_STATIC);
-    sqlite3_bind_text(statement, 3, job_reason_name(record->reason), -1, SQLITE_STATIC);
-    sqlite3_bind_int64(statement, 4, record->attempt);
-    bool known = sqlite3_step(statement) == SQLITE_ROW;
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
-    return known;
+    const char *there = (const char *)sqlite3_column_text(statement, column);
+    return there == NULL || strcmp(there, text) != 0;
 }
 
-/* The first of the owner's jobs of that submission id; 0: none. */
-static enum status find_submission(struct store *store, uid_t uid, const char *submission_id, int64_t *out)
+/* Take a job out of its state's count. *changes_out: its state, reason or attempt change (record NULL: it goes) */
+static enum status leave_state(struct store *store, int64_t id, const struct job_record *record, bool *changes_out)
 {
-    sqlite3_stmt *statement = store->statement[STORE_FIND];
-    sqlite3_bind_int64(statement, 1, (int32_t)uid); /* as store_row saves it */
-    sqlite3_bind_text(statement, 2, submission_id, -1, SQLITE_STATIC);
+    sqlite3_stmt *statement = store_bind(store, STORE_LAST, "i", id);
     int code = sqlite3_step(statement);
-    enum status status = code == SQLITE_ROW || code == SQLITE_DONE ? STATUS_OK
-                                                                   : store_fail(store, "look for a submission");
-    *out = code == SQLITE_ROW ? sqlite3_column_int64(statement, 0) : 0;
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
-    return status;
+    enum job_state state;
+    *changes_out = code != SQLITE_ROW || record == NULL || differs(statement, 0, job_state_name(record->state)) ||
+                   differs(statement, 1, job_reason_name(record->reason)) ||
+                   sqlite3_column_int64(statement, 2) != record->attempt;
+    const char *name = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
+    if (name != NULL && job_state_find(name, &state)) {
+        store->n_more[state]--;
+    }
+    return store_end(store, statement, code, "read a job");
 }
 
 /* The settings, concatenated, each with its NUL. */
@@ -86,30 +66,32 @@ static enum status insert(struct store *store, struct job_record *record, const 
 {
     size_t n_settings;
     char *settings = settings_join(submission, &n_settings);
-    sqlite3_stmt *statement = store->statement[STORE_INSERT];
-    int bound = sqlite3_bind_text(statement, 1, submission->submission_id, -1, SQLITE_STATIC) |
-                sqlite3_bind_text(statement, 2, submission->config, -1, SQLITE_STATIC) |
-                sqlite3_bind_blob64(statement, 3, settings, n_settings, SQLITE_STATIC) |
+    sqlite3_stmt *statement = store_bind(store, STORE_INSERT, "tt", submission->submission_id, submission->config);
+    int bound = sqlite3_bind_blob64(statement, 3, settings, n_settings, SQLITE_STATIC) |
                 sqlite3_bind_text(statement, 4, submission->folder, -1, SQLITE_STATIC) |
                 sqlite3_bind_text(statement, 5, submission->output, -1, SQLITE_STATIC) |
                 sqlite3_bind_int64(statement, 6, (int64_t)place) | store_row_bind(statement, 7, record);
-    enum status status = step(store, statement, bound, "save a job");
+    enum status status = store_step(store, bound == SQLITE_OK ? statement : NULL, "save a job");
     free(settings);
     if (status == STATUS_OK) {
         record->id = sqlite3_last_insert_rowid(store->base);
+        store->n_more[record->state]++;
         status = save_history(store, record);
     }
     return status;
+}
+
+static void keep_first(void *context, int64_t id)
+{
+    int64_t *first = context;
+    *first = *first == 0 ? id : *first;
 }
 
 enum status store_insert(struct store *store, struct job_record *record, const struct store_submission *submission,
                          size_t n, int64_t *existing_out)
 {
     *existing_out = 0;
-    enum status status = STATUS_OK;
-    if (submission->submission_id[0] != '\0') {
-        status = find_submission(store, record->uid, submission->submission_id, existing_out);
-    }
+    enum status status = store_submitted(store, record->uid, submission->submission_id, keep_first, existing_out);
     if (status != STATUS_OK || *existing_out != 0) {
         return status;
     }
@@ -134,26 +116,24 @@ enum status store_insert(struct store *store, struct job_record *record, const s
 enum status store_submitted(struct store *store, uid_t uid, const char *submission_id,
                             void (*each)(void *context, int64_t id), void *context)
 {
-    sqlite3_stmt *statement = store->statement[STORE_FIND];
-    sqlite3_bind_int64(statement, 1, (int32_t)uid);
-    sqlite3_bind_text(statement, 2, submission_id, -1, SQLITE_STATIC);
+    sqlite3_stmt *statement = store_bind(store, STORE_FIND, "it", (int64_t)(int32_t)uid, submission_id);
     int code;
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
         each(context, sqlite3_column_int64(statement, 0));
     }
-    enum status status = code == SQLITE_DONE ? STATUS_OK : store_fail(store, "look for a submission");
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
-    return status;
+    return store_end(store, statement, code, "look for a submission");
 }
 
 static enum status update(struct store *store, const struct job_record *record)
 {
-    enum status status = is_recorded(store, record) ? STATUS_OK : save_history(store, record);
+    bool changes;
+    enum status status = leave_state(store, record->id, record, &changes);
+    status = status == STATUS_OK && changes ? save_history(store, record) : status;
+    store->n_more[record->state]++;
     if (status == STATUS_OK) {
-        sqlite3_stmt *statement = store->statement[STORE_UPDATE];
+        sqlite3_stmt *statement = store_bind(store, STORE_UPDATE, "");
         int bound = store_row_bind(statement, 1, record) | sqlite3_bind_int64(statement, store_row_n + 1, record->id);
-        status = step(store, statement, bound, "save a change of a job");
+        status = store_step(store, bound == SQLITE_OK ? statement : NULL, "save a change of a job");
     }
     if (status != STATUS_OK) {
         return status;
@@ -192,15 +172,17 @@ enum status store_update_some(struct store *store, const struct job_record *reco
 
 enum status store_remove(struct store *store, const int64_t *ids, size_t n)
 {
-    char sql[128];
     enum status status = store_run(store, "BEGIN IMMEDIATE", "remove jobs");
     if (status != STATUS_OK) {
         return status;
     }
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        snprintf(sql, sizeof sql, "DELETE FROM history WHERE job = %lld; DELETE FROM jobs WHERE id = %lld;",
-                 (long long)ids[i], (long long)ids[i]);
-        status = store_run(store, sql, "remove jobs");
+        bool changes;
+        if ((status = leave_state(store, ids[i], NULL, &changes)) == STATUS_OK &&
+            (status = store_step(store, store_bind(store, STORE_REMOVE_HISTORY, "i", ids[i]), "remove jobs")) ==
+                STATUS_OK) {
+            status = store_step(store, store_bind(store, STORE_REMOVE, "i", ids[i]), "remove jobs");
+        }
     }
     return store_finish(store, status, "remove jobs");
 }
@@ -215,17 +197,7 @@ enum status store_probe(struct store *store)
 
 enum status store_fact_save(struct store *store, const char *name, const char *value)
 {
-    sqlite3_stmt *statement = NULL;
-    bool is_ready = sqlite3_prepare_v2(store->base, "INSERT OR REPLACE INTO facts VALUES (?, ?)", -1, &statement,
-                                       NULL) == SQLITE_OK;
-    int bound = is_ready ? sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC) |
-                               sqlite3_bind_text(statement, 2, value, -1, SQLITE_STATIC)
-                         : SQLITE_ERROR;
-    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE
-                             ? STATUS_OK
-                             : store_fail(store, "save a fact");
-    sqlite3_finalize(statement);
-    return status;
+    return store_step(store, store_bind(store, STORE_FACT_PUT, "tt", name, value), "save a fact");
 }
 
 enum status store_fact_put(struct store *store, const char *name, const char *value)
@@ -245,20 +217,11 @@ enum status store_fact_put(struct store *store, const char *name, const char *va
 
 enum status store_fact_get(struct store *store, const char *name, char out[STORE_FACT_BYTES])
 {
-    sqlite3_stmt *statement = NULL;
-    out[0] = '\0';
-    if (sqlite3_prepare_v2(store->base, "SELECT value FROM facts WHERE name = ?", -1, &statement, NULL) !=
-            SQLITE_OK ||
-        sqlite3_bind_text(statement, 1, name, -1, SQLITE_STATIC) != SQLITE_OK) {
-        sqlite3_finalize(statement);
-        return store_fail(store, "read a fact");
-    }
+    sqlite3_stmt *statement = store_bind(store, STORE_FACT, "t", name);
     int code = sqlite3_step(statement);
-    enum status status = code == SQLITE_ROW || code == SQLITE_DONE ? STATUS_OK : store_fail(store, "read a fact");
     const char *value = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
     snprintf(out, STORE_FACT_BYTES, "%s", value != NULL ? value : "");
-    sqlite3_finalize(statement);
-    return status;
+    return store_end(store, statement, code, "read a fact");
 }
 
 enum status store_highest(struct store *store, int64_t *out)
@@ -267,42 +230,6 @@ enum status store_highest(struct store *store, int64_t *out)
                         "SELECT max(coalesce((SELECT max(id) FROM jobs), 0), "
                         "coalesce((SELECT max(seq) FROM sqlite_sequence WHERE name = 'jobs'), 0))",
                         out);
-}
-
-static enum status begin_reading(struct store *store, const char *sql, int64_t id, sqlite3_stmt **out)
-{
-    if (sqlite3_prepare_v2(store->base, sql, -1, out, NULL) != SQLITE_OK ||
-        (id != 0 && sqlite3_bind_int64(*out, 1, id) != SQLITE_OK)) {
-        return store_fail(store, "read");
-    }
-    return STATUS_OK;
-}
-
-enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record),
-                       void *context)
-{
-    char names[STORE_ROW_BYTES], sql[STORE_SQL_BYTES];
-    store_row_print(STORE_ROW_NAMES, names);
-    snprintf(sql, sizeof sql, "SELECT id, %s FROM jobs ORDER BY id", names);
-    sqlite3_stmt *statement = NULL;
-    enum status status = begin_reading(store, sql, 0, &statement);
-    int code = SQLITE_DONE;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
-        struct job_record record;
-        bool is_job = store_row_read(statement, 1, &record) == STATUS_OK;
-        record.id = sqlite3_column_int64(statement, 0);
-        if (!is_job) {
-            log_error("'%s', job %lld: %s; it is skipped", store->path, (long long)record.id, status_reason());
-        } else if (!each(context, &record)) {
-            code = SQLITE_DONE;
-            break;
-        }
-    }
-    if (status == STATUS_OK && code != SQLITE_DONE) {
-        status = store_fail(store, "read jobs");
-    }
-    sqlite3_finalize(statement);
-    return status;
 }
 
 static char *text_of(sqlite3_stmt *statement, int column)
@@ -332,23 +259,18 @@ static void settings_split(struct store_submission *out, const char *all, size_t
 
 enum status store_submission_get(struct store *store, int64_t id, struct store_submission *out)
 {
-    static const char sql[] = "SELECT submission_id, config, folder, output, settings FROM jobs WHERE id = ?";
-    sqlite3_stmt *statement = NULL;
-    enum status status = begin_reading(store, sql, id, &statement);
-    int code = status == STATUS_OK ? sqlite3_step(statement) : SQLITE_DONE;
-    if (status == STATUS_OK && code == SQLITE_ROW) {
+    sqlite3_stmt *statement = store_bind(store, STORE_SUBMISSION, "i", id);
+    int code = sqlite3_step(statement);
+    if (code == SQLITE_ROW) {
         *out = (struct store_submission){.submission_id = text_of(statement, 0),
                                          .config = text_of(statement, 1),
                                          .folder = text_of(statement, 2),
                                          .output = text_of(statement, 3)};
         const char *all = sqlite3_column_blob(statement, 4);
         settings_split(out, all, (size_t)sqlite3_column_bytes(statement, 4));
-    } else if (status == STATUS_OK) {
-        status = code == SQLITE_DONE ? status_fail(STATUS_NO_INPUT, "there is no job %lld", (long long)id)
-                                     : store_fail(store, "read a job");
     }
-    sqlite3_finalize(statement);
-    return status;
+    enum status status = store_end(store, statement, code, "read a job");
+    return code == SQLITE_DONE ? status_fail(STATUS_NO_INPUT, "there is no job %lld", (long long)id) : status;
 }
 
 void store_submission_release(struct store_submission *submission)
@@ -367,9 +289,8 @@ void store_submission_release(struct store_submission *submission)
 enum status store_history(struct store *store, int64_t id,
                           bool (*each)(void *context, const struct store_change *change), void *context)
 {
-    static const char sql[] = "SELECT at, state, reason, attempt, text FROM history WHERE job = ? ORDER BY rowid";
-    sqlite3_stmt *statement = NULL;
-    enum status status = begin_reading(store, sql, id, &statement);
+    sqlite3_stmt *statement = store_bind(store, STORE_HISTORY_OF, "i", id);
+    enum status status = STATUS_OK;
     int code = SQLITE_DONE;
     while (status == STATUS_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         struct store_change change = {.at = sqlite3_column_double(statement, 0),
@@ -389,9 +310,9 @@ enum status store_history(struct store *store, int64_t id,
             break;
         }
     }
-    if (status == STATUS_OK && code != SQLITE_DONE) {
-        status = store_fail(store, "read a job's history");
+    if (status != STATUS_OK) {
+        (void)store_end(store, statement, SQLITE_DONE, "read a job's history");
+        return status;
     }
-    sqlite3_finalize(statement);
-    return status;
+    return store_end(store, statement, code, "read a job's history");
 }

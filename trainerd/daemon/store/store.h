@@ -78,9 +78,54 @@ bool store_found_no_space(const struct store *store);
 /* Write to the store without changing it, and wait for the disk. errors  STATUS_IO: no change can be saved now */
 enum status store_probe(struct store *store);
 
-/* Call `each` for every job, ids ascending, until it returns false. Invalid rows are logged and skipped. */
-enum status store_each(struct store *store, bool (*each)(void *context, const struct job_record *record),
-                       void *context);
+/* --- store_query.c: each by an index; errors  STATUS_IO, STATUS_DATA ---
+ *
+ * Lists of ids have room for n_most; *n_out is how many there are.
+ */
+
+/* Jobs of one user's group, or with one user's tag, or both; of all users. */
+enum store_states { STORE_ANY, STORE_OPEN, STORE_ENDED, STORE_STOPPED, STORE_N_STATES };
+struct store_filter {
+    uid_t uid;
+    const char *group, *tag; /* NULL: any. Groups and tags are their owner's */
+    enum store_states states;
+};
+
+/* Those with ids below `before`, the newest first. cost  of a tag: all jobs of its user's that have tags; of all
+ * that have ended: of those that have not, too; else of n_most */
+enum status store_select(struct store *store, const struct store_filter *filter, int64_t before, size_t n_most,
+                         int64_t *ids_out, size_t *n_out);
+/* Number of jobs in each state, whichever the filter's states. cost  some 0.06 us for each job of a group or a tag;
+ * of all: none, they are counted with each change */
+enum status store_count(struct store *store, const struct store_filter *filter, int64_t n_of_state[JOB_STATE_N]);
+
+/* The newest of that name, of this user unless is_any_users; 0: none */
+enum status store_named(struct store *store, const char *name, uid_t uid, bool is_any_users, int64_t *id_out);
+
+/* The users with jobs that wait, as (int32_t)uid / how many of one user wait / the first of them, by priority, then
+ * id. */
+enum status store_waiting(struct store *store, size_t n_most, int64_t *uids_out, size_t *n_out);
+enum status store_waiting_of(struct store *store, uid_t uid, int64_t *n_out);
+enum status store_first(struct store *store, uid_t uid, size_t n_most, int64_t *ids_out, size_t *n_out);
+
+/* Ended jobs that are kept no longer, those that ended first before others. now: seconds since 1970 */
+struct retention {
+    double days;   /* after their end; 0: always */
+    int64_t n_job; /* that have ended, the last to end; 0: all */
+};
+enum status store_expired(struct store *store, const struct retention *retention, double now, size_t n_most,
+                          int64_t *ids_out, size_t *n_out);
+
+/* Read a job's record. false: there is none, or it cannot be read, which the log says */
+bool store_get(struct store *store, int64_t id, struct job_record *out);
+/* errors  STATUS_USAGE there is no job of that id */
+enum status store_get_state(struct store *store, int64_t id, enum job_state *out);
+/* Call `each` for every job that has not ended, ids ascending / for those that have ended since a time (seconds since
+ * 1970), the newest first. Invalid rows are logged and skipped. */
+enum status store_each_open(struct store *store, void (*each)(void *context, const struct job_record *record),
+                            void *context);
+enum status store_each_recent(struct store *store, double since, size_t n_most,
+                              void (*each)(void *context, const struct job_record *record), void *context);
 
 /* The submission of a job.
  *

@@ -10,22 +10,13 @@
 
 static enum status save(struct store *store, const struct store_audit *row)
 {
-    sqlite3_stmt *statement = store->statement[STORE_AUDIT];
-    int bound = sqlite3_bind_double(statement, 1, row->at) | sqlite3_bind_int64(statement, 2, row->uid) |
-                sqlite3_bind_text(statement, 3, row->from, -1, SQLITE_STATIC) |
-                sqlite3_bind_text(statement, 4, row->what, -1, SQLITE_STATIC) |
-                sqlite3_bind_int64(statement, 5, row->job) | sqlite3_bind_int(statement, 6, row->exit_code) |
-                sqlite3_bind_text(statement, 7, row->text, -1, SQLITE_STATIC);
-    enum status status = bound == SQLITE_OK && sqlite3_step(statement) == SQLITE_DONE
-                             ? STATUS_OK
-                             : store_fail(store, "save an audit record");
-    sqlite3_reset(statement);
-    sqlite3_clear_bindings(statement);
+    sqlite3_stmt *statement = store_bind(store, STORE_AUDIT, "dittiit", row->at, row->uid, row->from, row->what,
+                                         row->job, (int64_t)row->exit_code, row->text);
+    enum status status = store_step(store, statement, "save an audit record");
     int64_t id = sqlite3_last_insert_rowid(store->base);
     if (status == STATUS_OK && id % CUT_EVERY == 0 && id > STORE_AUDIT_MOST) {
-        char sql[96];
-        snprintf(sql, sizeof sql, "DELETE FROM audit WHERE id <= %lld", (long long)(id - STORE_AUDIT_MOST));
-        status = store_run(store, sql, "remove old audit records");
+        status = store_step(store, store_bind(store, STORE_AUDIT_CUT, "i", id - STORE_AUDIT_MOST),
+                            "remove old audit records");
     }
     return status;
 }
@@ -90,15 +81,8 @@ static const char *text_at(sqlite3_stmt *statement, int column)
 enum status store_audit_each(struct store *store, int64_t before,
                              bool (*each)(void *context, const struct store_audit *row), void *context)
 {
-    static const char sql[] =
-        "SELECT id, at, uid, peer, what, job, exit_code, text FROM audit WHERE id < ? ORDER BY id DESC";
-    sqlite3_stmt *statement = NULL;
-    if (sqlite3_prepare_v2(store->base, sql, -1, &statement, NULL) != SQLITE_OK ||
-        sqlite3_bind_int64(statement, 1, before) != SQLITE_OK) {
-        sqlite3_finalize(statement);
-        return store_fail(store, "read audit records");
-    }
-    int code = SQLITE_DONE;
+    sqlite3_stmt *statement = store_bind(store, STORE_AUDIT_OF, "i", before);
+    int code;
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
         const struct store_audit row = {.id = sqlite3_column_int64(statement, 0),
                                         .at = sqlite3_column_double(statement, 1),
@@ -113,7 +97,5 @@ enum status store_audit_each(struct store *store, int64_t before,
             break;
         }
     }
-    enum status status = code == SQLITE_DONE ? STATUS_OK : store_fail(store, "read audit records");
-    sqlite3_finalize(statement);
-    return status;
+    return store_end(store, statement, code, "read audit records");
 }

@@ -43,6 +43,10 @@ enum status store_finish(struct store *store, enum status status, const char *do
     if (status != STATUS_OK || (status = store_run(store, "COMMIT", doing)) != STATUS_OK) {
         sqlite3_exec(store->base, "ROLLBACK", NULL, NULL, NULL);
     }
+    for (int state = 0; state < JOB_STATE_N && status == STATUS_OK; state++) {
+        store->n_of_state[state] += store->n_more[state];
+    }
+    memset(store->n_more, 0, sizeof store->n_more);
     store->request.is_saved = store->request.is_saved || (store->request.is_open && status == STATUS_OK);
     return status;
 }
@@ -108,6 +112,7 @@ static enum status make_tables(struct store *store)
         sql, sizeof sql,
         "BEGIN IMMEDIATE;CREATE TABLE jobs (id INTEGER PRIMARY KEY AUTOINCREMENT, submission_id TEXT, config TEXT, "
         "settings BLOB, folder TEXT, output TEXT, place INTEGER NOT NULL DEFAULT 0, %s);" STORE_BY_SUBMISSION
+            STORE_INDEXES
         "CREATE TABLE history (job INTEGER, at REAL, state TEXT, reason TEXT, attempt INTEGER, text TEXT);"
         "CREATE INDEX by_job ON history (job);" STORE_FACTS STORE_AUDIT_TABLE "PRAGMA application_id = %d;"
         "PRAGMA user_version = %d;",
@@ -179,34 +184,6 @@ static enum status check_pages(struct store *store)
     return status;
 }
 
-static enum status prepare(struct store *store)
-{
-    char names[STORE_ROW_BYTES], marks[STORE_ROW_BYTES], set[STORE_ROW_BYTES],
-        sql[STORE_N_STATEMENT][STORE_SQL_BYTES];
-    store_row_print(STORE_ROW_NAMES, names);
-    store_row_print(STORE_ROW_MARKS, marks);
-    store_row_print(STORE_ROW_SET, set);
-    snprintf(sql[STORE_INSERT], STORE_SQL_BYTES,
-             "INSERT INTO jobs (submission_id, config, settings, folder, output, place, %s) "
-             "VALUES (?, ?, ?, ?, ?, ?, %s)",
-             names, marks);
-    snprintf(sql[STORE_UPDATE], STORE_SQL_BYTES, "UPDATE jobs SET %s WHERE id = ?", set);
-    snprintf(sql[STORE_SAME], STORE_SQL_BYTES,
-             "SELECT 1 FROM jobs WHERE id = ? AND state = ? AND reason = ? AND attempt = ?");
-    snprintf(sql[STORE_HISTORY], STORE_SQL_BYTES,
-             "INSERT INTO history (job, at, state, reason, attempt, text) VALUES (?, ?, ?, ?, ?, ?)");
-    snprintf(sql[STORE_FIND], STORE_SQL_BYTES, "SELECT id FROM jobs WHERE uid = ? AND submission_id = ? ORDER BY id");
-    snprintf(sql[STORE_AUDIT], STORE_SQL_BYTES,
-             "INSERT INTO audit (at, uid, peer, what, job, exit_code, text) VALUES (?, ?, ?, ?, ?, ?, ?)");
-    for (int i = 0; i < STORE_N_STATEMENT; i++) {
-        if (sqlite3_prepare_v3(store->base, sql[i], -1, SQLITE_PREPARE_PERSISTENT, &store->statement[i], NULL) !=
-            SQLITE_OK) {
-            return store_fail(store, "find the tables");
-        }
-    }
-    return STATUS_OK;
-}
-
 enum status store_open_file(struct store *store)
 {
     /* SQLite creates its other files with the mode of this one. */
@@ -227,9 +204,11 @@ enum status store_open_file(struct store *store)
         "begin");
     if (status == STATUS_OK && (status = check_version(store)) == STATUS_OK &&
         (status = check_pages(store)) == STATUS_OK) {
-        status = prepare(store);
+        for (int i = 0; i < STORE_N_STATEMENT && status == STATUS_OK; i++) {
+            status = store_prepare(store, (enum store_statement)i);
+        }
     }
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && (status = store_count_all(store)) == STATUS_OK) {
         (void)store_sign(
             store); /* for people alone: a disk that is full now does not keep the daemon from starting */
     }
@@ -287,9 +266,7 @@ void store_close(struct store *store)
     if (store == NULL) {
         return;
     }
-    for (int i = 0; i < STORE_N_STATEMENT; i++) {
-        sqlite3_finalize(store->statement[i]);
-    }
+    store_finalize(store);
     sqlite3_close(store->base);
     if (store->lock >= 0) {
         close(store->lock);

@@ -14,17 +14,19 @@ static const struct column {
     const char *name;
     enum kind kind;
     size_t offset, size;
+    bool is_fixed; /* never changes */
 } columns[] = {
 #define SIZE_OF(field) sizeof((struct job_record *)0)->field
-#define COLUMN(kind, name, field) {name, KIND_##kind, offsetof(struct job_record, field), SIZE_OF(field)},
-    COLUMN(TEXT, "name", name)
-    COLUMN(INT, "uid", uid)
-    COLUMN(INT, "gid", gid)
+#define COLUMN(kind, name, field) {name, KIND_##kind, offsetof(struct job_record, field), SIZE_OF(field), false},
+#define FIXED(kind, name, field) {name, KIND_##kind, offsetof(struct job_record, field), SIZE_OF(field), true},
+    FIXED(TEXT, "name", name)
+    FIXED(INT, "uid", uid)
+    FIXED(INT, "gid", gid)
     COLUMN(STATE, "state", state)
     COLUMN(REASON, "reason", reason)
     COLUMN(TEXT, "reason_text", reason_text)
     COLUMN(INT, "priority", priority)
-    COLUMN(REAL, "submitted_at", times.submitted_at)
+    FIXED(REAL, "submitted_at", times.submitted_at)
     COLUMN(REAL, "started_at", times.started_at)
     COLUMN(REAL, "ended_at", times.ended_at)
     COLUMN(REAL, "changed_at", times.changed_at)
@@ -51,14 +53,15 @@ static const struct column {
     JOB_PROGRESS_LIST(X)
 #undef X
     COLUMN(INT, "gpus", gpus)
-    COLUMN(TEXT, "job_group", group)
-    COLUMN(TEXT, "tags", tags)
+    FIXED(TEXT, "job_group", group)
+    FIXED(TEXT, "tags", tags)
     COLUMN(INT, "n_part", plan.n_part)
     COLUMN(TEXT, "metric", progress.metric)
     COLUMN(INT, "slurm", run.slurm)
     COLUMN(INT, "n_worker_least", plan.n_worker_least)
     COLUMN(INT, "n_byte_fewer", plan.n_byte_fewer)
 #undef COLUMN
+#undef FIXED
 #undef SIZE_OF
 };
 /* clang-format on */
@@ -70,10 +73,18 @@ void store_row_print(enum store_row_form form, char out[STORE_ROW_BYTES])
     size_t at = 0;
     for (int i = 0; i < N_COLUMN; i++) {
         const struct column *column = &columns[i];
-        const char *comma = i > 0 ? ", " : "", *name = form == STORE_ROW_MARKS ? "?" : column->name;
+        const char *comma = at > 0 ? ", " : "", *name = form == STORE_ROW_MARKS ? "?" : column->name;
         const char *type = column->kind == KIND_INT ? " INTEGER" : column->kind == KIND_REAL ? " REAL" : " TEXT";
-        const char *after = form == STORE_ROW_DECLARED ? type : form == STORE_ROW_SET ? " = ?" : "";
-        at += (size_t)snprintf(out + at, STORE_ROW_BYTES - at, "%s%s%s", comma, name, after);
+        if (form == STORE_ROW_SET && !column->is_fixed) {
+            at += (size_t)snprintf(out + at, STORE_ROW_BYTES - at, "%s%s = ?%d", comma, name, i + 1);
+        } else if (form != STORE_ROW_SET) {
+            at += (size_t)snprintf(out + at, STORE_ROW_BYTES - at, "%s%s%s", comma, name,
+                                   form == STORE_ROW_DECLARED ? type : "");
+        }
+        ASSERT(at < STORE_ROW_BYTES);
+    }
+    if (form == STORE_ROW_SET) {
+        at += (size_t)snprintf(out + at, STORE_ROW_BYTES - at, " WHERE id = ?%d", N_COLUMN + 1);
         ASSERT(at < STORE_ROW_BYTES);
     }
 }
@@ -140,7 +151,7 @@ enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record
         bool known = true;
         switch (column->kind) {
         case KIND_TEXT:
-            snprintf(at, column->size, "%s", text);
+            memcpy(at, text, strnlen(text, column->size - 1)); /* the rest is 0 */
             break;
         case KIND_INT:
             int_store(at, column->size, sqlite3_column_int64(statement, from));

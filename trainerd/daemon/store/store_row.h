@@ -10,7 +10,8 @@
 /* Columns of a record, without its id. */
 extern const int store_row_n;
 
-/* "name TEXT, uid INTEGER, …" / "name, uid, …" / "?, ?, …" / "name = ?, uid = ?, …" written to out. */
+/* "name TEXT, uid INTEGER, …" / "name, uid, …" / "?, ?, …" / "state = ?4, … WHERE id = ?N", written to out. The last
+ * leaves out what never changes, so that an update touches no index of that. Its parameters have columns' numbers. */
 enum store_row_form { STORE_ROW_DECLARED, STORE_ROW_NAMES, STORE_ROW_MARKS, STORE_ROW_SET };
 #define STORE_ROW_BYTES 1280
 void store_row_print(enum store_row_form form, char out[STORE_ROW_BYTES]);

@@ -9,13 +9,14 @@
 #include <limits.h>
 #include <sqlite3.h>
 
-#define STORE_VERSION 7
+#define STORE_VERSION 8
 #define STORE_OLD ".version-%lld" /* after the store's name: a copy of it as an older trainerd had it */
 #define STORE_SQL_BYTES (3 * STORE_ROW_BYTES)
 
 /* Tables that later versions have brought: version 3 an id, which the folders of its jobs are marked with
  * (folders.h); version 4 submissions of several jobs, each with its place there; version 5 records of who changed
- * what (store_audit.h), whose numbers are not used again, so that what was removed is seen. */
+ * what (store_audit.h), whose numbers are not used again, so that what was removed is seen; version 8 indexes, by
+ * which jobs are listed, counted and put in order (store_query.c). */
 #define STORE_FACTS                                                                                                  \
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                        \
     "INSERT INTO facts VALUES ('id', lower(hex(randomblob(16))));"
@@ -26,15 +27,46 @@
     "INTEGER, "                                                                                                      \
     "exit_code INTEGER, text TEXT);"
 
+#define STORE_HAS_ENDED "state IN ('SUCCEEDED', 'FAILED', 'CANCELLED')"
+/* A partial index covers what it is asked only with the column of its condition. */
+#define STORE_INDEXES                                                                                                \
+    "CREATE INDEX by_state ON jobs (state, ended_at);"                                                               \
+    "CREATE INDEX by_turn ON jobs (uid, state, priority DESC) WHERE state = 'QUEUED';"                               \
+    "CREATE INDEX by_name ON jobs (name, uid);"                                                                      \
+    "CREATE INDEX by_group ON jobs (uid, job_group, state) WHERE job_group <> '';"                                   \
+    "CREATE INDEX by_tags ON jobs (uid, tags, state) WHERE tags <> '';"
+
 enum store_statement {
     STORE_INSERT,
     STORE_UPDATE,
-    STORE_SAME,
+    STORE_LAST,
     STORE_HISTORY,
+    STORE_HISTORY_OF,
     STORE_FIND,
+    STORE_SUBMISSION,
     STORE_AUDIT,
+    STORE_AUDIT_OF,
+    STORE_AUDIT_CUT,
+    STORE_FACT,
+    STORE_FACT_PUT,
+    STORE_USES,
+    STORE_REMOVE,
+    STORE_REMOVE_HISTORY,
+    STORE_COUNT,
+    STORE_NAMED,
+    STORE_NAMED_OF,
+    STORE_WAITING,
+    STORE_WAITING_OF,
+    STORE_FIRST,
+    STORE_RECENT,
+    STORE_ENDS,
+    STORE_GET,
+    STORE_EACH_OPEN,
     STORE_N_STATEMENT
 };
+
+/* What a filter has. */
+enum { STORE_OF_ALL, STORE_OF_GROUP, STORE_OF_TAG, STORE_OF_BOTH, STORE_N_FILTER };
 
 /* The request whose changes are saved now. */
 struct store_request {
@@ -46,18 +78,38 @@ struct store_request {
 struct store {
     sqlite3 *base;
     sqlite3_stmt *statement[STORE_N_STATEMENT];
-    int lock; /* -1: not held */
+    sqlite3_stmt *select[STORE_N_FILTER][STORE_N_STATES], *count[STORE_N_FILTER]; /* NULL: not used yet */
+    int lock;                                                                     /* -1: not held */
     char path[PATH_MAX];
     char id[STORE_ID_BYTES];
     struct store_request request;
-    bool keeps_copy;     /* an upgrade puts a copy of the old store beside it */
-    bool found_no_space; /* the last failure: the disk is full */
+    int64_t n_of_state[JOB_STATE_N], n_more[JOB_STATE_N]; /* jobs in each state; more, when the transaction ends */
+    bool keeps_copy;                                      /* an upgrade puts a copy of the old store beside it */
+    bool found_no_space;                                  /* the last failure: the disk is full */
 };
 
 /* Fail with SQLite's message. STATUS_IO may pass, as a full disk does; damage, STATUS_DATA, does not. */
 enum status store_fail(struct store *store, const char *doing);
 
 enum status store_run(struct store *store, const char *sql, const char *doing);
+
+/* --- store_statement.c --- */
+
+/* At its first use; when a store is opened, all: one that lacks a table is refused. errors  of store_fail */
+enum status store_prepare(struct store *store, enum store_statement which);
+void store_finalize(struct store *store);
+
+/* Bind values in their order. types: "i" int64_t, "d" double, "t" a text, borrowed until the end. NULL: it fails */
+sqlite3_stmt *store_bind(struct store *store, enum store_statement which, const char *types, ...);
+
+/* After its last step, which returned `code`: it is free for the next use. errors  of store_fail */
+enum status store_end(struct store *store, sqlite3_stmt *statement, int code, const char *doing);
+/* One step, and its end. */
+enum status store_step(struct store *store, sqlite3_stmt *statement, const char *doing);
+/* Read the first column of all rows. */
+enum status store_ids(struct store *store, sqlite3_stmt *statement, int64_t *ids_out, size_t *n_out);
+
+/* --- store_open.c --- */
 
 /* End a transaction: commit it, or roll it back and keep the reason. */
 enum status store_finish(struct store *store, enum status status, const char *doing);
@@ -80,6 +132,9 @@ enum status store_open_file(struct store *store);
 
 /* Open it as it is, to read. errors  STATUS_DATA it is no store, or a newer version's; STATUS_NO_INPUT */
 enum status store_open_to_read(struct store *store);
+
+/* Count all jobs. errors  STATUS_IO, STATUS_DATA */
+enum status store_count_all(struct store *store);
 
 /* Let a folder's names be on the disk. errors  STATUS_IO */
 enum status store_sync_folder(const char *folder);

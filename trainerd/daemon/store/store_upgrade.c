@@ -37,6 +37,7 @@ static const struct change changes[STORE_VERSION + 1] = {
     /* How few workers a plan holds for. */
     [7] = {"ALTER TABLE jobs ADD COLUMN n_worker_least INTEGER NOT NULL DEFAULT 0;"
            "ALTER TABLE jobs ADD COLUMN n_byte_fewer INTEGER NOT NULL DEFAULT 0;", true},
+    [8] = {STORE_INDEXES, false},
 };
 /* clang-format on */
 

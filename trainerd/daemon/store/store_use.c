@@ -20,13 +20,11 @@ enum status store_use_save(struct store *store, const struct store_use *use)
 
 enum status store_uses(struct store *store, void (*each)(void *context, const struct store_use *use), void *context)
 {
-    sqlite3_stmt *statement = NULL;
-    int code = sqlite3_prepare_v2(
-        store->base, "SELECT name, value FROM facts WHERE name LIKE '" NAME "%' ORDER BY name", -1, &statement, NULL);
-    while (code == SQLITE_OK || code == SQLITE_ROW) {
-        code = sqlite3_step(statement);
-        const char *name = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-        const char *value = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 1) : NULL;
+    sqlite3_stmt *statement = store_bind(store, STORE_USES, "");
+    int code;
+    while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
+        const char *name = (const char *)sqlite3_column_text(statement, 0);
+        const char *value = (const char *)sqlite3_column_text(statement, 1);
         struct store_use use;
         int64_t uid = -1;
         bool is_use = name != NULL && value != NULL && sscanf(name, NAME "%" SCNd64, &uid) == 1 && uid >= 0 &&
@@ -35,12 +33,10 @@ enum status store_uses(struct store *store, void (*each)(void *context, const st
         if (is_use) {
             use.uid = (uid_t)uid;
             each(context, &use);
-        } else if (code == SQLITE_ROW) {
+        } else {
             log_warn("'%s': a user's use is '%.40s', expected two numbers; it is skipped", store->path,
                      value != NULL ? value : "");
         }
     }
-    enum status status = code == SQLITE_DONE ? STATUS_OK : store_fail(store, "read what users have used");
-    sqlite3_finalize(statement);
-    return status;
+    return store_end(store, statement, code, "read what users have used");
 }

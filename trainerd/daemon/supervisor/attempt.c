@@ -65,7 +65,8 @@ void attempt_step_later(struct attempt *attempt, uint64_t wait_ms)
 
 int32_t attempt_number(const struct attempt *attempt)
 {
-    return jobs_get(attempt->supervisor->jobs, attempt->id)->attempt;
+    const struct job_record *record = jobs_get(attempt->supervisor->jobs, attempt->id);
+    return record != NULL ? record->attempt : 0;
 }
 
 void attempt_warn(struct attempt *attempt)

@@ -136,7 +136,7 @@ static uint64_t gpus_choose(const struct supervisor *supervisor, const struct jo
 {
     uint64_t left = supervisor->options.capacity.gpus;
     size_t n;
-    const struct job_record *const *all = jobs_not_ended(supervisor->jobs, &n);
+    const struct job_record *const *all = jobs_live(supervisor->jobs, &n);
     for (size_t i = 0; i < n; i++) {
         left &= ~all[i]->gpus;
     }

@@ -11,7 +11,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define ORDERS_MOST 256   /* jobs that are changed in one transaction */
+#define ORDERS_MOST 512   /* jobs that are changed in one transaction */
 #define RETAIN_REST_MS 50 /* between two slices of removing jobs */
 
 /* --- the queue --- */
@@ -74,9 +74,9 @@ static bool apply_decision(struct supervisor *supervisor, const struct job_recor
 static size_t find_front(struct supervisor *supervisor, const struct job_record ***out)
 {
     size_t n, n_front = 0;
-    const struct job_record *const *open = jobs_not_ended(supervisor->jobs, &n);
+    const struct job_record *const *open = jobs_live(supervisor->jobs, &n);
     bool *is_front = memory_alloc(n + 1, sizeof *is_front);
-    *out = memory_alloc(queue_front(open, n, is_front) + 1, sizeof **out);
+    *out = memory_alloc(queue_front(supervisor->jobs, is_front) + 1, sizeof **out);
     for (size_t i = 0; i < n; i++) {
         if (is_front[i]) {
             (*out)[n_front++] = open[i];
@@ -93,15 +93,17 @@ static size_t find_front(struct supervisor *supervisor, const struct job_record 
 
 /* Apply the decisions; the seconds after which there is another pass, INFINITY: only when a job is added or ends. */
 static double apply(struct supervisor *supervisor, const struct job_record *const *open, size_t n,
-                    const struct queue_decision *decision, double now)
+                    struct queue_decision *decision, double now)
 {
     double wait_s = INFINITY;
     for (size_t i = 0; i < n; i++) {
         if (open[i]->state == JOB_STATE_QUEUED) {
-            jobs_place(supervisor->jobs, open[i]->id, decision[i].place);
+            int64_t id = open[i]->id;
+            jobs_place(supervisor->jobs, id, decision[i].place);
             wait_s = open[i]->run.next_attempt_at > now ? fmin(wait_s, open[i]->run.next_attempt_at - now) : wait_s;
             wait_s = apply_decision(supervisor, open[i], &decision[i]) ? wait_s
                                                                        : fmin(wait_s, 1e-3 * SUPERVISOR_RETRY_MS);
+            decision[i].is_in_line = decision[i].is_in_line && jobs_is_live(supervisor->jobs, id);
         }
     }
     return wait_s;
@@ -172,7 +174,7 @@ static void on_minute(uv_timer_t *minute)
 static bool uses_slurm(const struct jobs *jobs)
 {
     size_t n;
-    const struct job_record *const *open = jobs_not_ended(jobs, &n);
+    const struct job_record *const *open = jobs_live(jobs, &n);
     bool any = jobs_are_in_slurm(jobs);
     for (size_t i = 0; i < n && !any; i++) {
         any = job_is_in_slurm(open[i]);
@@ -200,9 +202,9 @@ enum status supervisor_open(uv_loop_t *loop, struct jobs *jobs, const struct sup
     supervisor_settled(supervisor);
     FAULT(CLOCK);
     size_t n;
-    const struct job_record *const *all = jobs_all(jobs, &n);
+    const struct job_record *const *all = jobs_live(jobs, &n);
     for (size_t i = 0; i < n; i++) {
-        if (!job_state_ended(all[i]->state) && all[i]->state != JOB_STATE_QUEUED) {
+        if (all[i]->state != JOB_STATE_QUEUED) {
             attempt_adopt(supervisor, all[i]);
         }
     }

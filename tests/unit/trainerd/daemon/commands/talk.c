@@ -208,9 +208,7 @@ void job_run(int64_t id)
 
 size_t n_jobs(void)
 {
-    size_t n;
-    jobs_all(jobs, &n);
-    return n;
+    return (size_t)jobs_n(jobs);
 }
 
 void job_epochs(int64_t id, int64_t n)

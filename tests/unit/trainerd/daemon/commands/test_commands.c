@@ -63,9 +63,7 @@ Test(commands, what_is_wrong_with_a_submission_is_said_and_nothing_is_kept)
     fails(SUBMIT(",'max_restarts':-1"), 2, "max_restarts is -1, expected 0 to 1000");
     fails(SUBMIT(",'time_limit_s':-1"), 2, "time_limit_s is -1");
     fails(SUBMIT(",'prio':1"), 2, "submit takes no 'prio'; it takes config, file, folder, set, jobs, name");
-    size_t n;
-    jobs_all(jobs, &n);
-    cr_assert_eq(n, 0);
+    cr_assert_eq(n_jobs(), 0);
 }
 
 Test(commands, an_unknown_or_missing_command_is_refused)

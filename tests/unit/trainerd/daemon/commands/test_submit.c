@@ -1,4 +1,5 @@
 /* Submissions of several jobs: all or none, found again, told apart by group and tag. */
+#include "tests/support/process/expect.h"
 #include "tests/support/process/folder.h"
 #include "tests/unit/trainerd/daemon/commands/talk.h"
 
@@ -30,8 +31,10 @@ Test(submit, several_jobs_are_kept_each_with_the_settings_of_all_and_its_own)
     cr_assert_str_eq(record->group, "g");
     cr_assert_str_eq(record->tags, "paper,night");
     for (size_t i = 0; i < 5; i++) {
-        cr_assert_eq(job_index_find(jobs_index(jobs), JOB_KEY_TAG, record->uid, tags[i])->jobs.n, i < 2 ? 3 : 0, "%s",
-                     tags[i]);
+        const struct store_filter filter = {.uid = record->uid, .tag = tags[i]};
+        int64_t n_of_state[JOB_STATE_N];
+        expect_done(store_count(jobs_store(jobs), &filter, n_of_state));
+        cr_assert_eq(n_of_state[JOB_STATE_QUEUED], i < 2 ? 3 : 0, "%s", tags[i]);
     }
 }
 

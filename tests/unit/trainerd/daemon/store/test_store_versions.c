@@ -78,6 +78,12 @@ TestSuite(store_versions, .init = folder_make, .fini = folder_remove);
     "(3, 3.5, 'RUNNING', 'RESCALING', 14, 'it continues');"
 #define UNIQUE_1 "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id) WHERE submission_id <> '';"
 #define UNIQUE_4 "CREATE UNIQUE INDEX by_submission ON jobs (uid, submission_id, place) WHERE submission_id <> '';"
+#define INDEXES_8                                                                                                    \
+    "CREATE INDEX by_state ON jobs (state, ended_at);"                                                               \
+    "CREATE INDEX by_turn ON jobs (uid, state, priority DESC) WHERE state = 'QUEUED';"                               \
+    "CREATE INDEX by_name ON jobs (name, uid);"                                                                      \
+    "CREATE INDEX by_group ON jobs (uid, job_group, state) WHERE job_group <> '';"                                   \
+    "CREATE INDEX by_tags ON jobs (uid, tags, state) WHERE tags <> '';"
 #define ID "0123456789abcdef0123456789abcdef"
 #define FACTS                                                                                                        \
     "CREATE TABLE facts (name TEXT PRIMARY KEY, value TEXT);"                                                        \
@@ -91,10 +97,14 @@ TestSuite(store_versions, .init = folder_make, .fini = folder_remove);
 #define END(version) "PRAGMA application_id = 0x74726e64; PRAGMA user_version = " #version ";"
 
 static const char *const stores[] = {
-    [1] = JOBS(COLUMNS_1) UNIQUE_1 HISTORY END(1),           [2] = JOBS(UP_TO_2) UNIQUE_1 HISTORY END(2),
-    [3] = JOBS(UP_TO_2) UNIQUE_1 HISTORY FACTS END(3),       [4] = JOBS(UP_TO_4) UNIQUE_4 HISTORY FACTS END(4),
-    [5] = JOBS(UP_TO_4) UNIQUE_4 HISTORY FACTS AUDIT END(5), [6] = JOBS(UP_TO_6) UNIQUE_4 HISTORY FACTS AUDIT END(6),
+    [1] = JOBS(COLUMNS_1) UNIQUE_1 HISTORY END(1),
+    [2] = JOBS(UP_TO_2) UNIQUE_1 HISTORY END(2),
+    [3] = JOBS(UP_TO_2) UNIQUE_1 HISTORY FACTS END(3),
+    [4] = JOBS(UP_TO_4) UNIQUE_4 HISTORY FACTS END(4),
+    [5] = JOBS(UP_TO_4) UNIQUE_4 HISTORY FACTS AUDIT END(5),
+    [6] = JOBS(UP_TO_6) UNIQUE_4 HISTORY FACTS AUDIT END(6),
     [7] = JOBS(UP_TO_7) UNIQUE_4 HISTORY FACTS AUDIT END(7),
+    [8] = JOBS(UP_TO_7) UNIQUE_4 INDEXES_8 HISTORY FACTS AUDIT END(8),
 };
 enum { N_STORE = sizeof stores / sizeof *stores };
 
@@ -343,7 +353,7 @@ Test(store_versions, a_copy_of_an_older_store_stays_and_its_trainerd_can_take_it
     }
     file_put("jobs.sqlite", STORE_VERSION);
     store_close(store_case_open());
-    cr_assert_neq(access(folder_path("jobs.sqlite.version-7"), F_OK), 0, "a store of this version needs no copy");
+    cr_assert_neq(access(folder_path("jobs.sqlite.version-8"), F_OK), 0, "a store of this version needs no copy");
 }
 
 /* Open the store in a process that is killed at the n-th place of the upgrade; false: there are fewer. */
@@ -412,7 +422,7 @@ Test(store_versions, a_newer_store_is_refused_with_its_trainerd_and_the_ways_out
     store_close(store_case_open());
     file_run("jobs.sqlite", "PRAGMA user_version = 99;");
     EXPECT_REFUSED("jobs.sqlite' has version 99, written by trainerd " TRAINERD_VERSION,
-                   "this is trainerd " TRAINERD_VERSION, "expected version 7 or older", "trainctl restore FILE");
+                   "this is trainerd " TRAINERD_VERSION, "expected version 8 or older", "trainctl restore FILE");
     file_run("jobs.sqlite", "UPDATE facts SET value = '9.8.7' WHERE name = 'trainerd'");
     EXPECT_REFUSED("version 99, written by trainerd 9.8.7; this is trainerd " TRAINERD_VERSION,
                    "Start trainerd 9.8.7 again");
@@ -426,7 +436,7 @@ Test(store_versions, the_copy_from_before_the_upgrade_is_named_to_a_trainerd_tha
 {
     file_put("jobs.sqlite", 4);
     store_close(store_case_open());
-    file_run("jobs.sqlite", "PRAGMA user_version = 8; UPDATE facts SET value = '0.2.0' WHERE name = 'trainerd'");
+    file_run("jobs.sqlite", "PRAGMA user_version = 9; UPDATE facts SET value = '0.2.0' WHERE name = 'trainerd'");
     char way[512];
     snprintf(way, sizeof way, "trainctl restore %s", folder_path("jobs.sqlite.version-4"));
     EXPECT_REFUSED("written by trainerd 0.2.0", way);
@@ -440,12 +450,12 @@ Test(store_versions, the_copy_from_before_the_upgrade_is_named_to_a_trainerd_tha
 Test(store_versions, a_backup_of_a_newer_store_is_refused_before_anything_is_replaced)
 {
     file_put("backup", STORE_VERSION);
-    file_run("backup", "PRAGMA user_version = 8; INSERT INTO facts VALUES ('trainerd', '0.2.0')");
+    file_run("backup", "PRAGMA user_version = 9; INSERT INTO facts VALUES ('trainerd', '0.2.0')");
     file_put("jobs.sqlite", STORE_VERSION);
     char *before = file_text("jobs.sqlite");
     struct store_repaired restored;
     cr_assert_eq(store_restore(folder, folder_path("backup"), 0, &restored), STATUS_DATA);
-    cr_assert(strstr(status_reason(), "has version 8, written by trainerd 0.2.0"), "%s", status_reason());
+    cr_assert(strstr(status_reason(), "has version 9, written by trainerd 0.2.0"), "%s", status_reason());
     char *after = file_text("jobs.sqlite");
     cr_assert_str_eq(before, after);
     free(before);
