@@ -168,7 +168,9 @@ enum status program_build(const struct job *job, const struct program_input *inp
     }
     for (int p = 0; p < program.n_param; p++) {
         program.param[p].decays = job->train.decay == JOB_DECAY_ALL || p < model.n_first;
-        program.param[p].line *= job->model.kind == JOB_KIND_PROGRAM; /* of a kind's text users see no lines */
+        if (job->model.kind != JOB_KIND_PROGRAM) { /* of a kind's text users see no lines */
+            program.param[p].line = 0;
+        }
     }
     losses_set(job, &program);
     program_hops(&program);

@@ -151,8 +151,8 @@ static enum status find_page(const struct jobs *jobs, const struct store_filter 
         n_open += job_state_ended((enum job_state)state) ? 0 : (size_t)page->n_of_state[state];
         n_most += (size_t)page->n_of_state[state];
     }
-    page->ids = memory_alloc(n_most + 1, sizeof *page->ids);
     n_most = n_most < page->end + 1 ? n_most : page->end + 1;
+    page->ids = memory_alloc((page->by_turn ? n_open : 0) + n_most + 1, sizeof *page->ids);
     if (status != STATUS_OK) {
         return status;
     }
