@@ -20,8 +20,8 @@ struct cpu_device {
     void (*poll)(void *context); /* NULL: none */
     void *poll_context;
     const struct cpu_kernels *kernels;
-    bool multiplies_pairs; /* cpu_kernels_pairs: of products in BF16 */
-    enum status failed;    /* the first failure since open */
+    cpu_product_fn *product; /* in BF16 */
+    enum status failed;      /* the first failure since open */
     char reason[1024];
 };
 

@@ -48,8 +48,7 @@ static void multiply(struct cpu_device *device, char trans_a, char trans_b, int6
                      const float *a, const float *b, float beta, float *c)
 {
     if (device->base.products == DEVICE_PRODUCTS_BF16) {
-        device->kernels->product(&(struct cpu_product){m, n, k, a, b, trans_a != 'N', trans_b != 'N', beta > 0.0f,
-                                                       device->multiplies_pairs, c});
+        device->product(&(struct cpu_product){m, n, k, a, b, trans_a != 'N', trans_b != 'N', beta > 0.0f, c});
         return;
     }
     /* A region of one thread does not count as parallel: oneDNN would start a team of its own there. The setting is

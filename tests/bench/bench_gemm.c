@@ -80,7 +80,7 @@ static void measure(struct device *device, const struct shape *s)
         char figure[96];
         snprintf(figure, sizeof figure, "linear %s %d x %d x %d%s%s", names[which], (int)s->n, (int)s->f_in,
                  (int)s->f_out, device->products == DEVICE_PRODUCTS_BF16 ? ", BF16" : "",
-                 cpu_device(device)->multiplies_pairs ? " by pairs" : "");
+                 cpu_device(device)->product == cpu_product_tiles ? " by tiles" : "");
         bench_line(figure, flops / our_time.best, "GF/s", flops / direct_time.best, direct_time.best / our_time.best,
                    s->n < 200000 || s->f_out < 256            ? 0.0
                    : device->products == DEVICE_PRODUCTS_BF16 ? 0.9
@@ -107,13 +107,12 @@ int main(int argc, char **argv)
     size_t n_standard = argc > 4 ? 0 : sizeof standard / sizeof *standard;
     bench_header();
     struct shape given = argc > 4 ? (struct shape){atoll(argv[2]), atoll(argv[3]), atoll(argv[4])} : standard[0];
-    for (int form = argc > 4 ? 0 : 1; form < (__builtin_cpu_supports("avx512bf16") ? 3 : 2); form++) {
+    for (int form = argc > 4 ? 0 : 1; form < (cpu_has_tiles() ? 3 : 2); form++) {
         device->products = form > 0 ? DEVICE_PRODUCTS_BF16 : DEVICE_PRODUCTS_FP32;
-        cpu_device(device)->multiplies_pairs = form > 1;
+        cpu_device(device)->product = form > 1 ? cpu_product_tiles : cpu_kernels_best()->product;
         measure(device, &given);
     }
     device->products = DEVICE_PRODUCTS_FP32;
-    cpu_device(device)->multiplies_pairs = false;
     for (size_t i = 0; i < n_standard; i++) {
         measure(device, &standard[i]);
     }

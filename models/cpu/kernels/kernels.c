@@ -45,11 +45,11 @@ static void numbers_draw(int64_t n, int64_t step, float *out)
     }
 }
 
-bool cpu_kernels_pairs(const struct cpu_kernels *kernels)
+cpu_product_fn *cpu_product_best(const struct cpu_kernels *kernels)
 {
-#if defined(__x86_64__)
-    if (kernels != &cpu_kernels_avx512 || !__builtin_cpu_supports("avx512bf16")) {
-        return false;
+    cpu_product_fn *form[2] = {kernels->product, cpu_product_tiles};
+    if (!cpu_has_tiles()) {
+        return form[0];
     }
     float a[TRIED_ROWS * TRIED_INNER], b[TRIED_INNER * TRIED_COLUMNS], c[2][TRIED_ROWS * TRIED_COLUMNS];
     int64_t best[2] = {INT64_MAX, INT64_MAX};
@@ -57,14 +57,9 @@ bool cpu_kernels_pairs(const struct cpu_kernels *kernels)
     numbers_draw(TRIED_INNER * TRIED_COLUMNS, 1, b);
     for (int i = 0; i < 8; i++) {
         const int64_t start = clock_ns();
-        kernels->product(&(struct cpu_product){TRIED_ROWS, TRIED_COLUMNS, TRIED_INNER, a, b, .by_pairs = i % 2 == 1,
-                                               .c = c[i % 2]});
+        form[i % 2](&(struct cpu_product){TRIED_ROWS, TRIED_COLUMNS, TRIED_INNER, a, b, .c = c[i % 2]});
         const int64_t taken = clock_ns() - start;
         best[i % 2] = taken < best[i % 2] ? taken : best[i % 2];
     }
-    return memcmp(c[0], c[1], sizeof c[0]) == 0 && best[1] < best[0];
-#else
-    (void)kernels;
-    return false;
-#endif
+    return form[memcmp(c[0], c[1], sizeof c[0]) == 0 && best[1] < best[0]];
 }

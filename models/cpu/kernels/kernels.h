@@ -167,13 +167,15 @@ struct cpu_link_row {
     int64_t row, begin, end, next_begin, next_end;
 };
 
+/* Inner numbers of a product whose sum is made apart. */
+#define CPU_PRODUCT_GROUP 32
+
 /* c (m × n) (+)= a (m × k) · b (k × n); turned ones lie as k × m, n × k. */
 struct cpu_product {
     int64_t m, n, k;
     const float *a, *b;
     bool a_is_turned, b_is_turned;
     bool add;
-    bool by_pairs; /* by vdpbf16ps, in the set of AVX-512 alone: the same bits */
     float *c;
 };
 
@@ -241,8 +243,13 @@ extern const struct cpu_kernels cpu_kernels_portable;
 const struct cpu_kernels *cpu_kernels_find(enum cpu_variant variant);
 const struct cpu_kernels *cpu_kernels_best(void);
 
-/* Does this processor multiply pairs of BF16 with the bits of single numbers, and sooner? Tries for some
+/* Products by tiles, with the bits of every set's; only where cpu_has_tiles. */
+void cpu_product_tiles(const struct cpu_product *product);
+bool cpu_has_tiles(void);
+
+/* A set's products, or those by tiles, where this processor has them, with the same bits, and sooner. Tries for some
  * 0.1 ms. */
-bool cpu_kernels_pairs(const struct cpu_kernels *kernels);
+typedef void cpu_product_fn(const struct cpu_product *product);
+cpu_product_fn *cpu_product_best(const struct cpu_kernels *kernels);
 
 #endif

@@ -56,14 +56,6 @@ INLINE vector vector_fma(vector a, vector b, vector c)
     return _mm512_fmadd_ps(a, b, c);
 }
 
-/* Σ of two products of BF16 and c. Not by the intrinsic, whose target all callers would need */
-#define VECTOR_PAIRS
-INLINE vector vector_pairs_fma(vector a, vector b, vector c)
-{
-    __asm__("vdpbf16ps %2, %1, %0" : "+v"(c) : "v"(a), "v"(b));
-    return c;
-}
-
 INLINE void vector_store(float *to, vector value)
 {
     _mm512_storeu_ps(to, value);

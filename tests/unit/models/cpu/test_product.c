@@ -1,5 +1,5 @@
-/* Products of numbers rounded to BF16: every set of kernels and the instruction for pairs have the bits of a plain loop,
- * of any shape and any numbers; so have the operations of the device. */
+/* Products of numbers rounded to BF16: every set of kernels and tiles have the bits of a plain loop, of any shape and any
+ * numbers; so have the operations of the device. */
 #include "models/cpu/cpu.h"
 #include "tests/support/device/device_case.h"
 #include "tests/support/sanitized.h"
@@ -21,23 +21,29 @@ static float flushed(double x)
 static float rounded(float x)
 {
     int exponent;
-    if (!isfinite(x)) {
-        return x;
-    }
+    x = flushed((double)x);
     frexp((double)x, &exponent);
     exponent = exponent < -125 ? -133 : exponent - 8;
     return flushed(ldexp(nearbyint(ldexp((double)x, -exponent)), exponent));
 }
 
 /* A sum without 24 bits above the least normal number is 0, also where few bits would round it up to that. */
+static float plus(float a, float b, float sum)
+{
+    double exact = fma((double)a, (double)b, (double)flushed((double)sum));
+    return fabs(exact) < 0x1p-126 - 0x1p-151 ? copysignf(0.0F, (float)exact) : fmaf(a, b, flushed((double)sum));
+}
+
 static float truth(const struct cpu_product *p, int64_t i, int64_t j, float sum)
 {
-    for (int64_t step = 0; step < (p->k + 1) / 2 * 2; step++) {
-        const int64_t k = step ^ 1;
-        float a = k == p->k ? 0.0F : rounded(p->a[p->a_is_turned ? k * p->m + i : i * p->k + k]);
-        float b = k == p->k ? 0.0F : rounded(p->b[p->b_is_turned ? j * p->k + k : k * p->n + j]);
-        double exact = fma((double)a, (double)b, (double)flushed((double)sum));
-        sum = fabs(exact) < 0x1p-126 - 0x1p-151 ? copysignf(0.0F, (float)exact) : fmaf(a, b, flushed((double)sum));
+    for (int64_t group = 0; group == 0 || group < p->k; group += 32) {
+        float part[2] = {0.0F, 0.0F};
+        for (int64_t k = group; k < group + 32; k++) {
+            float a = k >= p->k ? 0.0F : rounded(p->a[p->a_is_turned ? k * p->m + i : i * p->k + k]);
+            float b = k >= p->k ? 0.0F : rounded(p->b[p->b_is_turned ? j * p->k + k : k * p->n + j]);
+            part[k % 2] = plus(a, b, part[k % 2]);
+        }
+        sum = plus(1.0F, plus(1.0F, part[1], part[0]), sum);
     }
     return sum;
 }
@@ -73,29 +79,29 @@ static bool is_same(float a, float b)
     return memcmp(&a, &b, sizeof a) == 0 || (isnan(a) && isnan(b));
 }
 
-/* With each set of kernels, and by pairs, whose turn is the last. Denormals stay what they are elsewhere. */
+/* With each set of kernels, and by tiles, whose turn is the last. Denormals stay what they are elsewhere. */
 static void shape_check(enum numbers numbers, int64_t m, int64_t n, int64_t k, int turn)
 {
     float *a = drawn(numbers, m * k), *b = drawn(numbers, k * n), *start = drawn(numbers, m * n + 1);
     float *want = drawn(numbers, m * n + 1), *c = drawn(numbers, m * n + 1);
     volatile float least = FLT_MIN, half = 0.5F;
-    struct cpu_product p = {m, n, k, a, b, turn & 1, turn & 2, turn & 4, false, c};
+    struct cpu_product p = {m, n, k, a, b, turn & 1, turn & 2, turn & 4, c};
     for (int64_t i = 0; i < m * n; i++) {
         start[i] = numbers == TINY ? start[i] * 0x1p-60F : start[i];
         want[i] = truth(&p, i / n, i % n, p.add ? start[i] : 0.0F);
     }
     want[m * n] = start[m * n]; /* behind c */
     for (int variant = 0; variant <= CPU_VARIANT_N; variant++) {
-        p.by_pairs = variant == CPU_VARIANT_N && __builtin_cpu_supports("avx512bf16");
-        const struct cpu_kernels *kernels = cpu_kernels_find((enum cpu_variant)(p.by_pairs ? 0 : variant));
-        if (kernels == NULL) {
+        const bool by_tiles = variant == CPU_VARIANT_N;
+        const struct cpu_kernels *kernels = cpu_kernels_find((enum cpu_variant)(by_tiles ? 0 : variant));
+        if (kernels == NULL || (by_tiles && !cpu_has_tiles())) {
             continue;
         }
         memcpy(c, start, (size_t)(m * n + 1) * sizeof *c);
-        kernels->product(&p);
+        (by_tiles ? cpu_product_tiles : kernels->product)(&p);
         for (int64_t i = 0; i <= m * n; i++) {
             cr_assert(is_same(c[i], want[i]), "%s%s, %d x %d x %d, turn %d: c[%d] is %a, expected %a", kernels->name,
-                      p.by_pairs ? " by pairs" : "", (int)m, (int)n, (int)k, turn, (int)i, (double)c[i],
+                      by_tiles ? " by tiles" : "", (int)m, (int)n, (int)k, turn, (int)i, (double)c[i],
                       (double)want[i]);
         }
         cr_assert(least * half > 0.0F, "%s", kernels->name);
@@ -139,7 +145,8 @@ Test(product, maps_of_the_device_have_its_bits)
         cr_assert_eq((is_cpu ? &device_cpu : &device_reference)->open(1 + turn % 3, &device), STATUS_OK);
         device->products = DEVICE_PRODUCTS_BF16;
         if (is_cpu) {
-            cpu_device(device)->multiplies_pairs = turn & 1 && __builtin_cpu_supports("avx512bf16");
+            cpu_device(device)->product = turn & 1 && cpu_has_tiles() ? cpu_product_tiles
+                                                                      : cpu_kernels_best()->product;
         }
         struct device_linear forward = {N, IN, OUT, x, w, .add = add, .bias = add ? NULL : bias};
         forward.scratch = turn & 4 ? scratch : NULL;
@@ -150,9 +157,9 @@ Test(product, maps_of_the_device_have_its_bits)
         device->ops->linear(device, &(struct device_linear){N, OUT, IN, grad, w, .turned = true, .add = add},
                             y + MOST);
         device->ops->linear_backward_weight(device, ROWS, IN, OUT, x, grad, scratch, add, y + 2 * MOST);
-        const struct cpu_product maps[] = {{N, OUT, IN, x, w, false, true, add, false, y},
-                                           {N, IN, OUT, grad, w, false, false, add, false, y + MOST},
-                                           {OUT, IN, ROWS, grad, x, true, false, add, false, y + 2 * MOST}};
+        const struct cpu_product maps[] = {{N, OUT, IN, x, w, false, true, add, y},
+                                           {N, IN, OUT, grad, w, false, false, add, y + MOST},
+                                           {OUT, IN, ROWS, grad, x, true, false, add, y + 2 * MOST}};
         for (int map = 0; map < 3; map++) {
             const struct cpu_product *p = &maps[map];
             for (int64_t i = 0; i < p->m * p->n; i++) {
