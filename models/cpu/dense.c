@@ -79,7 +79,8 @@ void cpu_linear(struct device *device, const struct device_linear *how, float *y
 {
     struct cpu_device *cpu = cpu_device(device);
     int64_t n = how->n, f_in = how->f_in, f_out = how->f_out, rows = piece_rows(n);
-    bool turns = !how->turned && how->scratch != NULL && cpu_linear_turns(n, f_in);
+    bool packs = device->products == DEVICE_PRODUCTS_BF16; /* w, whichever way it lies */
+    bool turns = !packs && !how->turned && how->scratch != NULL && cpu_linear_turns(n, f_in);
     if (turns) {
         cpu_transpose(cpu, f_out, f_in, how->w, how->scratch);
     }
