@@ -67,7 +67,7 @@ void fleet_environment_init(uint32_t n_thread, bool have_cores, struct fleet_env
      * before it sleeps. Where threads share cores it sleeps at once, since it would take the core of the thread that
      * it waits for. */
     setting_add(out, &n, "OMP_WAIT_POLICY", "passive");
-    setting_add(out, &n, "GOMP_SPINCOUNT", have_cores ? "1000" : "0");
+    setting_add(out, &n, "GOMP_SPINCOUNT", have_cores ? "4000" : "0");
     setting_add(out, &n, "UCX_HANDLE_ERRORS", "none");
     setting_add(out, &n, "UCX_WARN_UNUSED_ENV_VARS", "n");
 }
