@@ -20,8 +20,8 @@ struct cpu_device {
     void (*poll)(void *context); /* NULL: none */
     void *poll_context;
     const struct cpu_kernels *kernels;
-    cpu_product_fn *product; /* in BF16 */
-    enum status failed;      /* the first failure since open */
+    void (*product)(const struct cpu_product *product); /* in BF16: the kernels', or by tiles */
+    enum status failed;                                 /* the first failure since open */
     char reason[1024];
 };
 

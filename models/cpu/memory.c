@@ -12,7 +12,7 @@ enum status cpu_open(int n_thread, struct device **out)
     device->base.ops = &device_cpu;
     device->n_thread = n_thread > 0 ? n_thread : omp_get_num_procs();
     device->kernels = cpu_kernels_best();
-    device->product = cpu_product_best(device->kernels);
+    device->product = cpu_has_tiles() ? cpu_product_tiles : device->kernels->product;
     *out = &device->base;
     return STATUS_OK;
 }

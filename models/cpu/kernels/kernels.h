@@ -243,13 +243,8 @@ extern const struct cpu_kernels cpu_kernels_portable;
 const struct cpu_kernels *cpu_kernels_find(enum cpu_variant variant);
 const struct cpu_kernels *cpu_kernels_best(void);
 
-/* Products by tiles, with the bits of every set's; only where cpu_has_tiles. */
+/* Products by tiles, with the bits of every set's, where this processor has tiles and the kernel lends them. */
 void cpu_product_tiles(const struct cpu_product *product);
 bool cpu_has_tiles(void);
-
-/* A set's products, or those by tiles, where this processor has them, with the same bits, and sooner. Tries for some
- * 0.1 ms. */
-typedef void cpu_product_fn(const struct cpu_product *product);
-cpu_product_fn *cpu_product_best(const struct cpu_kernels *kernels);
 
 #endif
