@@ -13,10 +13,10 @@
 #include "protocol/base/memory.h"
 #include "protocol/job/job.h"
 #include "worker/exchange/traffic.h"
+#include "worker/pairs/pairs_draw.h"
 #include "worker/plan/feedback_list.h"
 #include "worker/plan/stale_list.h"
 #include "worker/rows/halo_routes.h"
-#include "worker/rows/link_draw.h"
 #include "worker/trace/trace.h"
 
 #include <stdint.h>
@@ -120,7 +120,7 @@ struct memory_plan_input {
     int32_t n_own_part;
     const struct memory_plan_part *own; /* n_own_part, part numbers ascending */
     const struct part_dedup *dedup;     /* where memory_plan_dedups: of all parts or of this rank's; else NULL */
-    const struct link_draw *links;      /* where the program trains on links (task.kind = "link"); else NULL */
+    const struct pairs_draw *links;     /* where the program trains on links (task.kind = "link"); else NULL */
 };
 
 /* How rows of all own parts lie, each part's rounded up to 16. */
@@ -209,7 +209,7 @@ struct memory_wire {
 struct memory_links {
     /* pinned memory of a part's pairs with another one; each begins at: */
     int64_t n_block_bytes;
-    int64_t drawn_at;              /* uniform pairs (link_draw_bytes) */
+    int64_t drawn_at;              /* uniform pairs (pairs_draw_bytes) */
     int64_t slopes_at;             /* task.sampling = "ends": scores, then slopes, of all own parts' groups */
     int64_t items_at, n_item;      /* pairs as they are drawn, at most */
     int64_t list_at;               /* a list of as many */
@@ -308,7 +308,7 @@ void memory_plan_links(const struct memory_plan_input *input, struct memory_plan
 /* How many edges to predict have one end in own part i and the other in part q; and how many pairs part p tells part
  * q if these are n_between. */
 int64_t memory_plan_between(const struct memory_plan_input *input, int32_t i, int32_t q);
-int64_t memory_plan_told(const struct link_draw *draw, int64_t n_between, int32_t p, int32_t q);
+int64_t memory_plan_told(const struct pairs_draw *draw, int64_t n_between, int32_t p, int32_t q);
 
 /* So many bytes more are received from a rank in each training epoch, for the layer that comes last. In
  * memory_plan_traffic.c. */

@@ -1,9 +1,9 @@
 /* What scoring pairs of nodes takes: rows of all other ranks' parts, one part's after the other, and drawn pairs. */
+#include "worker/pairs/pairs_ends.h"
+#include "worker/pairs/pairs_layers.h"
+#include "worker/pairs/pairs_routes.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/amounts.h"
-#include "worker/rows/link_ends.h"
-#include "worker/rows/link_layers.h"
-#include "worker/rows/link_routes.h"
 
 #include <stdlib.h>
 
@@ -21,12 +21,12 @@ int64_t memory_plan_between(const struct memory_plan_input *in, int32_t i, int32
     const struct program *program = in->program;
     bool relations = in->job->task.decoder == JOB_DECODER_DISTMULT;
     bool inverse = relations && program->param[program->decoder].shape[0] < program->n_relation;
-    return link_ends_between(in->links, in->own[i].halo, inverse, q);
+    return pairs_ends_between(in->links, in->own[i].halo, inverse, q);
 }
 
-int64_t memory_plan_told(const struct link_draw *draw, int64_t n_between, int32_t p, int32_t q)
+int64_t memory_plan_told(const struct pairs_draw *draw, int64_t n_between, int32_t p, int32_t q)
 {
-    return n_between + link_ends_most(draw, p, q);
+    return n_between + pairs_ends_most(draw, p, q);
 }
 
 static int64_t put(struct memory_plan *plan, int64_t n_bytes)
@@ -43,7 +43,7 @@ struct most {
 
 static struct most most_of(const struct memory_plan_input *in)
 {
-    const struct link_draw *draw = in->links;
+    const struct pairs_draw *draw = in->links;
     struct most out = {0};
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const int32_t p = in->own[i].halo->part;
@@ -69,8 +69,8 @@ static void ends_plan(const struct memory_plan_input *in, const struct most *mos
     }
     plan->links.n_item = most->n_drawn;
     plan->links.slopes_at = put(plan, n_score * (int64_t)sizeof(float));
-    plan->links.sent_at = put(plan, most->n_told * (int64_t)sizeof(struct link_item));
-    plan->links.n_come_bytes = round_up(most->n_told * (int64_t)sizeof(struct link_item), WORKSPACE_ALIGN);
+    plan->links.sent_at = put(plan, most->n_told * (int64_t)sizeof(struct pairs_item));
+    plan->links.n_come_bytes = round_up(most->n_told * (int64_t)sizeof(struct pairs_item), WORKSPACE_ALIGN);
     plan->links.come_at = put(plan, MEMORY_LINKS_COME * plan->links.n_come_bytes);
 }
 
@@ -83,10 +83,10 @@ static void uniform_plan(const struct memory_plan_input *in, const struct most *
         own[i] = in->own[i].halo->part;
         for (int32_t q = 0; q < in->n_part; q++) {
             int32_t a = own[i] < q ? own[i] : q, b = own[i] < q ? q : own[i];
-            n_drawn = larger(n_drawn, (a == b ? 2 : 1) * link_draw_most(in->links, a, b));
+            n_drawn = larger(n_drawn, (a == b ? 2 : 1) * pairs_draw_most(in->links, a, b));
         }
     }
-    plan->links.drawn_at = put(plan, (int64_t)link_draw_bytes(in->links, in->n_own_part, own));
+    plan->links.drawn_at = put(plan, (int64_t)pairs_draw_bytes(in->links, in->n_own_part, own));
     free(own);
     if (in->program->decoder >= 0) {
         plan->links.n_item = larger(most->n_edge, n_drawn);
@@ -96,20 +96,20 @@ static void uniform_plan(const struct memory_plan_input *in, const struct most *
 static void pairs_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     const struct most most = most_of(in);
-    struct link_layers layers;
+    struct pairs_layers layers;
     (job_samples_ends(in->job) ? ends_plan : uniform_plan)(in, &most, plan);
     if (plan->links.n_item > 0) {
-        plan->links.items_at = put(plan, plan->links.n_item * (int64_t)sizeof(struct link_item));
-        plan->links.list_at = put(plan, (int64_t)link_list_bytes(most.n_row, plan->links.n_item));
+        plan->links.items_at = put(plan, plan->links.n_item * (int64_t)sizeof(struct pairs_item));
+        plan->links.list_at = put(plan, (int64_t)pairs_list_bytes(most.n_row, plan->links.n_item));
     }
     plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE,
                                                      plan->links.n_block_bytes);
-    int64_t n_group = LINK_LAYERS_PAIRS;
+    int64_t n_group = PAIRS_LAYERS_PAIRS;
     for (int32_t i = 0; i < in->n_own_part && job_samples_ends(in->job); i++) {
         n_group = larger(n_group, in->links->n_end[in->own[i].halo->part]);
     }
     int64_t scratch = (int64_t)DEVICE_BYTES(in->ops, LOSS, n_group);
-    bool has_layers = link_layers_of(in->program, in->job, in->ops, &layers);
+    bool has_layers = pairs_layers_of(in->program, in->job, in->ops, &layers);
     plan->links.n_decoder_bytes = layers.n_bytes;
     if (!has_layers && in->program->decoder >= 0) { /* sums of its weights' gradients */
         plan->links.n_decoder_bytes = round_up(
@@ -126,7 +126,7 @@ static int64_t told_bytes(const struct memory_plan_input *in, int32_t q)
     for (int32_t i = 0; i < in->n_own_part && job_samples_ends(in->job); i++) {
         n += memory_plan_told(in->links, memory_plan_between(in, i, q), q, in->own[i].halo->part);
     }
-    return n * (int64_t)sizeof(struct link_item);
+    return n * (int64_t)sizeof(struct pairs_item);
 }
 
 void memory_plan_links(const struct memory_plan_input *in, struct memory_plan *plan)
@@ -134,14 +134,14 @@ void memory_plan_links(const struct memory_plan_input *in, struct memory_plan *p
     if (in->links == NULL) {
         return;
     }
-    const struct link_ends ends = link_ends_of(in->rank_of_part, in->n_part, in->rank);
+    const struct pairs_span ends = pairs_span_of(in->rank_of_part, in->n_part, in->rank);
     const int n_walk = job_samples_ends(in->job) ? 2 : 1;
-    int32_t n_taken = link_n_taken(in->rank_of_part, in->n_part, in->rank);
+    int32_t n_taken = pairs_n_received(in->rank_of_part, in->n_part, in->rank);
     int64_t credit = in->job->exchange.schedule == JOB_SCHEDULE_HALO ? n_taken : in->job->exchange.prefetch + 1;
     plan->links.n_slot = (int32_t)smaller(n_taken, credit);
     for (int32_t q = 0; q < in->n_part; q++) {
         uint32_t peer = in->rank_of_part[q];
-        int n = peer == in->rank ? 0 : (int)link_takes(&ends, q, 0) + (int)link_takes(&ends, q, 1);
+        int n = peer == in->rank ? 0 : (int)pairs_receives(&ends, q, 0) + (int)pairs_receives(&ends, q, 1);
         if (n > 0) {
             memory_plan_traffic_add(in, peer, n_walk * n * part_bytes(in, q) + told_bytes(in, q), plan);
             plan->links.n_slot_bytes = larger(plan->links.n_slot_bytes, round_up(part_bytes(in, q), WORKSPACE_ALIGN));

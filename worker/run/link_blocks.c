@@ -1,5 +1,5 @@
 /* What own part i's pairs with part q add to loss and gradient, from rows of both. */
-#include "worker/rows/link_ends.h"
+#include "worker/pairs/pairs_ends.h"
 #include "worker/run/link_decoder.h"
 #include "worker/run/link_pass.h"
 
@@ -11,7 +11,7 @@ static void *memory_at(const struct link_pass *p, int64_t at)
     return p->trainer->links.block + at;
 }
 
-static struct link_item *items_of(const struct link_pass *p)
+static struct pairs_item *items_of(const struct link_pass *p)
 {
     return memory_at(p, p->trainer->plan.links.items_at);
 }
@@ -22,20 +22,20 @@ static float *slopes_of(const struct link_pass *p, int32_t i)
 }
 
 /* The list of items, by the own part's rows; the last one's are read no more. */
-static enum status list_make(struct link_pass *p, int32_t i, const struct link_item *items, int64_t n, bool by_other,
-                             struct link_list *out)
+static enum status list_make(struct link_pass *p, int32_t i, const struct pairs_item *items, int64_t n, bool by_other,
+                             struct pairs_list *out)
 {
     struct trainer *t = p->trainer;
     const int64_t n_row = own_part(&t->own, i)->n_own;
-    *out = link_list_in(memory_at(p, t->plan.links.list_at), n_row, t->plan.links.n_item);
+    *out = pairs_list_in(memory_at(p, t->plan.links.list_at), n_row, t->plan.links.n_item);
     enum status status = t->ops->wait(t->device, p->pairs_unread);
     if (status == STATUS_OK) {
-        link_list_sort(items, n, by_other, n_row, out);
+        pairs_list_sort(items, n, by_other, n_row, out);
     }
     return status;
 }
 
-static struct link_pairs pairs_of(const struct link_pass *p, int32_t i, const struct link_list *list, const float *x)
+static struct link_pairs pairs_of(const struct link_pass *p, int32_t i, const struct pairs_list *list, const float *x)
 {
     return (struct link_pairs){.step = p->step,
                                .i = i,
@@ -67,7 +67,7 @@ static void dots_run(const struct link_pass *p, int32_t i, struct device_links *
     t->ops->link_loss(t->device, how, trainer_sums(t, i));
 }
 
-static double weight_of_drawn(const struct link_draw *draw)
+static double weight_of_drawn(const struct pairs_draw *draw)
 {
     return draw->n_kept > 0.0 ? 1.0 / draw->n_kept : 0.0; /* a graph may have all edges */
 }
@@ -77,7 +77,7 @@ static enum status dots_block(struct link_pass *p, int32_t i, int32_t q, const f
     struct trainer *t = p->trainer;
     const struct part *part = own_part(&t->own, i);
     const struct part_device *device = &t->own.part[i];
-    const struct link_draw *draw = &t->links.draw;
+    const struct pairs_draw *draw = &t->links.draw;
     struct device_links edges = {.indptr = part_device_view(device, part->link_indptr),
                                  .places = part_device_view(device, part->link_places),
                                  .first = (uint32_t)draw->begin[q],
@@ -90,8 +90,8 @@ static enum status dots_block(struct link_pass *p, int32_t i, int32_t q, const f
     if (status != STATUS_OK) {
         return status;
     }
-    const struct link_block drawn = link_draw_block(draw, &p->drawn, part, q, t->device,
-                                                    memory_at(p, t->plan.links.drawn_at));
+    const struct pairs_block drawn = pairs_draw_block(draw, &p->drawn, part, q, t->device,
+                                                      memory_at(p, t->plan.links.drawn_at));
     struct device_links others = {.indptr = drawn.indptr,
                                   .places = drawn.places,
                                   .end = (uint32_t)(draw->begin[q + 1] - draw->begin[q]),
@@ -103,7 +103,7 @@ static enum status dots_block(struct link_pass *p, int32_t i, int32_t q, const f
 }
 
 /* A list's gradient, and the half of its loss that counts at this end. */
-static void list_run(struct link_pass *p, int32_t i, const struct link_list *list, const float *x, bool are_edges,
+static void list_run(struct link_pass *p, int32_t i, const struct pairs_list *list, const float *x, bool are_edges,
                      double weight)
 {
     struct trainer *t = p->trainer;
@@ -124,9 +124,9 @@ static enum status lists_block(struct link_pass *p, int32_t i, int32_t q, const 
 {
     struct trainer *t = p->trainer;
     const struct part *part = own_part(&t->own, i);
-    const struct link_draw *draw = &t->links.draw;
-    struct link_list list;
-    int64_t n_edge = link_ends_edges(draw, part, q, items_of(p));
+    const struct pairs_draw *draw = &t->links.draw;
+    struct pairs_list list;
+    int64_t n_edge = pairs_ends_edges(draw, part, q, items_of(p));
     enum status status = list_make(p, i, items_of(p), n_edge, false, &list);
     if (status != STATUS_OK) {
         return status;
@@ -136,8 +136,8 @@ static enum status lists_block(struct link_pass *p, int32_t i, int32_t q, const 
     if (status != STATUS_OK) {
         return status;
     }
-    const struct link_block drawn = link_draw_block(draw, &p->drawn, part, q, t->device,
-                                                    memory_at(p, t->plan.links.drawn_at));
+    const struct pairs_block drawn = pairs_draw_block(draw, &p->drawn, part, q, t->device,
+                                                      memory_at(p, t->plan.links.drawn_at));
     list.n = drawn.indptr[part->n_own];
     for (int64_t r = 0; r < part->n_own; r++) {
         for (int64_t e = drawn.indptr[r]; e < drawn.indptr[r + 1]; e++) {
@@ -171,12 +171,12 @@ enum status link_groups_begin(struct link_pass *p)
 enum status link_block_scores(struct link_pass *p, int32_t i, int32_t q, const float *x)
 {
     struct trainer *t = p->trainer;
-    struct link_item *items = items_of(p);
+    struct pairs_item *items = items_of(p);
     float *score = slopes_of(p, i);
-    struct link_list list;
-    int64_t n = link_ends_block(&t->links.draw, &p->drawn, own_part(&t->own, i), q, t->device, items);
+    struct pairs_list list;
+    int64_t n = pairs_ends_block(&t->links.draw, &p->drawn, own_part(&t->own, i), q, t->device, items);
     for (int64_t k = 0; k < n; k++) {
-        if (items[k].other == LINK_LEFT_OUT) {
+        if (items[k].other == PAIRS_LEFT_OUT) {
             score[items[k].number] = -INFINITY;
         }
     }
@@ -219,8 +219,8 @@ enum status link_groups_slopes(struct link_pass *p)
 static enum status own_gradients(struct link_pass *p, int32_t i, int32_t q, const float *x)
 {
     struct trainer *t = p->trainer;
-    struct link_list list;
-    int64_t n = link_ends_block(&t->links.draw, &p->drawn, own_part(&t->own, i), q, t->device, items_of(p));
+    struct pairs_list list;
+    int64_t n = pairs_ends_block(&t->links.draw, &p->drawn, own_part(&t->own, i), q, t->device, items_of(p));
     enum status status = list_make(p, i, items_of(p), n, false, &list);
     if (status == STATUS_OK) {
         struct link_pairs pairs = pairs_of(p, i, &list, x);
@@ -233,8 +233,8 @@ static enum status own_gradients(struct link_pass *p, int32_t i, int32_t q, cons
 
 enum status link_block_gradients(struct link_pass *p, struct link_place at, const float *x)
 {
-    struct link_item *items;
-    struct link_list list;
+    struct pairs_item *items;
+    struct pairs_list list;
     int64_t n;
     enum status status = own_gradients(p, at.i, link_part_at(p, at.place), x);
     if (status == STATUS_OK) {

@@ -1,7 +1,7 @@
 #include "worker/run/link_decoder.h"
 
 #include "protocol/base/log.h"
-#include "worker/rows/link_layers.h"
+#include "worker/pairs/pairs_layers.h"
 
 static float *weights_of(const struct trainer *t, int param)
 {
@@ -16,7 +16,7 @@ static float *gradients_of(const struct trainer *t, int param, int32_t i)
 /* Some pairs in the layers. */
 struct batch {
     const struct trainer *t;
-    const struct link_layers *layers;
+    const struct pairs_layers *layers;
     int32_t i;
     struct device_pairs pairs;
     char *memory; /* layers.n_bytes */
@@ -36,7 +36,7 @@ static int weight_of(const struct batch *b, int layer)
 static void batch_forward(const struct batch *b, float *out)
 {
     const struct device_activate relu = {.activation = DEVICE_ACTIVATION_RELU};
-    const struct link_layers *l = b->layers;
+    const struct pairs_layers *l = b->layers;
     struct device *device = b->t->device;
     device->ops->pair_products(device, &b->pairs, array_at(b, l->at[0]));
     for (int k = 0; k < l->n; k++) {
@@ -59,7 +59,7 @@ static void batch_forward(const struct batch *b, float *out)
 static void layer_backward(const struct batch *b, int k, const float *grad_y, float *grad_x)
 {
     const struct device_activate relu = {.activation = DEVICE_ACTIVATION_RELU};
-    const struct link_layers *l = b->layers;
+    const struct pairs_layers *l = b->layers;
     const int64_t n = b->pairs.n, f_in = l->width[k], f_out = l->width[k + 1];
     struct device *device = b->t->device;
     float *x = array_at(b, l->at[k]), *scratch = array_at(b, l->scratch_at);
@@ -83,7 +83,7 @@ static void layer_backward(const struct batch *b, int k, const float *grad_y, fl
 
 static void batch_backward(const struct batch *b, const float *slope, float *grad)
 {
-    const struct link_layers *l = b->layers;
+    const struct pairs_layers *l = b->layers;
     const float *grad_y = slope;
     for (int k = l->n - 1; k >= 0; k--) {
         float *grad_x = array_at(b, l->grad_at[k % 2]);
@@ -100,7 +100,8 @@ static void *scratch_of(const struct trainer *t, const struct link_pairs *of)
     return workspace + t->plan.loss_workspace.n_scratch - t->plan.links.n_decoder_bytes;
 }
 
-static struct batch batch_open(const struct trainer *t, const struct link_pairs *of, const struct link_layers *layers)
+static struct batch batch_open(const struct trainer *t, const struct link_pairs *of,
+                               const struct pairs_layers *layers)
 {
     return (struct batch){.t = t, .layers = layers, .i = of->i, .memory = scratch_of(t, of)};
 }
@@ -109,7 +110,7 @@ static struct batch batch_open(const struct trainer *t, const struct link_pairs 
 static void batch_take(struct batch *b, const struct device_pairs *all, int64_t first)
 {
     b->pairs = *all;
-    b->pairs.n = all->n - first < LINK_LAYERS_PAIRS ? all->n - first : LINK_LAYERS_PAIRS;
+    b->pairs.n = all->n - first < PAIRS_LAYERS_PAIRS ? all->n - first : PAIRS_LAYERS_PAIRS;
     b->pairs.rows = all->rows + first;
     b->pairs.places = all->places + first;
     b->pairs.numbers = NULL;
@@ -130,14 +131,14 @@ static struct device_pairs pairs_scaled(const struct trainer *t, const struct li
 
 void link_decoder_scores(const struct trainer *t, const struct link_pairs *of, float *score)
 {
-    struct link_layers layers;
-    if (!link_layers_of(&t->program, t->setup.job, t->ops, &layers)) {
+    struct pairs_layers layers;
+    if (!pairs_layers_of(&t->program, t->setup.job, t->ops, &layers)) {
         const struct device_pairs pairs = pairs_scaled(t, of);
         t->ops->pair_scores(t->device, &pairs, score);
         return;
     }
     struct batch b = batch_open(t, of, &layers);
-    for (int64_t first = 0; first < of->pairs.n; first += LINK_LAYERS_PAIRS) {
+    for (int64_t first = 0; first < of->pairs.n; first += PAIRS_LAYERS_PAIRS) {
         const uint32_t *numbers = of->pairs.numbers;
         float *out = numbers != NULL ? array_at(&b, layers.at[layers.n]) : score + first;
         batch_take(&b, &of->pairs, first);
@@ -151,15 +152,15 @@ void link_decoder_scores(const struct trainer *t, const struct link_pairs *of, f
 void link_decoder_gradients(const struct trainer *t, const struct link_pairs *of, const float *slope)
 {
     float *grad = trainer_operand(t, step_operand(of->step, OP_ROLE_GRAD_IN_0), of->i);
-    struct link_layers layers;
-    if (!link_layers_of(&t->program, t->setup.job, t->ops, &layers)) {
+    struct pairs_layers layers;
+    if (!pairs_layers_of(&t->program, t->setup.job, t->ops, &layers)) {
         const struct device_pairs pairs = pairs_scaled(t, of);
         t->ops->pair_gradients(t->device, &pairs, slope, grad,
                                t->program.decoder >= 0 ? gradients_of(t, t->program.decoder, of->i) : NULL);
         return;
     }
     struct batch b = batch_open(t, of, &layers);
-    for (int64_t first = 0; first < of->pairs.n; first += LINK_LAYERS_PAIRS) {
+    for (int64_t first = 0; first < of->pairs.n; first += PAIRS_LAYERS_PAIRS) {
         const float *of_batch = slope + first;
         float *gathered = array_at(&b, layers.at[layers.n]);
         batch_take(&b, &of->pairs, first);
@@ -174,12 +175,12 @@ void link_decoder_gradients(const struct trainer *t, const struct link_pairs *of
 
 void link_decoder_train(const struct trainer *t, const struct link_pairs *of, const struct device_pair_losses *losses)
 {
-    struct link_layers layers;
-    bool has_layers = link_layers_of(&t->program, t->setup.job, t->ops, &layers);
+    struct pairs_layers layers;
+    bool has_layers = pairs_layers_of(&t->program, t->setup.job, t->ops, &layers);
     ASSERT(has_layers);
     float *grad = trainer_operand(t, step_operand(of->step, OP_ROLE_GRAD_IN_0), of->i);
     struct batch b = batch_open(t, of, &layers);
-    for (int64_t first = 0; first < of->pairs.n; first += LINK_LAYERS_PAIRS) {
+    for (int64_t first = 0; first < of->pairs.n; first += PAIRS_LAYERS_PAIRS) {
         struct device_pair_losses of_batch = *losses;
         batch_take(&b, &of->pairs, first);
         of_batch.n_group = b.pairs.n;

@@ -6,8 +6,8 @@
 #ifndef WORKER_LINK_PASS_H
 #define WORKER_LINK_PASS_H
 
-#include "worker/rows/link_list.h"
-#include "worker/rows/link_routes.h"
+#include "worker/pairs/pairs_list.h"
+#include "worker/pairs/pairs_routes.h"
 #include "worker/run/links.h"
 #include "worker/state/staging.h"
 
@@ -26,7 +26,7 @@ struct link_place {
 struct link_pass {
     struct trainer *trainer;
     const struct step *step;
-    struct link_ends ends;
+    struct pairs_span ends;
     struct exchange_key key;
     struct random_key drawn; /* of pairs */
     int32_t n_part, width;
@@ -68,7 +68,7 @@ bool link_told_pack(struct link_pass *p, int32_t i, int32_t to, struct exchange_
 /* Ask ahead; what the part at this place tells own part i, in turn where it is another rank's. *n_out items.
  * errors  STATUS_PEER also of rows that there are not */
 enum status link_told_ahead(struct link_pass *p);
-enum status link_told_take(struct link_pass *p, struct link_place at, struct link_item **out, int64_t *n_out);
+enum status link_told_take(struct link_pass *p, struct link_place at, struct pairs_item **out, int64_t *n_out);
 
 /* --- link_blocks.c: own part i's pairs with part q, whose rows are x. errors  of the device --- */
 /* Uniform pairs: all of their loss and gradient. */

@@ -86,7 +86,7 @@ static enum status fetch(struct link_pass *p, int32_t place)
     struct link_slot *s = slot_of(p, p->n_begun);
     int32_t q = link_part_at(p, place);
     struct exchange_key key = p->key;
-    key.to = (uint32_t)link_taker(&p->ends, place / p->n_part);
+    key.to = (uint32_t)pairs_receiver(&p->ends, place / p->n_part);
     key.from = (uint32_t)q;
     s->rows.peer = t->setup.rank_of_part[q];
     s->rows.n_bytes = rows_bytes(p, q);

@@ -1,6 +1,6 @@
 /* What parts tell each other of their groups' pairs: the other end's row, and the slope of the score. */
 #include "protocol/base/clock.h"
-#include "worker/rows/link_ends.h"
+#include "worker/pairs/pairs_ends.h"
 #include "worker/run/link_pass.h"
 
 /* How many pairs one part tells another: n_between edges, and as many drawn pairs as there may be. */
@@ -15,18 +15,18 @@ static int64_t between(const struct link_pass *p, int32_t i, int32_t q)
 }
 
 /* Own part i's pairs with part q, and behind them as many that are left out as make the number known to both. */
-static int64_t told_make(const struct link_pass *p, int32_t i, int32_t q, struct link_item *out)
+static int64_t told_make(const struct link_pass *p, int32_t i, int32_t q, struct pairs_item *out)
 {
     struct trainer *t = p->trainer;
     const float *slope = (const float *)(const void *)(t->links.block + t->plan.links.slopes_at) +
                          t->links.n_before[i];
-    int64_t n = link_ends_block(&t->links.draw, &p->drawn, own_part(&t->own, i), q, t->device, out),
+    int64_t n = pairs_ends_block(&t->links.draw, &p->drawn, own_part(&t->own, i), q, t->device, out),
             n_all = n_told(p, between(p, i, q), t->own.number[i], q);
     for (int64_t k = 0; k < n; k++) {
-        out[k].slope = out[k].other != LINK_LEFT_OUT ? slope[out[k].number] : 0.0f;
+        out[k].slope = out[k].other != PAIRS_LEFT_OUT ? slope[out[k].number] : 0.0f;
     }
     for (int64_t k = n; k < n_all; k++) {
-        out[k] = (struct link_item){.other = LINK_LEFT_OUT};
+        out[k] = (struct pairs_item){.other = PAIRS_LEFT_OUT};
     }
     return n_all;
 }
@@ -34,7 +34,7 @@ static int64_t told_make(const struct link_pass *p, int32_t i, int32_t q, struct
 bool link_told_pack(struct link_pass *p, int32_t i, int32_t to, struct exchange_piece *out)
 {
     struct trainer *t = p->trainer;
-    struct link_item *items = (struct link_item *)(void *)(t->links.block + t->plan.links.sent_at);
+    struct pairs_item *items = (struct pairs_item *)(void *)(t->links.block + t->plan.links.sent_at);
     if (t->links.sending) {
         return false;
     }
@@ -48,11 +48,11 @@ bool link_told_pack(struct link_pass *p, int32_t i, int32_t to, struct exchange_
 
 /* --- what others tell --- */
 
-static struct link_item *come_at(const struct link_pass *p, int32_t n)
+static struct pairs_item *come_at(const struct link_pass *p, int32_t n)
 {
     const struct memory_links *plan = &p->trainer->plan.links;
-    return (struct link_item *)(void *)(p->trainer->links.block + plan->come_at +
-                                        n % MEMORY_LINKS_COME * plan->n_come_bytes);
+    return (struct pairs_item *)(void *)(p->trainer->links.block + plan->come_at +
+                                         n % MEMORY_LINKS_COME * plan->n_come_bytes);
 }
 
 static enum status fetch(struct link_pass *p, struct link_place at)
@@ -64,7 +64,7 @@ static enum status fetch(struct link_pass *p, struct link_place at)
     key.from = (uint32_t)(p->n_part + q);
     int64_t n_item = n_told(p, between(p, at.i, q), q, t->own.number[at.i]);
     return exchange_fetch(t->setup.exchange, t->setup.rank_of_part[q], &key, come_at(p, n),
-                          (size_t)n_item * sizeof(struct link_item), &p->told_handle[n % MEMORY_LINKS_COME]);
+                          (size_t)n_item * sizeof(struct pairs_item), &p->told_handle[n % MEMORY_LINKS_COME]);
 }
 
 enum status link_told_ahead(struct link_pass *p)
@@ -84,7 +84,7 @@ enum status link_told_ahead(struct link_pass *p)
 }
 
 /* Rows that there are, and relations. */
-static enum status told_check(const struct link_pass *p, struct link_place at, const struct link_item *item,
+static enum status told_check(const struct link_pass *p, struct link_place at, const struct pairs_item *item,
                               int64_t n)
 {
     const struct trainer *t = p->trainer;
@@ -92,7 +92,7 @@ static enum status told_check(const struct link_pass *p, struct link_place at, c
     const int32_t q = link_part_at(p, at.place);
     const int64_t n_row = own->link_rows[q], n_type = own->link_types != NULL ? own->n_relation_given : 1;
     for (int64_t k = 0; k < n; k++) {
-        bool is_there = item[k].other != LINK_LEFT_OUT;
+        bool is_there = item[k].other != PAIRS_LEFT_OUT;
         if (is_there && (item[k].other >= own->n_own || item[k].row >= n_row || item[k].type >= n_type)) {
             return status_fail(STATUS_PEER,
                                "worker %u tells part %d of a pair of rows %u and %u of relation %u, expected rows of "
@@ -104,12 +104,12 @@ static enum status told_check(const struct link_pass *p, struct link_place at, c
     return STATUS_OK;
 }
 
-enum status link_told_take(struct link_pass *p, struct link_place at, struct link_item **out, int64_t *n_out)
+enum status link_told_take(struct link_pass *p, struct link_place at, struct pairs_item **out, int64_t *n_out)
 {
     struct trainer *t = p->trainer;
     const int32_t q = link_part_at(p, at.place), other = t->own.index[q];
     if (other >= 0) {
-        *out = (struct link_item *)(void *)(t->links.block + t->plan.links.items_at);
+        *out = (struct pairs_item *)(void *)(t->links.block + t->plan.links.items_at);
         *n_out = told_make(p, other, t->own.number[at.i], *out);
         return STATUS_OK;
     }

@@ -1,24 +1,24 @@
 #include "worker/run/links.h"
 
-#include "worker/rows/link_ends.h"
+#include "worker/pairs/pairs_ends.h"
 #include "worker/run/link_decoder.h"
 #include "worker/run/link_pass.h"
 
 #include <stdlib.h>
 
-const struct link_draw *links_open(const struct own_parts *own, const struct job *job, struct trainer_links *out)
+const struct pairs_draw *links_open(const struct own_parts *own, const struct job *job, struct trainer_links *out)
 {
     const struct part *part = own_part(own, 0);
     if (!job_predicts_links(job) || own->setup.program->forward_only) {
         return NULL;
     }
-    link_draw_open(&(struct link_draw_input){.n_part = part->n_part,
-                                             .rows = part->link_rows,
-                                             .ends = part->link_ends,
-                                             .n_link = part->n_link,
-                                             .n_joined = part->n_joined,
-                                             .negatives = job->task.negatives},
-                   &out->draw);
+    pairs_draw_open(&(struct pairs_draw_input){.n_part = part->n_part,
+                                               .rows = part->link_rows,
+                                               .ends = part->link_ends,
+                                               .n_link = part->n_link,
+                                               .n_joined = part->n_joined,
+                                               .negatives = job->task.negatives},
+                    &out->draw);
     return &out->draw;
 }
 
@@ -29,7 +29,7 @@ static enum status between_count(const struct own_parts *own, const struct memor
     links->between = memory_alloc((size_t)own->n * (size_t)own->n_part, sizeof *links->between);
     for (int64_t k = 0; k < (int64_t)own->n * own->n_part; k++) {
         int32_t i = (int32_t)(k / own->n_part), q = (int32_t)(k % own->n_part);
-        links->between[k] = link_ends_listed(&links->draw, own_part(own, i), q);
+        links->between[k] = pairs_ends_listed(&links->draw, own_part(own, i), q);
         if (links->between[k] != memory_plan_between(in, i, q)) {
             return status_fail(
                 STATUS_DATA, "part %d lists %lld pairs with part %d, expected %lld, as many as edges between them",
@@ -44,7 +44,7 @@ enum status links_count(const struct own_parts *own, const struct memory_plan_in
 {
     const struct part_device_setup *setup = &own->setup;
     links->slot = memory_alloc((size_t)plan->n_slot, sizeof *links->slot);
-    links->n_given = link_n_given(setup->rank_of_part, own->n_part, setup->rank, own->n_rank);
+    links->n_given = pairs_n_sent(setup->rank_of_part, own->n_part, setup->rank, own->n_rank);
     if (in->links == NULL || plan->n_item == 0) {
         return STATUS_OK;
     }
@@ -66,7 +66,7 @@ enum status links_count(const struct own_parts *own, const struct memory_plan_in
 
 void links_close(struct trainer_links *links)
 {
-    link_draw_close(&links->draw);
+    pairs_draw_close(&links->draw);
     free(links->slot);
     free(links->between);
     free(links->n_before);
@@ -75,7 +75,7 @@ void links_close(struct trainer_links *links)
 bool link_is_taken(const struct link_pass *p, int32_t place)
 {
     int32_t q = link_part_at(p, place);
-    return p->trainer->own.index[q] < 0 && link_takes(&p->ends, q, place / p->n_part);
+    return p->trainer->own.index[q] < 0 && pairs_receives(&p->ends, q, place / p->n_part);
 }
 
 bool link_comes_to(const struct link_pass *p, int32_t i, int32_t place)
@@ -125,7 +125,7 @@ static enum status walk_run(struct trainer *t, const struct step *step, enum wal
 {
     struct link_pass p = {.trainer = t,
                           .step = step,
-                          .ends = link_ends_of(t->setup.rank_of_part, t->setup.n_part, t->setup.rank),
+                          .ends = pairs_span_of(t->setup.rank_of_part, t->setup.n_part, t->setup.rank),
                           .key = {.epoch = trainer_key_epoch(t),
                                   .phase = walk == WALK_GRADIENTS ? EXCHANGE_PHASE_LINKS_2 : EXCHANGE_PHASE_LINKS,
                                   .op = (uint16_t)program_last_layer(&t->program)},

@@ -16,7 +16,7 @@
 /* What the plan has to know; NULL: the job trains on labels, or not at all. Then, with the plan and what it was made
  * from, slots and numbers. links_close frees both.
  * errors  STATUS_DATA parts whose pairs are not those of their edges; STATUS_CONFIG too many pairs in a part */
-const struct link_draw *links_open(const struct own_parts *own, const struct job *job, struct trainer_links *out);
+const struct pairs_draw *links_open(const struct own_parts *own, const struct job *job, struct trainer_links *out);
 enum status links_count(const struct own_parts *own, const struct memory_plan_input *in,
                         const struct memory_links *plan, struct trainer_links *links);
 void links_close(struct trainer_links *links);

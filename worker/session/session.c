@@ -172,7 +172,7 @@ static void session_release(struct session *session)
     spill_close(session->spill);
     memory_release(MEMORY_OTHER, session->put_bytes.bytes, session->put_bytes.n_bytes, 1);
     transport_close(session->transport);
-    link_close(session->link);
+    control_close(session->control);
     free(session->command.bytes);
     free(session->placed.own);
     free(session->placed.parts);
@@ -203,11 +203,11 @@ enum status session_run(const struct session_setup *setup)
     if (status == STATUS_OK) {
         status = serve(session);
     }
-    if (status != STATUS_OK && session->link == NULL &&
+    if (status != STATUS_OK && session->control == NULL &&
         !setup->talks) { /* there is no coordinator that could tell the user */
         fprintf(stderr, "trainer-worker: %s\n", status_reason());
     }
-    if (status != STATUS_OK && session->link != NULL) {
+    if (status != STATUS_OK && session->control != NULL) {
         /* Told before anything is given back: the process may end at any moment once the coordinator knows. If it
          * cannot be told, that is not the reason. */
         char reason[1024];
@@ -215,13 +215,13 @@ enum status session_run(const struct session_setup *setup)
         struct message_failed failed = {.status = status, .reason = message_text(reason)};
         size_t n;
         void *frame = control_frame_failed(&failed, &n);
-        if (link_send(session->link, frame, n) == STATUS_OK && status == STATUS_PEER) {
-            link_linger(session->link);
+        if (control_send(session->control, frame, n) == STATUS_OK && status == STATUS_PEER) {
+            control_linger(session->control);
         }
         return status_fail(status, "%s", reason);
     }
     if (status == STATUS_OK) {
-        link_part(session->link);
+        control_part(session->control);
         transport_abandon(session->transport); /* all is answered, and the others leave too */
         session_say(session, "the job is done");
     }

@@ -55,12 +55,12 @@ static enum status hello_send(struct session *session, const struct session_setu
     };
     void *frame = control_frame_hello(&hello, &n);
     join_prove(join->token, &join->nonces, frame, n);
-    return link_send(session->link, frame, n);
+    return control_send(session->control, frame, n);
 }
 
 static enum status frame_expect(struct session *session, unsigned id, struct control_frame *out)
 {
-    enum status status = link_receive(session->link, out);
+    enum status status = control_receive(session->control, out);
     if (status == STATUS_OK && out->id != id) {
         return status_fail(STATUS_PEER, "the coordinator sent a message '%s' (%u), expected '%s'",
                            message_name(out->id), out->id, message_name(id));
@@ -134,7 +134,7 @@ static enum status seal_start(struct session *session, const struct join *join, 
     }
     secret.cipher = (enum seal_cipher)welcome->cipher;
     memcpy(secret.session, welcome->session.at, SEAL_SESSION_BYTES);
-    link_seal(session->link, &secret, welcome->rank);
+    control_use_seal(session->control, &secret, welcome->rank);
     return transport_seal(session->transport, &secret, welcome->near.at);
 }
 
@@ -162,15 +162,15 @@ static enum status welcome_await(struct session *session, const struct session_s
 {
     const int64_t by = clock_ns() + AGAIN_MOST_NS;
     enum status status = greet(session, setup, join, true, out);
-    while (status != STATUS_OK && link_is_cut(session->link) && clock_ns() < by) {
-        struct link *next;
+    while (status != STATUS_OK && control_is_cut(session->control) && clock_ns() < by) {
+        struct control *next;
         char reason[256];
         snprintf(reason, sizeof reason, "%s", status_reason());
-        if (link_open(setup->join, 0, false, &next) != STATUS_OK) {
+        if (control_open(setup->join, 0, false, &next) != STATUS_OK) {
             return status_fail(status, "%s", reason); /* it is gone, which is why it closed */
         }
-        link_close(session->link);
-        session->link = next;
+        control_close(session->control);
+        session->control = next;
         status = greet(session, setup, join, false, out);
     }
     return status;
@@ -252,12 +252,12 @@ enum status session_join(struct session *session, const struct session_setup *se
     neighbour_self(join.namespaces);
     enum status status = file_room(FILES_OWN, "a worker");
     if (status == STATUS_OK) {
-        status = link_open(setup->join, setup->join_timeout_s, setup->talks, &session->link);
+        status = control_open(setup->join, setup->join_timeout_s, setup->talks, &session->control);
     }
     if (status == STATUS_OK) {
         struct route route;
         char devices[ROUTE_DEVICES_BYTES];
-        link_route(session->link, &route);
+        control_route(session->control, &route);
         route_print(&route, join.at);
         route_devices(&route, 1, devices);
         status = transport_open(0, 0, 0, N_SEND, devices, &events, &session->transport);
@@ -266,7 +266,7 @@ enum status session_join(struct session *session, const struct session_setup *se
         status = peers_take(session, &join);
     }
     if (status == STATUS_OK) {
-        status = link_watch(session->link, session->job.workers.heartbeat_timeout, setup->signals);
+        status = control_watch(session->control, session->job.workers.heartbeat_timeout, setup->signals);
     }
     if (status != STATUS_OK) {
         return status;
@@ -279,5 +279,5 @@ enum status session_join(struct session *session, const struct session_setup *se
     struct message_connected connected = {.rank = session->rank};
     size_t n;
     void *frame = control_frame_connected(&connected, &n);
-    return link_send(session->link, frame, n);
+    return control_send(session->control, frame, n);
 }

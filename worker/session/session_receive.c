@@ -188,7 +188,7 @@ static void command_arrived(struct session *session, const struct transport_head
 void session_arrived(void *arg, const struct transport_head *head, void *body, size_t n_bytes)
 {
     struct session *session = arg;
-    link_progress(session->link, session->epoch, ++session->step);
+    control_progress(session->control, session->epoch, ++session->step);
     if (is_exchanged(session, head)) {
         exchange_arrived(session->exchange, head, body, n_bytes);
     } else if (body == NULL) {

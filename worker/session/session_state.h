@@ -6,7 +6,7 @@
 #include "protocol/job/job.h"
 #include "protocol/transport/transport.h"
 #include "protocol/wire/message.h"
-#include "worker/exchange/link.h"
+#include "worker/exchange/control.h"
 #include "worker/session/session.h"
 #include "worker/spill/spill.h"
 #include "worker/state/trainer.h"
@@ -54,7 +54,7 @@ struct session_failure {
 };
 
 struct session {
-    struct link *link;
+    struct control *control;
     struct transport *transport;
     struct job job;
     uint32_t rank, n_rank;

@@ -59,7 +59,7 @@ struct trainer_loss {
 
 /* Pairs of nodes that the loss is over (worker/run/links.h); empty for other programs. */
 struct trainer_links {
-    struct link_draw draw;
+    struct pairs_draw draw;
     int n_given;            /* times that other ranks take own parts' rows */
     char *block;            /* plan.links.n_block_bytes */
     int64_t *between;       /* n_own × n_part: own part's ends of pairs whose other ends are in part q */

@@ -70,7 +70,7 @@ static void figures_fill(const struct plan_input *in, const struct memory_plan_i
 }
 
 /* What a program that trains on links draws. */
-static void links_open(const struct plan_input *in, struct link_draw *out)
+static void links_open(const struct plan_input *in, struct pairs_draw *out)
 {
     uint32_t *rows = memory_alloc((size_t)in->n_part, sizeof *rows);
     int64_t *ends = memory_alloc((size_t)in->n_part, sizeof *ends), n_end = 0;
@@ -79,20 +79,20 @@ static void links_open(const struct plan_input *in, struct link_draw *out)
         ends[part] = in->sizes[part].n_link_here;
         n_end += ends[part];
     }
-    link_draw_open(&(struct link_draw_input){.n_part = in->n_part,
-                                             .rows = rows,
-                                             .ends = ends,
-                                             .n_link = n_end / 2,
-                                             .n_joined = -1,
-                                             .negatives = in->job->task.negatives},
-                   out);
+    pairs_draw_open(&(struct pairs_draw_input){.n_part = in->n_part,
+                                               .rows = rows,
+                                               .ends = ends,
+                                               .n_link = n_end / 2,
+                                               .n_joined = -1,
+                                               .negatives = in->job->task.negatives},
+                    out);
     free(rows);
     free(ends);
 }
 
 /* One worker's plan, from the sizes of its parts: what the worker will compute for itself from the parts. */
 static void worker_plan(const struct plan_input *in, const struct device_ops *ops, const uint32_t *rank_of_part,
-                        uint32_t rank, const struct link_draw *links, struct plan *all)
+                        uint32_t rank, const struct pairs_draw *links, struct plan *all)
 {
     struct plan_worker *out = &all->worker[rank];
     struct memory_plan_part *own = memory_alloc((size_t)in->n_part, sizeof *own);
@@ -146,7 +146,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
     out->worker = memory_alloc((size_t)out->n_worker, sizeof *out->worker);
     uint32_t *rank_of_part = memory_alloc((size_t)in->n_part, sizeof *rank_of_part);
     bool trains_links = job_predicts_links(in->job) && !in->program->forward_only;
-    struct link_draw links = {0};
+    struct pairs_draw links = {0};
     if (trains_links) {
         links_open(in, &links);
     }
@@ -160,7 +160,7 @@ enum status plan_build(const struct plan_input *in, struct plan *out)
         out->n_wire_evaluate += out->worker[rank].n_wire_evaluate;
     }
     free(rank_of_part);
-    link_draw_close(&links);
+    pairs_draw_close(&links);
     return STATUS_OK;
 }
 

@@ -1,6 +1,6 @@
 /* A list of pairs of own rows with rows of another part, as operations read it: sorted by own row. */
-#ifndef WORKER_LINK_LIST_H
-#define WORKER_LINK_LIST_H
+#ifndef WORKER_PAIRS_LIST_H
+#define WORKER_PAIRS_LIST_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -8,8 +8,8 @@
 
 /* A pair as it is drawn, and as one worker tells another of it: of part p's row, which is the edge's end that stays,
  * and part q's. */
-struct link_item {
-    uint32_t row, other; /* rows of p and of q; other LINK_LEFT_OUT: there is no such pair */
+struct pairs_item {
+    uint32_t row, other; /* rows of p and of q; other PAIRS_LEFT_OUT: there is no such pair */
     uint32_t type;       /* the edge's relation; 0 without */
     union {
         uint32_t number; /* of its score, in p's */
@@ -17,9 +17,9 @@ struct link_item {
     };
 };
 
-#define LINK_LEFT_OUT UINT32_MAX
+#define PAIRS_LEFT_OUT UINT32_MAX
 
-struct link_list {
+struct pairs_list {
     int64_t n;
     int64_t *end;     /* of each own row's, while it is sorted */
     uint32_t *rows;   /* own ones, ascending */
@@ -32,10 +32,10 @@ struct link_list {
 };
 
 /* The bytes that a list takes; a list in such memory, with room for n_pair pairs of n_row own rows. */
-size_t link_list_bytes(int64_t n_row, int64_t n_pair);
-struct link_list link_list_in(void *memory, int64_t n_row, int64_t n_pair);
+size_t pairs_list_bytes(int64_t n_row, int64_t n_pair);
+struct pairs_list pairs_list_in(void *memory, int64_t n_row, int64_t n_pair);
 
 /* Sort items by p's row, or by q's, of n_row rows; those with the same row stay in order. */
-void link_list_sort(const struct link_item *item, int64_t n, bool by_other, int64_t n_row, struct link_list *out);
+void pairs_list_sort(const struct pairs_item *item, int64_t n, bool by_other, int64_t n_row, struct pairs_list *out);
 
 #endif

@@ -1,8 +1,8 @@
-#include "worker/rows/link_routes.h"
+#include "worker/pairs/pairs_routes.h"
 
-struct link_ends link_ends_of(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank)
+struct pairs_span pairs_span_of(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank)
 {
-    struct link_ends out = {.first = -1, .last = -1};
+    struct pairs_span out = {.first = -1, .last = -1};
     for (int32_t q = 0; q < n_part; q++) {
         if (rank_of_part[q] == rank) {
             out.first = out.first < 0 ? q : out.first;
@@ -12,25 +12,24 @@ struct link_ends link_ends_of(const uint32_t *rank_of_part, int32_t n_part, uint
     return out;
 }
 
-/* How many times a rank with these parts takes rows, of parts of rank `from`, or of all but its own where that is it.
- * */
+/* How many times a rank receives rows of parts of rank `from`, or of all but its own where that is it. */
 static int32_t n_between(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank, uint32_t from)
 {
-    const struct link_ends ends = link_ends_of(rank_of_part, n_part, rank);
+    const struct pairs_span span = pairs_span_of(rank_of_part, n_part, rank);
     int32_t n = 0;
     for (int32_t q = 0; q < n_part; q++) {
         bool counts = from == rank ? rank_of_part[q] != rank : rank_of_part[q] == from;
-        n += counts ? (int32_t)link_takes(&ends, q, 0) + (int32_t)link_takes(&ends, q, 1) : 0;
+        n += counts ? (int32_t)pairs_receives(&span, q, 0) + (int32_t)pairs_receives(&span, q, 1) : 0;
     }
     return n;
 }
 
-int32_t link_n_taken(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank)
+int32_t pairs_n_received(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank)
 {
     return n_between(rank_of_part, n_part, rank, rank);
 }
 
-int32_t link_n_given(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank, uint32_t n_rank)
+int32_t pairs_n_sent(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank, uint32_t n_rank)
 {
     int32_t n = 0;
     for (uint32_t r = 0; r < n_rank; r++) {

@@ -1,4 +1,4 @@
-#include "worker/rows/link_ends.h"
+#include "worker/pairs/pairs_ends.h"
 
 #include "partition/rows/permutation.h"
 #include "protocol/base/ascending.h"
@@ -20,13 +20,13 @@ static struct random_key key_of(const struct random_key *key, enum random_stream
     return out;
 }
 
-static int64_t rows_of(const struct link_draw *draw, int32_t part)
+static int64_t rows_of(const struct pairs_draw *draw, int32_t part)
 {
     return draw->begin[part + 1] - draw->begin[part];
 }
 
 /* Pairs of part p that are drawn from the parts before q: rounded by the epoch's number u in [0, 1). */
-static int64_t drawn_before(const struct link_draw *draw, int32_t p, int32_t q, double u)
+static int64_t drawn_before(const struct pairs_draw *draw, int32_t p, int32_t q, double u)
 {
     double n = (double)(draw->n_end[p] * draw->negatives), n_node = (double)draw->begin[draw->n_part];
     return (int64_t)floor(n * ((double)draw->begin[q] / n_node) + u);
@@ -38,13 +38,13 @@ static double rounding_of(const struct random_key *key, int32_t p)
     return (double)random_unit(&of, 0, COLUMN_ROUNDING);
 }
 
-int64_t link_ends_count(const struct link_draw *draw, const struct random_key *key, int32_t p, int32_t q)
+int64_t pairs_ends_count(const struct pairs_draw *draw, const struct random_key *key, int32_t p, int32_t q)
 {
     double u = rounding_of(key, p);
     return drawn_before(draw, p, q + 1, u) - drawn_before(draw, p, q, u);
 }
 
-int64_t link_ends_most(const struct link_draw *draw, int32_t p, int32_t q)
+int64_t pairs_ends_most(const struct pairs_draw *draw, int32_t p, int32_t q)
 {
     double n = (double)(draw->n_end[p] * draw->negatives), n_node = (double)draw->begin[draw->n_part];
     return (int64_t)(n * ((double)rows_of(draw, q) / n_node)) + 2;
@@ -63,7 +63,7 @@ static int64_t between_others(const struct part_halo *halo, bool inverse, int32_
     return pair_edges(halo, PART_DIRECTION_IN, q) + (both ? pair_edges(halo, PART_DIRECTION_OUT, q) : 0);
 }
 
-int64_t link_ends_between(const struct link_draw *draw, const struct part_halo *halo, bool inverse, int32_t q)
+int64_t pairs_ends_between(const struct pairs_draw *draw, const struct part_halo *halo, bool inverse, int32_t q)
 {
     if (q != halo->part) {
         return between_others(halo, inverse, q);
@@ -76,7 +76,7 @@ int64_t link_ends_between(const struct link_draw *draw, const struct part_halo *
 }
 
 /* The entries of a row of the part's list whose other ends are in part q. */
-static int64_t entries_of(const struct link_draw *draw, const struct part *part, int64_t row, int32_t q,
+static int64_t entries_of(const struct pairs_draw *draw, const struct part *part, int64_t row, int32_t q,
                           int64_t *begin_out)
 {
     int64_t end = part->link_indptr[row + 1],
@@ -85,7 +85,7 @@ static int64_t entries_of(const struct link_draw *draw, const struct part *part,
     return ascending_find(part->link_places, begin, end, (uint32_t)draw->begin[q + 1]) - begin;
 }
 
-int64_t link_ends_listed(const struct link_draw *draw, const struct part *part, int32_t q)
+int64_t pairs_ends_listed(const struct pairs_draw *draw, const struct part *part, int32_t q)
 {
     int64_t n = 0, begin;
     for (int64_t r = 0; r < part->n_own; r++) {
@@ -99,16 +99,16 @@ static uint32_t type_of(const struct part *part, int64_t entry)
     return part->link_types != NULL ? part->link_types[entry] : 0;
 }
 
-int64_t link_ends_edges(const struct link_draw *draw, const struct part *own, int32_t q, struct link_item *out)
+int64_t pairs_ends_edges(const struct pairs_draw *draw, const struct part *own, int32_t q, struct pairs_item *out)
 {
     int64_t n = 0, begin;
     for (int64_t r = 0; r < own->n_own; r++) {
         int64_t n_here = entries_of(draw, own, r, q, &begin);
         for (int64_t e = begin; e < begin + n_here; e++) {
-            out[n++] = (struct link_item){.row = (uint32_t)r,
-                                          .other = own->link_places[e] - (uint32_t)draw->begin[q],
-                                          .type = type_of(own, e),
-                                          .number = (uint32_t)(e * (1 + draw->negatives))};
+            out[n++] = (struct pairs_item){.row = (uint32_t)r,
+                                           .other = own->link_places[e] - (uint32_t)draw->begin[q],
+                                           .type = type_of(own, e),
+                                           .number = (uint32_t)(e * (1 + draw->negatives))};
         }
     }
     return n;
@@ -116,13 +116,13 @@ int64_t link_ends_edges(const struct link_draw *draw, const struct part *own, in
 
 /* Drawing at work. */
 struct drawing {
-    const struct link_draw *draw;
+    const struct pairs_draw *draw;
     const struct part *own;
     int32_t q;
     struct random_key key;
     struct permutation order; /* of the part's pairs */
     int64_t first, n;         /* in that order */
-    struct link_item *out;
+    struct pairs_item *out;
 };
 
 /* The row whose list has this entry. */
@@ -159,9 +159,9 @@ static void pair_draw(const struct drawing *d, int64_t i)
                    other = (uint32_t)((uint64_t)drawn * (uint64_t)rows_of(d->draw, d->q) >> 32),
                    place = (uint32_t)d->draw->begin[d->q] + other;
     bool is_itself = d->q == d->own->part && other == row;
-    d->out[i] = (struct link_item){
+    d->out[i] = (struct pairs_item){
         .row = (uint32_t)row,
-        .other = is_itself || is_edge(d->own, row, entry, place) ? LINK_LEFT_OUT : other,
+        .other = is_itself || is_edge(d->own, row, entry, place) ? PAIRS_LEFT_OUT : other,
         .type = type_of(d->own, entry),
         .number = (uint32_t)(entry * (1 + d->draw->negatives) + 1 + pair % d->draw->negatives)};
 }
@@ -175,10 +175,10 @@ static void chunk_draw(void *context, int chunk, int slot)
     }
 }
 
-int64_t link_ends_block(const struct link_draw *draw, const struct random_key *key, const struct part *own, int32_t q,
-                        struct device *device, struct link_item *out)
+int64_t pairs_ends_block(const struct pairs_draw *draw, const struct random_key *key, const struct part *own,
+                         int32_t q, struct device *device, struct pairs_item *out)
 {
-    const int64_t n_edge = link_ends_edges(draw, own, q, out);
+    const int64_t n_edge = pairs_ends_edges(draw, own, q, out);
     struct drawing d = {.draw = draw,
                         .own = own,
                         .q = q,
@@ -186,7 +186,7 @@ int64_t link_ends_block(const struct link_draw *draw, const struct random_key *k
                         .order = permutation_make(key_of(key, RANDOM_STREAM_END_ORDER, own->part),
                                                   draw->n_end[own->part] * draw->negatives),
                         .first = drawn_before(draw, own->part, q, rounding_of(key, own->part)),
-                        .n = link_ends_count(draw, key, own->part, q),
+                        .n = pairs_ends_count(draw, key, own->part, q),
                         .out = out + n_edge};
     device->ops->chunks_run(device, (int)((d.n + CHUNK - 1) / CHUNK), chunk_draw, &d);
     return n_edge + d.n;

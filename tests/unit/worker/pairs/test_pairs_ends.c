@@ -1,5 +1,5 @@
 /* Pairs of edges' ends: every end has as many as it should, of every node alike, none with an edge; lists of them. */
-#include "worker/rows/link_ends.h"
+#include "worker/pairs/pairs_ends.h"
 
 #include "protocol/base/memory.h"
 #include "tests/support/graphs/cut_graph.h"
@@ -17,7 +17,7 @@ struct drawn {
 
 struct seen {
     const struct cut *cut;
-    const struct link_draw *draw;
+    const struct pairs_draw *draw;
     int64_t *number; /* of the part's scores, how often */
 };
 
@@ -34,7 +34,7 @@ static bool is_edge(const struct dataset *d, uint32_t a, uint32_t b, uint32_t ty
 }
 
 /* A block's edges come first, each with an edge's number; then pairs without one, each of an edge at the row. */
-static void block_check(const struct seen *s, int p, int q, const struct link_item *item, int64_t n, int64_t n_edge,
+static void block_check(const struct seen *s, int p, int q, const struct pairs_item *item, int64_t n, int64_t n_edge,
                         struct drawn *out)
 {
     const struct part *part = &s->cut->part[p];
@@ -50,7 +50,7 @@ static void block_check(const struct seen *s, int p, int q, const struct link_it
             continue;
         }
         out->n++;
-        if (item[k].other == LINK_LEFT_OUT) {
+        if (item[k].other == PAIRS_LEFT_OUT) {
             out->n_left_out++;
             continue;
         }
@@ -62,7 +62,7 @@ static void block_check(const struct seen *s, int p, int q, const struct link_it
 
 static void epoch_check(const struct seen *s, int p, uint32_t epoch, struct device *device, struct drawn *out)
 {
-    static struct link_item item[N_ITEM];
+    static struct pairs_item item[N_ITEM];
     const struct random_key key = {.seed = 5, .epoch = epoch};
     const int64_t n_score = s->draw->n_end[p] * (1 + s->draw->negatives);
     s->number[0] = 0;
@@ -70,11 +70,11 @@ static void epoch_check(const struct seen *s, int p, uint32_t epoch, struct devi
         s->number[k] = 0;
     }
     for (int q = 0; q < s->cut->partition.n_part; q++) {
-        int64_t n_edge = link_ends_listed(s->draw, &s->cut->part[p], q),
-                n = link_ends_block(s->draw, &key, &s->cut->part[p], q, device, item);
-        cr_assert_eq(n_edge, link_ends_between(s->draw, &s->cut->part[p].halo, false, q), "parts %d and %d", p, q);
-        cr_assert_eq(n, n_edge + link_ends_count(s->draw, &key, p, q));
-        cr_assert_leq(n, n_edge + link_ends_most(s->draw, p, q));
+        int64_t n_edge = pairs_ends_listed(s->draw, &s->cut->part[p], q),
+                n = pairs_ends_block(s->draw, &key, &s->cut->part[p], q, device, item);
+        cr_assert_eq(n_edge, pairs_ends_between(s->draw, &s->cut->part[p].halo, false, q), "parts %d and %d", p, q);
+        cr_assert_eq(n, n_edge + pairs_ends_count(s->draw, &key, p, q));
+        cr_assert_leq(n, n_edge + pairs_ends_most(s->draw, p, q));
         block_check(s, p, q, item, n, n_edge, out);
     }
     for (int64_t k = 0; k < n_score; k++) {
@@ -86,18 +86,18 @@ static void check(const struct tiny_graph *graph, int n_part, int64_t negatives)
 {
     struct tiny_graph links = *graph;
     struct cut cut;
-    struct link_draw draw;
+    struct pairs_draw draw;
     struct drawn all = {0};
     struct device *device;
     links.of_links = true;
     cut_open(&links, n_part, JOB_METHOD_RANDOM, 0, &cut);
-    link_draw_open(&(struct link_draw_input){.n_part = n_part,
-                                             .rows = cut.part[0].link_rows,
-                                             .ends = cut.part[0].link_ends,
-                                             .n_link = cut.part[0].n_link,
-                                             .n_joined = -1,
-                                             .negatives = negatives},
-                   &draw);
+    pairs_draw_open(&(struct pairs_draw_input){.n_part = n_part,
+                                               .rows = cut.part[0].link_rows,
+                                               .ends = cut.part[0].link_ends,
+                                               .n_link = cut.part[0].n_link,
+                                               .n_joined = -1,
+                                               .negatives = negatives},
+                    &draw);
     struct seen seen = {&cut, &draw, memory_alloc(N_ITEM, sizeof *seen.number)};
     cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
     for (uint32_t epoch = 0; epoch < N_EPOCH; epoch++) {
@@ -124,11 +124,11 @@ static void check(const struct tiny_graph *graph, int n_part, int64_t negatives)
     }
     device_cpu.close(device);
     free(seen.number);
-    link_draw_close(&draw);
+    pairs_draw_close(&draw);
     cut_close(&cut);
 }
 
-Test(link_ends, every_end_of_an_edge_has_its_pairs_of_any_node_without_an_edge)
+Test(pairs_ends, every_end_of_an_edge_has_its_pairs_of_any_node_without_an_edge)
 {
     check(&(struct tiny_graph){.n_node = N_NODE, .n_draw = 45, .symmetric = true, .no_loops = true, .seed = 3}, 1, 2);
     check(&(struct tiny_graph){.n_node = N_NODE, .n_draw = 45, .symmetric = true, .loops = true, .seed = 3}, 5, 3);
@@ -137,20 +137,20 @@ Test(link_ends, every_end_of_an_edge_has_its_pairs_of_any_node_without_an_edge)
     check(&(struct tiny_graph){.n_node = N_NODE, .n_draw = 40, .hub = true, .seed = 6}, N_NODE / 2, 4);
 }
 
-Test(link_ends, a_list_is_in_order_of_either_rows_without_what_is_left_out)
+Test(pairs_ends, a_list_is_in_order_of_either_rows_without_what_is_left_out)
 {
-    static const struct link_item item[] = {{.row = 4, .other = 1, .type = 2, .number = 10},
-                                            {.row = 0, .other = LINK_LEFT_OUT, .number = 11},
-                                            {.row = 1, .other = 1, .type = 0, .number = 12},
-                                            {.row = 4, .other = 0, .type = 1, .number = 13}};
+    static const struct pairs_item item[] = {{.row = 4, .other = 1, .type = 2, .number = 10},
+                                             {.row = 0, .other = PAIRS_LEFT_OUT, .number = 11},
+                                             {.row = 1, .other = 1, .type = 0, .number = 12},
+                                             {.row = 4, .other = 0, .type = 1, .number = 13}};
     enum { N = sizeof item / sizeof *item, N_ROW = 5 };
-    void *memory = memory_alloc(link_list_bytes(N_ROW, N), 1);
-    struct link_list list = link_list_in(memory, N_ROW, N);
-    link_list_sort(item, N, false, N_ROW, &list);
+    void *memory = memory_alloc(pairs_list_bytes(N_ROW, N), 1);
+    struct pairs_list list = pairs_list_in(memory, N_ROW, N);
+    pairs_list_sort(item, N, false, N_ROW, &list);
     cr_assert_eq(list.n, 3);
     cr_assert(list.rows[0] == 1 && list.rows[1] == 4 && list.rows[2] == 4);
     cr_assert(list.numbers[0] == 12 && list.numbers[1] == 10 && list.numbers[2] == 13 && list.types[1] == 2);
-    link_list_sort(item, N, true, N_ROW, &list);
+    pairs_list_sort(item, N, true, N_ROW, &list);
     cr_assert(list.n == 3 && list.rows[0] == 0 && list.places[0] == 4 && list.types[0] == 1);
     cr_assert(list.rows[1] == 1 && list.places[1] == 4 && list.places[2] == 1 && list.numbers[2] == 12);
     free(memory);

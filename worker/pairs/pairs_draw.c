@@ -1,4 +1,4 @@
-#include "worker/rows/link_draw.h"
+#include "worker/pairs/pairs_draw.h"
 
 #include "protocol/base/ascending.h"
 #include "protocol/base/memory.h"
@@ -14,14 +14,14 @@
 /* Shares of pairs with an edge above this one count as this: then fewer pairs than wanted remain. */
 #define SHARE_MOST 0.75
 
-void link_draw_open(const struct link_draw_input *in, struct link_draw *out)
+void pairs_draw_open(const struct pairs_draw_input *in, struct pairs_draw *out)
 {
     const int32_t n_part = in->n_part;
-    *out = (struct link_draw){.n_part = n_part,
-                              .negatives = in->negatives,
-                              .begin = memory_alloc((size_t)n_part + 1, sizeof *out->begin),
-                              .n_end = memory_alloc((size_t)n_part, sizeof *out->n_end),
-                              .before = memory_alloc((size_t)n_part + 1, sizeof *out->before)};
+    *out = (struct pairs_draw){.n_part = n_part,
+                               .negatives = in->negatives,
+                               .begin = memory_alloc((size_t)n_part + 1, sizeof *out->begin),
+                               .n_end = memory_alloc((size_t)n_part, sizeof *out->n_end),
+                               .before = memory_alloc((size_t)n_part + 1, sizeof *out->before)};
     for (int32_t a = 0; a < n_part; a++) {
         out->begin[a + 1] = out->begin[a] + in->rows[a];
         out->n_end[a] = in->ends[a];
@@ -35,21 +35,21 @@ void link_draw_open(const struct link_draw_input *in, struct link_draw *out)
     out->n_kept = in->n_joined >= 0 && all > 0.0 ? (double)out->n * (1.0 - (double)in->n_joined / all) : 0.0;
 }
 
-void link_draw_close(struct link_draw *draw)
+void pairs_draw_close(struct pairs_draw *draw)
 {
     free(draw->begin);
     free(draw->n_end);
     free(draw->before);
-    *draw = (struct link_draw){0};
+    *draw = (struct pairs_draw){0};
 }
 
-static int64_t rows_of(const struct link_draw *draw, int32_t part)
+static int64_t rows_of(const struct pairs_draw *draw, int32_t part)
 {
     return draw->begin[part + 1] - draw->begin[part];
 }
 
 /* Pairs of nodes between parts a ≤ b, and of all before these two. */
-static int64_t nodes_pairs(const struct link_draw *draw, int32_t a, int32_t b, int64_t *before_out)
+static int64_t nodes_pairs(const struct pairs_draw *draw, int32_t a, int32_t b, int64_t *before_out)
 {
     int64_t n_row = rows_of(draw, a), within = n_row * (n_row - 1) / 2;
     *before_out = draw->before[a];
@@ -61,7 +61,7 @@ static int64_t nodes_pairs(const struct link_draw *draw, int32_t a, int32_t b, i
 }
 
 /* Pairs that are drawn of the first so many pairs of nodes: rounded by the epoch's number u in [0, 1). */
-static int64_t drawn_before(const struct link_draw *draw, int64_t n_pair, double u)
+static int64_t drawn_before(const struct pairs_draw *draw, int64_t n_pair, double u)
 {
     int64_t all = draw->before[draw->n_part];
     return all > 0 ? (int64_t)floor((double)n_pair / (double)all * (double)draw->n + u) : 0;
@@ -78,7 +78,7 @@ static struct random_key key_of(const struct random_key *key, uint16_t op)
     return out;
 }
 
-int64_t link_draw_count(const struct link_draw *draw, const struct random_key *key, int32_t a, int32_t b)
+int64_t pairs_draw_count(const struct pairs_draw *draw, const struct random_key *key, int32_t a, int32_t b)
 {
     const struct random_key rounding = key_of(key, OP_ROUNDING);
     int64_t before, n_pair = nodes_pairs(draw, a, b, &before);
@@ -86,7 +86,7 @@ int64_t link_draw_count(const struct link_draw *draw, const struct random_key *k
     return drawn_before(draw, before + n_pair, u) - drawn_before(draw, before, u);
 }
 
-int64_t link_draw_most(const struct link_draw *draw, int32_t a, int32_t b)
+int64_t pairs_draw_most(const struct pairs_draw *draw, int32_t a, int32_t b)
 {
     int64_t before, n_pair = nodes_pairs(draw, a, b, &before);
     return n_pair > 0 ? drawn_before(draw, n_pair, 0.0) + 2 : 0;
@@ -98,13 +98,13 @@ static size_t block_bytes(int64_t n_row, int64_t n_pair, bool within)
     return (size_t)(n_row + 1) * sizeof(int64_t) + (size_t)n_pair * (within ? 4 : 3) * sizeof(uint32_t);
 }
 
-size_t link_draw_bytes(const struct link_draw *draw, int32_t n_own, const int32_t *own)
+size_t pairs_draw_bytes(const struct pairs_draw *draw, int32_t n_own, const int32_t *own)
 {
     size_t most = 0;
     for (int32_t i = 0; i < n_own; i++) {
         for (int32_t q = 0; q < draw->n_part; q++) {
             int32_t a = own[i] < q ? own[i] : q, b = own[i] < q ? q : own[i];
-            size_t n_bytes = block_bytes(rows_of(draw, own[i]), link_draw_most(draw, a, b), a == b);
+            size_t n_bytes = block_bytes(rows_of(draw, own[i]), pairs_draw_most(draw, a, b), a == b);
             most = n_bytes > most ? n_bytes : most;
         }
     }
@@ -113,7 +113,7 @@ size_t link_draw_bytes(const struct link_draw *draw, int32_t n_own, const int32_
 
 /* Drawing at work. */
 struct drawing {
-    const struct link_draw *draw;
+    const struct pairs_draw *draw;
     const struct random_key *key;
     const struct part *own;
     int32_t a, b; /* the two parts, a ≤ b */
@@ -138,7 +138,7 @@ static uint32_t scaled(uint32_t draw, int64_t n)
 /* Pair number t: a row of a and one of b, each alike; within one part different ones. */
 static void pair_draw(const struct drawing *d, int64_t t)
 {
-    const struct link_draw *draw = d->draw;
+    const struct pairs_draw *draw = d->draw;
     const uint64_t parts = (uint64_t)d->a * (uint64_t)draw->n_part + (uint64_t)d->b;
     const struct random_key key = key_of(d->key, OP_ENDS);
     const bool within = d->a == d->b, is_first = d->own->part == d->a;
@@ -189,13 +189,13 @@ static void both_sort(const struct drawing *d, int64_t *indptr, uint32_t *places
     }
 }
 
-struct link_block link_draw_block(const struct link_draw *draw, const struct random_key *key, const struct part *own,
-                                  int32_t q, struct device *device, void *memory)
+struct pairs_block pairs_draw_block(const struct pairs_draw *draw, const struct random_key *key,
+                                    const struct part *own, int32_t q, struct device *device, void *memory)
 {
     struct drawing d = {
         .draw = draw, .key = key, .own = own, .a = own->part < q ? own->part : q, .b = own->part < q ? q : own->part};
-    d.n_pair = link_draw_count(draw, key, d.a, d.b);
-    struct link_block out = {.indptr = memory};
+    d.n_pair = pairs_draw_count(draw, key, d.a, d.b);
+    struct pairs_block out = {.indptr = memory};
     out.places = (uint32_t *)(void *)(out.indptr + own->n_own + 1);
     d.end = out.places + d.n_pair * (d.a == d.b ? 2 : 1);
     device->ops->chunks_run(device, (int)((d.n_pair + CHUNK - 1) / CHUNK), chunk_draw, &d);

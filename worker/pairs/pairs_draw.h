@@ -5,8 +5,8 @@
  * travels. How many are drawn follows from how many pairs of nodes the two parts have, rounded so that all together
  * are as many as wanted, in every epoch; how many of them have no edge is known in the mean.
  */
-#ifndef WORKER_LINK_DRAW_H
-#define WORKER_LINK_DRAW_H
+#ifndef WORKER_PAIRS_DRAW_H
+#define WORKER_PAIRS_DRAW_H
 
 #include "models/device/device.h"
 #include "partition/part/part.h"
@@ -15,7 +15,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-struct link_draw {
+struct pairs_draw {
     int32_t n_part;
     int64_t n;      /* pairs in all, of an epoch, with those that are left out */
     double n_kept;  /* of them without an edge, in the mean; 0: not known */
@@ -27,7 +27,7 @@ struct link_draw {
 };
 
 /* What a draw is of: pairs with an edge, of the whole graph, and how many others are wanted for each. */
-struct link_draw_input {
+struct pairs_draw_input {
     int32_t n_part;
     const uint32_t *rows; /* n_part: of each part */
     const int64_t *ends;  /* n_part: likewise ends of pairs with an edge */
@@ -36,26 +36,26 @@ struct link_draw_input {
     int64_t negatives;
 };
 
-/* owns: the caller owns *out: link_draw_close */
-void link_draw_open(const struct link_draw_input *in, struct link_draw *out);
-void link_draw_close(struct link_draw *draw);
+/* owns: the caller owns *out: pairs_draw_close */
+void pairs_draw_open(const struct pairs_draw_input *in, struct pairs_draw *out);
+void pairs_draw_close(struct pairs_draw *draw);
 
 /* Pairs of parts a ≤ b in an epoch (the key's; its stream is set here), and the most in any. */
-int64_t link_draw_count(const struct link_draw *draw, const struct random_key *key, int32_t a, int32_t b);
-int64_t link_draw_most(const struct link_draw *draw, int32_t a, int32_t b);
+int64_t pairs_draw_count(const struct pairs_draw *draw, const struct random_key *key, int32_t a, int32_t b);
+int64_t pairs_draw_most(const struct pairs_draw *draw, int32_t a, int32_t b);
 
 /* The most memory that a block takes of any of these parts with any other one. */
-size_t link_draw_bytes(const struct link_draw *draw, int32_t n_own, const int32_t *own);
+size_t pairs_draw_bytes(const struct pairs_draw *draw, int32_t n_own, const int32_t *own);
 
 /* What a part draws with part q, as device_links has it: places count q's rows from 0, in no order in a row. */
-struct link_block {
+struct pairs_block {
     int64_t *indptr; /* rows of the part + 1 */
     uint32_t *places;
 };
 
-/* Draw it. Of the own part's list of pairs with an edge; memory of link_draw_bytes. chunks run on the device's
+/* Draw it. Of the own part's list of pairs with an edge; memory of pairs_draw_bytes. chunks run on the device's
  * threads. */
-struct link_block link_draw_block(const struct link_draw *draw, const struct random_key *key, const struct part *own,
-                                  int32_t q, struct device *device, void *memory);
+struct pairs_block pairs_draw_block(const struct pairs_draw *draw, const struct random_key *key,
+                                    const struct part *own, int32_t q, struct device *device, void *memory);
 
 #endif

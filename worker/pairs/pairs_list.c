@@ -1,15 +1,15 @@
-#include "worker/rows/link_list.h"
+#include "worker/pairs/pairs_list.h"
 
 #include <string.h>
 
-size_t link_list_bytes(int64_t n_row, int64_t n_pair)
+size_t pairs_list_bytes(int64_t n_row, int64_t n_pair)
 {
     return (size_t)n_row * sizeof(int64_t) + (size_t)n_pair * (3 * sizeof(uint32_t) + sizeof(uint16_t));
 }
 
-struct link_list link_list_in(void *memory, int64_t n_row, int64_t n_pair)
+struct pairs_list pairs_list_in(void *memory, int64_t n_row, int64_t n_pair)
 {
-    struct link_list out = {.end = memory};
+    struct pairs_list out = {.end = memory};
     out.rows = (uint32_t *)(void *)(out.end + n_row);
     out.places = out.rows + n_pair;
     out.numbers = out.places + n_pair;
@@ -17,12 +17,12 @@ struct link_list link_list_in(void *memory, int64_t n_row, int64_t n_pair)
     return out;
 }
 
-void link_list_sort(const struct link_item *item, int64_t n, bool by_other, int64_t n_row, struct link_list *out)
+void pairs_list_sort(const struct pairs_item *item, int64_t n, bool by_other, int64_t n_row, struct pairs_list *out)
 {
     int64_t n_before = 0;
     memset(out->end, 0, (size_t)n_row * sizeof *out->end);
     for (int64_t i = 0; i < n; i++) {
-        if (item[i].other != LINK_LEFT_OUT) {
+        if (item[i].other != PAIRS_LEFT_OUT) {
             out->end[by_other ? item[i].other : item[i].row]++;
         }
     }
@@ -32,7 +32,7 @@ void link_list_sort(const struct link_item *item, int64_t n, bool by_other, int6
         n_before += n_here;
     }
     for (int64_t i = 0; i < n; i++) {
-        if (item[i].other == LINK_LEFT_OUT) {
+        if (item[i].other == PAIRS_LEFT_OUT) {
             continue;
         }
         uint32_t row = by_other ? item[i].other : item[i].row;

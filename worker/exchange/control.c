@@ -1,4 +1,4 @@
-#include "worker/exchange/link.h"
+#include "worker/exchange/control.h"
 
 #include "protocol/base/clock.h"
 #include "protocol/base/memory.h"
@@ -24,7 +24,7 @@
 #define RETRY_MS 100
 #define LINGER_MS 1000
 
-struct link {
+struct control {
     int socket;
     bool talks;
     bool is_cut;
@@ -104,7 +104,7 @@ static void alive_ask(int file)
     setsockopt(file, IPPROTO_TCP, TCP_KEEPCNT, &n_most, sizeof n_most);
 }
 
-enum status link_open(const char *join, double join_timeout_s, bool talks, struct link **out)
+enum status control_open(const char *join, double join_timeout_s, bool talks, struct control **out)
 {
     int file;
     enum status status = socket_open(join, join_timeout_s, talks, &file);
@@ -114,35 +114,35 @@ enum status link_open(const char *join, double join_timeout_s, bool talks, struc
     int on = 1;
     setsockopt(file, IPPROTO_TCP, TCP_NODELAY, &on, sizeof on);
     alive_ask(file);
-    struct link *link = memory_alloc(1, sizeof *link);
-    link->socket = file;
-    link->talks = talks;
-    control_decoder_init(&link->decoder, MESSAGE_FRAME_MOST_BYTES);
-    pthread_mutex_init(&link->sending, NULL);
-    *out = link;
+    struct control *control = memory_alloc(1, sizeof *control);
+    control->socket = file;
+    control->talks = talks;
+    control_decoder_init(&control->decoder, MESSAGE_FRAME_MOST_BYTES);
+    pthread_mutex_init(&control->sending, NULL);
+    *out = control;
     return STATUS_OK;
 }
 
-void link_close(struct link *link)
+void control_close(struct control *control)
 {
-    if (link == NULL) {
+    if (control == NULL) {
         return;
     }
-    close(link->socket);
-    control_decoder_release(&link->decoder);
-    control_seal_release(&link->seal);
-    pthread_mutex_destroy(&link->sending);
-    free(link);
+    close(control->socket);
+    control_decoder_release(&control->decoder);
+    control_seal_release(&control->seal);
+    pthread_mutex_destroy(&control->sending);
+    free(control);
 }
 
 /* Send a frame of n bytes, with space for a tag behind it. */
-static bool bytes_send(struct link *link, char *bytes, size_t n)
+static bool bytes_send(struct control *control, char *bytes, size_t n)
 {
-    pthread_mutex_lock(&link->sending);
-    n = control_seal_frame(&link->seal, bytes, n);
+    pthread_mutex_lock(&control->sending);
+    n = control_seal_frame(&control->seal, bytes, n);
     ssize_t sent = 1;
     while (n > 0 && sent > 0) {
-        sent = send(link->socket, bytes, n, MSG_NOSIGNAL);
+        sent = send(control->socket, bytes, n, MSG_NOSIGNAL);
         if (sent < 0 && errno == EINTR) {
             sent = 1;
             continue;
@@ -150,34 +150,35 @@ static bool bytes_send(struct link *link, char *bytes, size_t n)
         bytes += sent > 0 ? sent : 0;
         n -= sent > 0 ? (size_t)sent : 0;
     }
-    pthread_mutex_unlock(&link->sending);
+    pthread_mutex_unlock(&control->sending);
     return n == 0;
 }
 
-static enum status frame_send(struct link *link, void *frame, size_t n_bytes)
+static enum status frame_send(struct control *control, void *frame, size_t n_bytes)
 {
-    link->is_cut = !bytes_send(link, frame, n_bytes);
-    return link->is_cut ? status_fail(STATUS_PEER, "cannot send to the coordinator: %s", strerror(errno)) : STATUS_OK;
+    control->is_cut = !bytes_send(control, frame, n_bytes);
+    return control->is_cut ? status_fail(STATUS_PEER, "cannot send to the coordinator: %s", strerror(errno))
+                           : STATUS_OK;
 }
 
-enum status link_send(struct link *link, void *frame, size_t n_bytes)
+enum status control_send(struct control *control, void *frame, size_t n_bytes)
 {
     frame = memory_grow(frame, n_bytes + SEAL_TAG_BYTES);
-    enum status status = frame_send(link, frame, n_bytes);
+    enum status status = frame_send(control, frame, n_bytes);
     free(frame);
     return status;
 }
 
-void link_seal(struct link *link, const struct seal_secret *secret, uint32_t rank)
+void control_use_seal(struct control *control, const struct seal_secret *secret, uint32_t rank)
 {
-    control_seal_start(&link->seal, secret, rank, true);
+    control_seal_start(&control->seal, secret, rank, true);
 }
 
 /* The next frame that came whole, opened. */
-static enum status frame_next(struct link *link, struct control_frame *out, bool *whole_out)
+static enum status frame_next(struct control *control, struct control_frame *out, bool *whole_out)
 {
-    enum status status = control_decoder_next(&link->decoder, out, whole_out);
-    return status == STATUS_OK && *whole_out ? control_seal_take(&link->seal, out) : status;
+    enum status status = control_decoder_next(&control->decoder, out, whole_out);
+    return status == STATUS_OK && *whole_out ? control_seal_take(&control->seal, out) : status;
 }
 
 /* The status and words of an abort. */
@@ -194,43 +195,43 @@ static enum status aborted(const struct control_frame *frame)
 }
 
 /* Take in what is there (waiting for some of it). */
-static enum status bytes_receive(struct link *link)
+static enum status bytes_receive(struct control *control)
 {
     size_t capacity;
-    void *buffer = control_decoder_buffer(&link->decoder, &capacity);
+    void *buffer = control_decoder_buffer(&control->decoder, &capacity);
     ssize_t n;
     do {
-        n = recv(link->socket, buffer, capacity, 0);
+        n = recv(control->socket, buffer, capacity, 0);
     } while (n < 0 && errno == EINTR);
     if (n <= 0) {
-        link->is_cut = true;
+        control->is_cut = true;
         return status_fail(STATUS_PEER, "lost the coordinator: %s",
                            n == 0 ? "it closed the connection" : strerror(errno));
     }
-    control_decoder_fill(&link->decoder, (size_t)n);
+    control_decoder_fill(&control->decoder, (size_t)n);
     return STATUS_OK;
 }
 
-void link_route(const struct link *link, struct route *out)
+void control_route(const struct control *control, struct route *out)
 {
-    route_of(link->socket, out);
+    route_of(control->socket, out);
 }
 
-bool link_is_cut(const struct link *link)
+bool control_is_cut(const struct control *control)
 {
-    return link->is_cut;
+    return control->is_cut;
 }
 
-enum status link_receive(struct link *link, struct control_frame *out)
+enum status control_receive(struct control *control, struct control_frame *out)
 {
     for (;;) {
         bool whole;
-        enum status status = frame_next(link, out, &whole);
+        enum status status = frame_next(control, out, &whole);
         if (status == STATUS_OK && whole) {
             return out->id == MESSAGE_ID_abort ? aborted(out) : STATUS_OK;
         }
         if (status == STATUS_OK) {
-            status = bytes_receive(link);
+            status = bytes_receive(control);
         }
         if (status != STATUS_OK) {
             return status;
@@ -238,21 +239,21 @@ enum status link_receive(struct link *link, struct control_frame *out)
     }
 }
 
-static _Noreturn void die(const struct link *link, enum status status)
+static _Noreturn void die(const struct control *control, enum status status)
 {
-    if (link->talks) {
+    if (control->talks) {
         fprintf(stderr, "trainer-worker: %s\n", status_reason());
     }
     _exit(status_exit_code(status));
 }
 
 /* True when the coordinator has said goodbye. */
-static bool frames_heed(struct link *link)
+static bool frames_heed(struct control *control)
 {
     struct control_frame frame;
     bool whole = true;
     while (whole) {
-        enum status status = frame_next(link, &frame, &whole);
+        enum status status = frame_next(control, &frame, &whole);
         if (status == STATUS_OK && whole && frame.id == MESSAGE_ID_goodbye) {
             return true;
         }
@@ -260,7 +261,7 @@ static bool frames_heed(struct link *link)
             status = aborted(&frame);
         }
         if (status != STATUS_OK) {
-            die(link, status);
+            die(control, status);
         }
     }
     return false;
@@ -268,104 +269,105 @@ static bool frames_heed(struct link *link)
 
 /* Send a message of n bytes that was encoded behind a frame's head, with space for a tag. In the caller's memory: an
  * epoch allocates nothing, in no thread. */
-static void encoded_send(struct link *link, enum status encoded, unsigned id, uint8_t *frame, size_t n)
+static void encoded_send(struct control *control, enum status encoded, unsigned id, uint8_t *frame, size_t n)
 {
     enum status status = encoded;
     if (status == STATUS_OK) {
         control_head(frame, id, n);
-        status = frame_send(link, frame, CONTROL_HEAD_BYTES + n);
+        status = frame_send(control, frame, CONTROL_HEAD_BYTES + n);
     }
     if (status != STATUS_OK) {
-        die(link, status);
+        die(control, status);
     }
 }
 
-static void beat(struct link *link)
+static void beat(struct control *control)
 {
-    struct message_heartbeat message = {.epoch = atomic_load(&link->epoch), .step = atomic_load(&link->step)};
+    struct message_heartbeat message = {.epoch = atomic_load(&control->epoch), .step = atomic_load(&control->step)};
     uint8_t frame[CONTROL_HEAD_BYTES + 8 + SEAL_TAG_BYTES];
     size_t n;
     enum status status = message_encode_heartbeat(&message, frame + CONTROL_HEAD_BYTES, 8, &n);
-    encoded_send(link, status, MESSAGE_ID_heartbeat, frame, n);
+    encoded_send(control, status, MESSAGE_ID_heartbeat, frame, n);
 }
 
 /* Pass on the signals that have come. */
-static void signals_pass(struct link *link)
+static void signals_pass(struct control *control)
 {
     struct signalfd_siginfo came;
-    while (read(link->signals, &came, sizeof came) == (ssize_t)sizeof came) {
+    while (read(control->signals, &came, sizeof came) == (ssize_t)sizeof came) {
         struct message_signalled message = {.signal = came.ssi_signo};
         uint8_t frame[CONTROL_HEAD_BYTES + 4 + SEAL_TAG_BYTES];
         size_t n;
         enum status status = message_encode_signalled(&message, frame + CONTROL_HEAD_BYTES, 4, &n);
-        encoded_send(link, status, MESSAGE_ID_signalled, frame, n);
+        encoded_send(control, status, MESSAGE_ID_signalled, frame, n);
     }
 }
 
 static void *watch(void *arg)
 {
-    struct link *link = arg;
+    struct control *control = arg;
     uint64_t due = clock_ms();
     for (;;) {
-        if (frames_heed(link)) {
+        if (frames_heed(control)) {
             return NULL;
         }
         uint64_t now = clock_ms();
         if (now >= due) {
-            beat(link);
-            due = now + (uint64_t)link->period_ms;
+            beat(control);
+            due = now + (uint64_t)control->period_ms;
         }
         /* poll passes over a descriptor of -1 */
-        struct pollfd events[] = {{.fd = link->socket, .events = POLLIN}, {.fd = link->signals, .events = POLLIN}};
+        struct pollfd events[] = {{.fd = control->socket, .events = POLLIN},
+                                  {.fd = control->signals, .events = POLLIN}};
         int n_event = poll(events, 2, (int)(due - now));
         if (n_event > 0 && events[1].revents != 0) {
-            signals_pass(link);
+            signals_pass(control);
         }
         if (n_event > 0 && events[0].revents != 0) {
-            enum status status = bytes_receive(link);
+            enum status status = bytes_receive(control);
             if (status != STATUS_OK) {
-                die(link, status);
+                die(control, status);
             }
         }
     }
 }
 
-enum status link_watch(struct link *link, double heartbeat_timeout_s, int signals)
+enum status control_watch(struct control *control, double heartbeat_timeout_s, int signals)
 {
-    link->signals = signals;
+    control->signals = signals;
     /* A vanished host never closes its connection: the kernel gives up on unanswered heartbeats after this long. */
     unsigned most_ms = (unsigned)(heartbeat_timeout_s * 1000);
-    setsockopt(link->socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
-    link->period_ms = (int)most_ms / 4;
+    setsockopt(control->socket, IPPROTO_TCP, TCP_USER_TIMEOUT, &most_ms, sizeof most_ms);
+    control->period_ms = (int)most_ms / 4;
     sigset_t all, before;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before); /* signals belong to the main thread */
-    int error = pthread_create(&link->thread, NULL, watch, link);
+    int error = pthread_create(&control->thread, NULL, watch, control);
     pthread_sigmask(SIG_SETMASK, &before, NULL);
     if (error != 0) {
         return status_fail(STATUS_NOMEM, "cannot start the heartbeat thread: %s", strerror(error));
     }
-    link->is_watched = true;
+    control->is_watched = true;
     return STATUS_OK;
 }
 
-void link_progress(struct link *link, uint32_t epoch, uint32_t step)
+void control_progress(struct control *control, uint32_t epoch, uint32_t step)
 {
-    atomic_store(&link->epoch, epoch);
-    atomic_store(&link->step, step);
+    atomic_store(&control->epoch, epoch);
+    atomic_store(&control->step, step);
 }
 
-void link_linger(struct link *link)
+void control_linger(struct control *control)
 {
-    if (link->is_watched && link->talks) {
+    if (control->is_watched && control->talks) {
         poll(NULL, 0, LINGER_MS); /* the thread reads, and ends us */
     }
 }
 
-void link_part(struct link *link)
+void control_part(struct control *control)
 {
-    if (link->is_watched) {
-        pthread_join(link->thread, NULL);
-        link->is_watched = false;
+    if (control->is_watched) {
+        pthread_join(control->thread, NULL);
+        control->is_watched = false;
     }
 }

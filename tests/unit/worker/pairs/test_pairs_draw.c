@@ -1,9 +1,9 @@
 /* Pairs of nodes without an edge: both ends draw the same ones, each pair of nodes as often as any other, none with an edge. */
-#include "worker/rows/link_draw.h"
+#include "worker/pairs/pairs_draw.h"
 
 #include "protocol/base/memory.h"
 #include "tests/support/graphs/cut_graph.h"
-#include "worker/rows/link_routes.h"
+#include "worker/pairs/pairs_routes.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -22,21 +22,21 @@ static int64_t place_of(const struct cut *cut, int p, int64_t row)
 }
 
 /* What all parts draw in an epoch, with all other parts. */
-static void epoch_draw(const struct cut *cut, const struct link_draw *draw, uint32_t epoch, struct drawn *out)
+static void epoch_draw(const struct cut *cut, const struct pairs_draw *draw, uint32_t epoch, struct drawn *out)
 {
     const struct random_key key = {.seed = 5, .epoch = epoch};
     struct device *device;
     cr_assert_eq(device_cpu.open(2, &device), STATUS_OK);
     for (int p = 0; p < cut->partition.n_part; p++) {
-        size_t n_bytes = link_draw_bytes(draw, 1, &(int32_t){p});
+        size_t n_bytes = pairs_draw_bytes(draw, 1, &(int32_t){p});
         void *memory = memory_alloc(n_bytes, 1);
         for (int q = 0; q < cut->partition.n_part; q++) {
             const struct part *part = &cut->part[p];
-            const struct link_block block = link_draw_block(draw, &key, part, q, device, memory);
+            const struct pairs_block block = pairs_draw_block(draw, &key, part, q, device, memory);
             int64_t n_here = block.indptr[part->n_own];
-            int64_t n_pair = link_draw_count(draw, &key, p < q ? p : q, p < q ? q : p);
+            int64_t n_pair = pairs_draw_count(draw, &key, p < q ? p : q, p < q ? q : p);
             cr_assert_leq(n_here, p == q ? 2 * n_pair : n_pair); /* some have an edge */
-            cr_assert_leq(n_pair, link_draw_most(draw, p < q ? p : q, p < q ? q : p));
+            cr_assert_leq(n_pair, pairs_draw_most(draw, p < q ? p : q, p < q ? q : p));
             for (int64_t r = 0; r < part->n_own; r++) {
                 for (int64_t i = block.indptr[r]; i < block.indptr[r + 1]; i++) {
                     out->count[place_of(cut, p, r)][place_of(cut, q, block.places[i])]++;
@@ -59,18 +59,18 @@ static void check(const struct tiny_graph *graph, int n_part, int64_t negatives)
 {
     static struct drawn all;
     struct cut cut;
-    struct link_draw draw;
+    struct pairs_draw draw;
     all = (struct drawn){0};
     struct tiny_graph links = *graph;
     links.of_links = true;
     cut_open(&links, n_part, JOB_METHOD_RANDOM, 0, &cut);
-    const struct link_draw_input input = {.n_part = n_part,
-                                          .rows = cut.part[0].link_rows,
-                                          .ends = cut.part[0].link_ends,
-                                          .n_link = cut.part[0].n_link,
-                                          .n_joined = cut.part[0].n_joined,
-                                          .negatives = negatives};
-    link_draw_open(&input, &draw);
+    const struct pairs_draw_input input = {.n_part = n_part,
+                                           .rows = cut.part[0].link_rows,
+                                           .ends = cut.part[0].link_ends,
+                                           .n_link = cut.part[0].n_link,
+                                           .n_joined = cut.part[0].n_joined,
+                                           .negatives = negatives};
+    pairs_draw_open(&input, &draw);
     for (uint32_t epoch = 0; epoch < N_EPOCH; epoch++) {
         struct drawn *one = memory_alloc(1, sizeof *one);
         epoch_draw(&cut, &draw, epoch, one);
@@ -99,11 +99,11 @@ static void check(const struct tiny_graph *graph, int n_part, int64_t negatives)
     cr_expect_lt(most, 5.0, "a pair is drawn %.1f standard deviations more or less often", most);
     cr_expect_lt(fabs((double)all.n / 2.0 / N_EPOCH - draw.n_kept), 5.0 * sqrt(draw.n_kept / N_EPOCH));
     cr_expect_geq(draw.n_kept, (double)(cut.part[0].n_link * negatives) * 0.999);
-    link_draw_close(&draw);
+    pairs_draw_close(&draw);
     cut_close(&cut);
 }
 
-Test(link_draw, both_ends_draw_the_same_pairs_of_any_two_nodes_without_an_edge)
+Test(pairs_draw, both_ends_draw_the_same_pairs_of_any_two_nodes_without_an_edge)
 {
     check(&(struct tiny_graph){.n_node = N_NODE, .n_draw = 60, .symmetric = true, .no_loops = true, .seed = 3}, 1, 4);
     check(&(struct tiny_graph){.n_node = N_NODE, .n_draw = 60, .symmetric = true, .no_loops = true, .seed = 3}, 5, 5);
@@ -112,27 +112,27 @@ Test(link_draw, both_ends_draw_the_same_pairs_of_any_two_nodes_without_an_edge)
 }
 
 /* Every pair of rows of two parts: the ranks of both take what the other has. */
-Test(link_draw, each_rank_takes_every_other_ranks_parts_once_or_twice)
+Test(pairs_draw, each_rank_takes_every_other_ranks_parts_once_or_twice)
 {
     static const uint32_t rank_of_part[] = {0, 2, 1, 0, 2, 2, 1, 0};
     enum { N_PART = sizeof rank_of_part / sizeof *rank_of_part, N_RANK = 3 };
     int32_t n_taken = 0, n_given = 0;
     for (uint32_t rank = 0; rank < N_RANK; rank++) {
-        const struct link_ends ends = link_ends_of(rank_of_part, N_PART, rank);
+        const struct pairs_span ends = pairs_span_of(rank_of_part, N_PART, rank);
         int32_t n = 0;
         for (int32_t p = 0; p < N_PART; p++) {
             for (int32_t q = 0; rank_of_part[p] == rank && q < N_PART; q++) {
                 /* own part p meets part q at place q, or n_part + q where it has a greater number */
-                cr_expect(rank_of_part[q] == rank || link_takes(&ends, q, p > q), "part %d meets part %d", p, q);
+                cr_expect(rank_of_part[q] == rank || pairs_receives(&ends, q, p > q), "part %d meets part %d", p, q);
             }
-            n += rank_of_part[p] != rank ? link_takes(&ends, p, 0) + link_takes(&ends, p, 1) : 0;
+            n += rank_of_part[p] != rank ? pairs_receives(&ends, p, 0) + pairs_receives(&ends, p, 1) : 0;
         }
-        cr_expect_eq(rank_of_part[link_taker(&ends, 0)], rank);
-        cr_expect_eq(rank_of_part[link_taker(&ends, 1)], rank);
-        cr_expect_eq(link_n_taken(rank_of_part, N_PART, rank), n);
+        cr_expect_eq(rank_of_part[pairs_receiver(&ends, 0)], rank);
+        cr_expect_eq(rank_of_part[pairs_receiver(&ends, 1)], rank);
+        cr_expect_eq(pairs_n_received(rank_of_part, N_PART, rank), n);
         n_taken += n;
-        n_given += link_n_given(rank_of_part, N_PART, rank, N_RANK);
+        n_given += pairs_n_sent(rank_of_part, N_PART, rank, N_RANK);
     }
     cr_expect_eq(n_given, n_taken);
-    cr_expect_eq(link_n_taken((const uint32_t[]){0, 0}, 2, 0), 0);
+    cr_expect_eq(pairs_n_received((const uint32_t[]){0, 0}, 2, 0), 0);
 }
