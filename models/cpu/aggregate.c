@@ -30,8 +30,22 @@ static int64_t row_end(const struct cpu_schedule *schedule, int64_t p)
     return next;
 }
 
-/* Hub rows: out = scale · (start + piece 0 + piece 1 + …), apart start + (piece 0 + …), for the columns that the
- * partial sums hold. */
+/* partial = Σ of a hub row's edges from 0 */
+static void sum_hub(const struct cpu_kernels *kernels, const struct cpu_sum *sum, const struct cpu_piece *of,
+                    int64_t column, int64_t n_column, float *partial)
+{
+    float piece[CPU_PARTIAL_COLUMNS];
+    memset(partial, 0, (size_t)n_column * sizeof *partial);
+    for (int64_t e = of->begin; e < of->end; e += DEVICE_PIECE_EDGES) {
+        const int64_t end = e + DEVICE_PIECE_EDGES < of->end ? e + DEVICE_PIECE_EDGES : of->end;
+        kernels->sum_piece(sum, e, end, column, n_column, piece);
+        for (int64_t c = 0; c < n_column; c++) {
+            partial[c] += piece[c];
+        }
+    }
+}
+
+/* Hub rows: out = scale · (start + partial 0 + …), apart start + (partial 0 + …), for the columns that these hold. */
 static void combine_pieces(const struct cpu_schedule *schedule, const struct cpu_sum *s, int64_t column,
                            int64_t n_column)
 {
@@ -59,9 +73,7 @@ static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *sched
         int64_t n_column = end - column < CPU_PARTIAL_COLUMNS ? end - column : CPU_PARTIAL_COLUMNS;
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
         for (int64_t p = 0; p < schedule->n_piece; p++) {
-            const struct cpu_piece *piece = &schedule->piece[p];
-            kernels->sum_piece(sum, piece->begin, piece->end, column, n_column,
-                               schedule->partial + p * CPU_PARTIAL_COLUMNS);
+            sum_hub(kernels, sum, &schedule->piece[p], column, n_column, schedule->partial + p * CPU_PARTIAL_COLUMNS);
             cpu_between(device);
         }
         combine_pieces(schedule, sum, column, n_column);
@@ -202,7 +214,9 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
         .x_is_bf16 = how->is_bf16,
         .begin = how->begin,
         .apart = how->apart,
-        .bordered = block->bordered,
+        .marks = block->bordered ? CPU_MARKS_ALL
+                 : block->marked ? CPU_MARKS_LONG
+                                 : CPU_MARKS_NONE,
         .self = how->begin ? how->self : NULL,
         .self_stride = stride,
         .self_is_bf16 = how->is_bf16,

@@ -62,14 +62,14 @@ static void run_unit(const struct cpu_device *device, const struct cpu_attention
     if (units->sums == NULL) {
         range += 2 * (unit / RANGE_PARTS);
         int64_t part = unit % RANGE_PARTS, n = range[1] - range[0];
-        device->kernels->attention_rows(a, range[0] + part * n / RANGE_PARTS, range[0] + (part + 1) * n / RANGE_PARTS,
-                                        NULL);
+        cpu_attention_rows(device, a, range[0] + part * n / RANGE_PARTS, range[0] + (part + 1) * n / RANGE_PARTS,
+                           NULL);
         cpu_between(device);
         return;
     }
     for (int64_t i = unit * n_range / units->n; i < (unit + 1) * n_range / units->n; i++) {
-        device->kernels->attention_rows(a, range[2 * i], range[2 * i + 1],
-                                        units->sums + unit * cpu_attention_sums(a->how));
+        cpu_attention_rows(device, a, range[2 * i], range[2 * i + 1],
+                           units->sums + unit * cpu_attention_sums(a->how));
         cpu_between(device);
     }
 }

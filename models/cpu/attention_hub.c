@@ -1,9 +1,12 @@
-/* Attention over hub rows, too long for one thread: their edges in pieces of DEVICE_HUB_EDGES, each with a state of
- * its own, merged in their order. */
+/* Attention over rows of many edges: in pieces of DEVICE_PIECE_EDGES, each with a state of its own, merged in their
+ * order. Those of hub rows, too long for one thread, are first merged to DEVICE_HUB_EDGES of them. */
 #include "models/cpu/cpu.h"
 
 #include <math.h>
 #include <string.h>
+
+/* Of a piece's results, those of all its heads where heads have few columns. */
+#define PIECE_FLOATS 4096
 
 /* The results of a pass for some heads, of one piece or of a row; NULL: the pass has no such result. */
 struct partial {
@@ -46,12 +49,12 @@ static struct partial arrays_of(const struct cpu_attention *a, int64_t head, int
 }
 
 /* Heads whose results fit a partial; groups of eight, which some kernels work on together, stay together. */
-static int64_t heads_at_once(const struct cpu_attention *a)
+static int64_t heads_at_once(const struct cpu_attention *a, int64_t most)
 {
     struct partial made = arrays_of(a, 0, 0, NULL);
     int64_t n_float = (made.softmax != NULL ? 2 : 0) + (made.narrow != NULL ? 1 : 0);
     n_float += (made.wide[0] != NULL ? wide_columns(a) : 0) + (made.wide[1] != NULL ? wide_columns(a) : 0);
-    int64_t n = CPU_PARTIAL_COLUMNS / n_float;
+    int64_t n = most / n_float;
     return n < 8 ? n : n / 8 * 8;
 }
 
@@ -105,12 +108,13 @@ static void copy_heads(const struct cpu_attention *a, int64_t n, const struct pa
     }
 }
 
-/* The pass over one piece's edges, as if the row had no others, into its partial. */
-static void run_piece(const struct cpu_device *device, const struct cpu_attention *a, int64_t p, double *sums)
+/* The pass over edges of a row, in pieces as if each had no others before it, into the row's results or a partial. */
+static void pieces_join(const struct cpu_device *device, const struct cpu_attention *a, const struct cpu_piece *of,
+                        bool is_fresh, const struct partial *to, double *sums)
 {
-    const struct cpu_schedule *schedule = a->block->schedule;
-    const struct cpu_piece *piece = &schedule->piece[p];
-    struct partial made = arrays_of(a, 0, a->end_head - a->first_head, schedule->partial + p * CPU_PARTIAL_COLUMNS);
+    float memory[PIECE_FLOATS];
+    const int64_t n = a->end_head - a->first_head;
+    struct partial made = arrays_of(a, 0, n, memory);
     struct device_attention_state state = {made.softmax, made.wide[1], made.narrow};
     struct cpu_attention alone = *a;
     alone.is_piece = true;
@@ -118,7 +122,48 @@ static void run_piece(const struct cpu_device *device, const struct cpu_attentio
     alone.out = alone.grad_value = made.wide[0];
     alone.grad_query = made.wide[0] != NULL ? made.wide[0] : made.narrow;
     alone.grad_key = made.wide[1] != NULL ? made.wide[1] : made.narrow;
-    device->kernels->attention_piece(&alone, piece->row, piece->begin, piece->end, sums);
+    for (int64_t e = of->begin; e < of->end; e += DEVICE_PIECE_EDGES) {
+        int64_t end = e + DEVICE_PIECE_EDGES < of->end ? e + DEVICE_PIECE_EDGES : of->end;
+        device->kernels->attention_piece(&alone, of->row, e, end, sums);
+        (is_fresh && e == of->begin ? copy_heads : merge_heads)(a, n, to, &made);
+    }
+}
+
+/* One row of many edges: a merged one's pieces lie between marks, and what is not marked goes on edge by edge. */
+static void row_long(const struct cpu_device *device, const struct cpu_attention *attention, int64_t r, double *sums)
+{
+    const struct device_block *block = attention->block;
+    const int64_t n_head = attention->how->n_head, row = block->rows != NULL ? block->rows[r] : r;
+    const int64_t n_together = heads_at_once(attention, PIECE_FLOATS), begin = block->indptr[r];
+    struct cpu_attention a = *attention;
+    for (int64_t h = 0; h < n_head; h += n_together) {
+        a.first_head = h;
+        a.end_head = h + n_together < n_head ? h + n_together : n_head;
+        const struct partial own = arrays_of(&a, row * n_head + h, 0, NULL);
+        for (int64_t e = begin, next; e < block->indptr[r + 1]; e = next) {
+            next = device_run_end(block, e, block->indptr[r + 1]);
+            if (device_run_goes_on(block, e)) {
+                device->kernels->attention_piece(&a, r, e, next, sums);
+            } else {
+                pieces_join(device, &a, &(struct cpu_piece){r, e, next}, a.begin && e == begin, &own, sums);
+            }
+        }
+    }
+}
+
+void cpu_attention_rows(const struct cpu_device *device, const struct cpu_attention *a, int64_t first, int64_t end,
+                        double *sums)
+{
+    const int64_t *indptr = a->block->indptr;
+    for (int64_t r = first, next; r < end; r = next + 1) {
+        for (next = r; next < end && indptr[next + 1] - indptr[next] <= DEVICE_PIECE_EDGES;) {
+            next++;
+        }
+        device->kernels->attention_rows(a, r, next, sums);
+        if (next < end) {
+            row_long(device, a, next, sums);
+        }
+    }
 }
 
 /* Is piece p its row's first? */
@@ -136,7 +181,8 @@ static void run_pieces(const struct cpu_device *device, const struct cpu_attenti
 #pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
     for (int64_t slot = 0; slot < n_slot; slot++) {
         for (int64_t p = slot * n_piece / n_slot; p < (slot + 1) * n_piece / n_slot; p++) {
-            run_piece(device, a, p, sums != NULL ? sums + slot * width : NULL);
+            const struct partial made = arrays_of(a, 0, n, schedule->partial + p * CPU_PARTIAL_COLUMNS);
+            pieces_join(device, a, &schedule->piece[p], true, &made, sums != NULL ? sums + slot * width : NULL);
         }
     }
     for (int64_t p = 0; p < n_piece; p++) {
@@ -156,11 +202,11 @@ void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attenti
     }
     const int64_t n_piece = schedule->n_piece, n_head = attention->how->n_head;
     struct cpu_attention a = *attention;
-    const int64_t n_together = heads_at_once(&a);
-    if (n_together == 0) { /* one head is too wide for a partial: one thread for each row, uncut */
+    const int64_t n_together = heads_at_once(&a, CPU_PARTIAL_COLUMNS);
+    if (n_together == 0) { /* one head is too wide for a partial: one thread for each row */
         for (int64_t p = 0; p < n_piece; p++) {
             if (begins_row(schedule, p)) {
-                device->kernels->attention_rows(&a, schedule->piece[p].row, schedule->piece[p].row + 1, sums);
+                row_long(device, &a, schedule->piece[p].row, sums);
             }
         }
         return;

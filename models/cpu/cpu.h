@@ -152,4 +152,8 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
 void cpu_attention_hub(const struct cpu_device *device, const struct cpu_attention *attention, int64_t n_slot,
                        double *sums);
 
+/* The same over other rows of the block, first … end-1, in one thread; sums is one set, or NULL. */
+void cpu_attention_rows(const struct cpu_device *device, const struct cpu_attention *attention, int64_t first,
+                        int64_t end, double *sums);
+
 #endif

@@ -216,7 +216,7 @@ static void edge_set(const struct edges *e, struct cpu_tile *tile, int64_t t, in
     static const float one = 1.0F;
     const struct device_tile_edges *how = e->how;
     const struct device_block *block = how->block;
-    const int64_t col = self ? row : block->cols[edge];
+    const int64_t col = self ? row : block->cols[edge] & ~DEVICE_MARKS;
     for (int k = 0; k < e->n_far; k++) {
         const struct reading *far = &e->far[k];
         const float *x = (self ? far->self_rows : far->rows) + col * far->width;

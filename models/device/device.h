@@ -252,7 +252,7 @@ struct device_ops {
 
     /* --- aggregation: payload x is n_col × f --- */
     /* out[row] (+)= Σ weight · x[col], edges of a row added one after another with fused multiply-add in ascending
-     * column order (a hub row in pieces of DEVICE_HUB_EDGES, each from 0, added to the start in order). */
+     * column order; more than DEVICE_PIECE_EDGES in pieces of as many, each from 0 (D95). */
     void (*aggregate_sum)(struct device *device, const struct device_block *block, const struct device_aggregate *how,
                           int64_t f, const void *x, float *out);
     /* Running maximum with its place: arg[row, c] = arg_base + col of the first greatest element so far. */

@@ -14,11 +14,17 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* In a column of joined blocks: here the next one begins. Columns are below it. */
-#define DEVICE_BORDER 0x80000000U
+/* A row of more edges than these in one block is added in pieces of as many: each from 0, then to the row's sum. */
+#define DEVICE_PIECE_EDGES ((int64_t)256)
 
-/* A row of more edges than these in one block is a hub row: aggregate_sum adds it in pieces of as many. */
+/* A row of more edges than these in one block is a hub row, whose pieces are first added up to sums of as many. */
 #define DEVICE_HUB_EDGES ((int64_t)1 << 16)
+
+/* In a column of merged blocks: here a block, or piece, begins that is summed from 0; or one that, behind pieces,
+ * goes on with the row's sum. Columns are below both. */
+#define DEVICE_BORDER 0x80000000U
+#define DEVICE_BACK 0x40000000U
+#define DEVICE_MARKS (DEVICE_BORDER | DEVICE_BACK)
 
 /* Edges of one block on the device: row r of the block adds payload rows cols[indptr[r] … indptr[r+1]) to row rows[r]
  * (row r where rows is NULL) of the output, in the order of a row's edges: that of the sources' rows, whatever their
@@ -45,10 +51,28 @@ struct device_block {
     const float *edge_table;
     /* several blocks merged whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
     bool bordered;
+    bool marked;  /* several blocks merged: pieces of rows of more than DEVICE_PIECE_EDGES edges are by marks alone */
+    bool is_part; /* rows of another block, for a sum: without a schedule, though some may be long */
     void *schedule; /* the device's own: row ranges of even work, hub rows; made by block_open */
     /* the device's own, where sums_open was called: the block as a library takes it; made by block_open */
     void *matrix;
 };
+
+/* The end of the edges of a row, from `begin` on, that are added in pieces, or where device_run_goes_on edge by edge
+ * to the row's sum: of a merged row those up to the next mark. */
+static inline int64_t device_run_end(const struct device_block *block, int64_t begin, int64_t end)
+{
+    int64_t e = block->marked ? begin + 1 : end;
+    while (e < end && (block->cols[e] & DEVICE_MARKS) == 0) {
+        e++;
+    }
+    return e;
+}
+
+static inline bool device_run_goes_on(const struct device_block *block, int64_t begin)
+{
+    return block->marked && (block->cols[begin] & DEVICE_BORDER) == 0;
+}
 
 /* Sparse feature rows: n_row × n_col, CSR. `by_column` is the device's own transpose for weight gradients (made by
  * csr_open). Some rows may instead have a column of their own, beside the n_col that are shared, and in it a one and

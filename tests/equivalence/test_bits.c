@@ -107,6 +107,20 @@ static const char *const few_kinds[] = {
     NULL,
 };
 
+/* Sums in pieces: of each way in which they are made. */
+static const char *const in_pieces[] = {
+    "kind = 'gcn'\nhidden = 17\ndropout = 0.5\nlayers = 3",
+    "kind = 'gat'\nheads = 2\nhidden = 8\nattention_dropout = 0.3",
+    PROGRAM("gen") "args.learn_t = true",
+    NULL,
+};
+static const char *const also_in_pieces[] = {
+    "kind = 'sage'\nhidden = 32\nlayers = 3",
+    "kind = 'transformer'\nheads = 2\nhidden = 8",
+    "kind = 'gat'\nheads = 8\nhidden = 8\nlayers = 3",
+    NULL,
+};
+
 /* Their first aggregate may read rows that each part makes for itself. */
 static const char *const inputs[] = {
     "kind = 'gcn'\nhidden = 16\ninput_dropout = 0.5",
@@ -162,7 +176,10 @@ enum data {
     TYPED,   /* node types without features */
     BARE,    /* no features */
     CLUB,    /* made of the graph */
+    HUBS,    /* rows of some hundred edges in one block, and in all blocks together */
 };
+
+#define HUBS_DATA "generator = 'rmat'\nnodes = 3000\ndegree = 100\nclasses = 4\nfeatures = 9\n"
 
 static const char *data_of(enum data data, int m)
 {
@@ -172,6 +189,7 @@ static const char *data_of(enum data data, int m)
     static const char *const club[] = {"generator = 'karate'\nfeatures = 'learned'",
                                        "generator = 'karate'\nfeatures = 'degree'",
                                        "generator = 'karate'\nfeatures = 'one_hot'"};
+    static const char *const hubs[] = {HUBS_DATA, HUBS_DATA "undirected = 'no'\ntrain_share = 0.01\n"};
     const bool is_directed = m % 2 == 1;
     switch (data) {
     case GRAPHS:
@@ -182,6 +200,8 @@ static const char *data_of(enum data data, int m)
         return wide[m % 3];
     case CLUB:
         return club[m % 3];
+    case HUBS:
+        return hubs[is_directed];
     case SEVERAL:
         return "generator = 'sbm'\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24\nlabels_per_node = 2";
     case SPARSE:
@@ -253,6 +273,10 @@ SAME(models_that_sum, sums, GRAPHS, NULL, NULL)
 SAME(models_that_take_maxima, maximum, GRAPHS, NULL, NULL)
 SAME(models_with_attention, attention, GRAPHS, NULL, NULL)
 SAME(programs_of_edges, programs, GRAPHS, NULL, NULL)
+SAME_PARTS(sums_in_pieces, in_pieces, HUBS, "parts = 5\nmethod = 'block'", LIST("cover = true", "cover = false"),
+           LIST("prune = 'never'", "prune = 'always'"))
+SAME_PARTS(more_sums_in_pieces, also_in_pieces, HUBS, "parts = 4\nmethod = 'block'", LIST("cover = true"),
+           LIST("prune = 'always'", "prune = 'never'"))
 SAME(models_of_relations, relations, GRAPHS, NULL, NULL)
 SAME(batch_norm, batch_norm, GRAPHS, NULL, NULL)
 SAME(bf16_that_is_summed, sums, GRAPHS, NULL, BF16)

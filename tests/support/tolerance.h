@@ -32,10 +32,6 @@
 /* Float sums of 10^5 and more terms of one sign, in pieces of 2^16: 2^-24 times the root of 2^16, and some slack. */
 #define TOLERANCE_LONG_SUM 3e-5
 
-/* The same of a softmax, where a few edges outweigh the others: what is below 2^-24 of the sum so far is lost, edge after edge.
- * At most 2^16 times that; most seen: 2.5e-4. */
-#define TOLERANCE_TAIL 5e-4
-
 /* Double sums, rounded to float once: the order of terms changes the last bit at most. */
 #define TOLERANCE_DOUBLE_SUM 1.2e-7
 

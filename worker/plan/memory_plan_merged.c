@@ -133,7 +133,7 @@ void memory_plan_merge(const struct memory_plan_input *in, struct memory_plan *p
     }
     /* A library's sums are those of a block. */
     bool own = in->job->model.kernel == JOB_KERNEL_OWN;
-    bool can = own && in->ops->merged_edges > 0 && plan->rows.n_row < DEVICE_BORDER;
+    bool can = own && in->ops->merged_edges > 0 && plan->rows.n_row < DEVICE_BACK;
     plan->merged.attention = can && in->ops->merges_attention && plan->n_hop == 0 && in->program->n_edge_feature == 0;
     for (int d = 0; d < PART_DIRECTION_N && can; d++) {
         enum part_direction of = (enum part_direction)d;

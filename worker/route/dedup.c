@@ -414,6 +414,7 @@ struct device_block dedup_sum_block(const struct dedup *s, const struct dedup_li
                                  .n_col = s->own->part[list->i].part->n_own,
                                  .n_edge = indptr[given->n_sum],
                                  .indptr = indptr + first,
+                                 .is_part = true,
                                  .cols = s->sum_cols + given->edge,
                                  .weights = s->sum_weights != NULL ? s->sum_weights + given->edge : NULL};
 }

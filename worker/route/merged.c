@@ -104,16 +104,20 @@ static int64_t cut_row(const struct cut *cut, int64_t r)
     return cut->block.rows != NULL ? cut->block.rows[r] : r;
 }
 
-/* The edges of one block add to the ends of its rows. end: behind each row of merged blocks */
-static void rows_count(const struct cut *cut, const int64_t *place, int64_t *end)
+/* The edges of one block add to the ends of its rows; returns whether some row of it is added in pieces. end: behind
+ * each row of merged blocks */
+static bool rows_count(const struct cut *cut, const int64_t *place, int64_t *end)
 {
+    bool has_pieces = false;
     for (int64_t r = 0; r < cut->block.n_row && cut_row(cut, r) < cut->n_row; r++) {
-        int64_t *to = &end[place[cut_row(cut, r)]];
-        *to += cut->loops && r < cut->n_col;
+        int64_t n = cut->loops && r < cut->n_col;
         for (int64_t e = cut->block.indptr[r]; e < cut->block.indptr[r + 1]; e++) {
-            *to += cut->block.cols[e] < cut->n_col;
+            n += cut->block.cols[e] < cut->n_col;
         }
+        end[place[cut_row(cut, r)]] += n;
+        has_pieces = has_pieces || n > DEVICE_PIECE_EDGES;
     }
+    return has_pieces;
 }
 
 static void edge_put(const struct part_edges *to, int64_t at, uint32_t col, float weight)
@@ -124,13 +128,33 @@ static void edge_put(const struct part_edges *to, int64_t at, uint32_t col, floa
     }
 }
 
-/* Put the edges of one block behind those that its rows have so far; a loop where it stands among the others. next:
- * where each own row's next one goes; first_row: of the columns' part, in their array */
-static void cut_join(const struct cut *cut, uint32_t first_row, const struct part_edges *to, int64_t *next)
+/* An own row while its edges come: where the next one goes; whether there were pieces before it. */
+struct filled {
+    int64_t at;
+    bool has_pieces;
+};
+
+/* Mark one block's edges of a row, from `begin` on, where they are not simply added to those before. */
+static void row_mark(const struct cut *cut, uint32_t *cols, int64_t begin, struct filled *row)
+{
+    if (row->at - begin > DEVICE_PIECE_EDGES) {
+        for (int64_t e = begin; e < row->at; e += DEVICE_PIECE_EDGES) {
+            cols[e] |= DEVICE_BORDER;
+        }
+        row->has_pieces = true;
+    } else if (row->at > begin) {
+        cols[begin] |= row->has_pieces ? DEVICE_BACK : cut->border;
+    }
+}
+
+/* Put the edges of one block behind those that its rows have so far; a loop where it stands among the others.
+ * first_row: of the columns' part, in their array */
+static void cut_join(const struct cut *cut, uint32_t first_row, const struct part_edges *to, struct filled *own)
 {
     const struct part_block *block = &cut->block;
     for (int64_t r = 0; r < block->n_row && cut_row(cut, r) < cut->n_row; r++) {
-        int64_t *at = &next[cut_row(cut, r)], begin = *at;
+        struct filled *row = &own[cut_row(cut, r)];
+        int64_t *at = &row->at, begin = *at;
         bool loop = cut->loops && r < cut->n_col;
         for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
             if (loop && block->cols[e] > r) {
@@ -144,13 +168,12 @@ static void cut_join(const struct cut *cut, uint32_t first_row, const struct par
         if (loop) {
             edge_put(to, (*at)++, first_row + (uint32_t)r, 1.0F);
         }
-        if (*at > begin) {
-            to->cols[begin] |= cut->border;
-        }
+        row_mark(cut, to->cols, begin, row);
     }
 }
 
-/* Ends of all rows, by their edges in all blocks; returns the edges of the longest. */
+/* Ends of all rows, by their edges in all blocks; returns the edges of the longest. Where sums are apart, one in
+ * pieces has too many. */
 static int64_t indptr_fill(const struct merged *merged, const struct side *side, int64_t n_row, int64_t *indptr)
 {
     int64_t most = 0;
@@ -160,7 +183,7 @@ static int64_t indptr_fill(const struct merged *merged, const struct side *side,
         places_fill(merged, i, hop_of_rows(side), place);
         for (int32_t s = 0; s < part->halo.pairs[side->d].n_pair; s++) {
             const struct cut cut = cut_of(merged, side, i, s);
-            rows_count(&cut, place, indptr + 1);
+            most = rows_count(&cut, place, indptr + 1) && part->covered ? INT64_MAX : most;
         }
         free(place);
     }
@@ -176,16 +199,18 @@ static void part_join(const struct merged *merged, const struct side *side, int3
 {
     const struct part *part = merged->own->part[i].part;
     int32_t cols = side->d == PART_DIRECTION_OUT ? side->hop : PROGRAM_HOP_ALL; /* in an array of these rows */
-    int64_t *next = memory_alloc((size_t)part->n_own, sizeof *next), n_row = rows_own(merged, i, hop_of_rows(side));
-    places_fill(merged, i, hop_of_rows(side), next);
-    for (int64_t r = 0; r < n_row; r++) {
-        next[r] = to->indptr[next[r]];
+    int64_t *place = memory_alloc((size_t)part->n_own, sizeof *place);
+    struct filled *own = memory_alloc((size_t)part->n_own, sizeof *own);
+    places_fill(merged, i, hop_of_rows(side), place);
+    for (int64_t r = 0; r < rows_own(merged, i, hop_of_rows(side)); r++) {
+        own[r].at = to->indptr[place[r]];
     }
     for (int32_t s = 0; s < part->halo.pairs[side->d].n_pair; s++) {
         const struct cut cut = cut_of(merged, side, i, s);
-        cut_join(&cut, (uint32_t)memory_plan_row_begin(merged->plan, cols, cut.j), to, next);
+        cut_join(&cut, (uint32_t)memory_plan_row_begin(merged->plan, cols, cut.j), to, own);
     }
-    free(next);
+    free(own);
+    free(place);
 }
 
 /* --- blocks --- */
@@ -201,7 +226,8 @@ static enum status block_lend(struct merged *merged, const struct side *side, in
                                    .indptr = part_lent_view(lent, host->indptr),
                                    .cols = part_lent_view(lent, host->cols),
                                    .weights = part_lent_view(lent, host->weights),
-                                   .bordered = merged->own->part[0].part->covered};
+                                   .bordered = merged->own->part[0].part->covered,
+                                   .marked = true};
     return device->ops->block_open(device, block);
 }
 

@@ -21,6 +21,9 @@ enum cpu_weight {
     CPU_WEIGHT_N
 };
 
+/* Which rows' pieces lie between marks in columns: long ones, all. Others' long rows are cut by position. */
+enum cpu_marks { CPU_MARKS_NONE, CPU_MARKS_LONG, CPU_MARKS_ALL };
+
 /* out[row] = row_scale · (start + Σ weight · x[cols]), start: self_scale · self, or out[row], or 0. */
 struct cpu_sum {
     const uint32_t *rows; /* NULL: row r is row r */
@@ -38,7 +41,7 @@ struct cpu_sum {
     bool x_is_bf16;           /* no permuted weights */
     bool begin;               /* start from self or 0, not from out */
     bool apart;               /* start from 0 and add what is at out at the end */
-    bool bordered;            /* DEVICE_BORDER is set in columns; no permuted weights */
+    enum cpu_marks marks;     /* set in columns; no permuted weights */
     const void *self;
     int64_t self_stride; /* elements of a row, or 0 where every row starts from the same one (a bias) */
     bool self_is_bf16;
@@ -84,7 +87,7 @@ struct cpu_attention {
     bool begin;
     bool with_self;               /* each row's edge to itself comes first */
     int64_t first_head, end_head; /* heads to work on */
-    bool is_piece;                /* a piece of a hub row: results go to a partial of one row, from first_head on */
+    bool is_piece;                /* a row's piece: results go to a partial of one row, from first_head on */
     bool rows_are_sources;
     uint32_t threshold; /* of draws; 0: no dropout */
     float keep_scale;
@@ -206,7 +209,7 @@ struct cpu_kernels {
     /* Rows first … end-1 of an attention's pass; parameters' gradients are added to `sums` (NULL: not wanted): att's,
      * then those of how->edge, cpu_attention_sums doubles. */
     void (*attention_rows)(const struct cpu_attention *attention, int64_t first, int64_t end, double *sums);
-    /* Edges begin … end-1 of one row, as if there were no others before. */
+    /* Edges begin … end-1 of one row; of a piece as if there were no others before. */
     void (*attention_piece)(const struct cpu_attention *attention, int64_t row, int64_t begin, int64_t end,
                             double *sums);
     void (*attention_begin)(const struct cpu_attention_begin *begin, int64_t first, int64_t end);

@@ -87,8 +87,10 @@ TARGET static void attention_rows(const struct cpu_attention *a, int64_t first, 
 TARGET static void attention_piece(const struct cpu_attention *a, int64_t row, int64_t begin, int64_t end,
                                    double *sums)
 {
-    const bool has_self = a->with_self && begin == a->block->indptr[row];
-    row_edges(a, heads_of(a), (struct edges_left){row, begin, end, has_self, true}, sums);
+    const bool begins_row = begin == a->block->indptr[row];
+    const struct edges_left left = {row, begin, end, a->with_self && begins_row,
+                                    a->is_piece || (a->begin && begins_row)};
+    row_edges(a, heads_of(a), left, sums);
 }
 
 /* ⟨x, y⟩ in double lanes that are added up at the end: a fixed order that vectors can follow. */

@@ -47,9 +47,9 @@ typedef float run_numbers[HEADS][RUN];
 INLINE void copy_cols(const uint32_t *cols, int64_t e, int64_t last, int64_t n, int64_t *to)
 {
     bool any = last >= e && last >= 0;
-    int64_t n_there = any ? smaller(last + 1 - e, n) : 0, i = 0, end = any ? cols[last] : 0;
+    int64_t n_there = any ? smaller(last + 1 - e, n) : 0, i = 0, end = any ? cols[last] & ~DEVICE_MARKS : 0;
     for (; i < n_there; i++) {
-        to[i] = cols[e + i];
+        to[i] = cols[e + i] & ~DEVICE_MARKS;
     }
     for (; i < n; i++) {
         to[i] = end;

@@ -36,7 +36,7 @@ INLINE void prefetch_bf16(const uint16_t *row, const int n_vector, int64_t n_col
 
 INLINE uint32_t edge_column(const struct cpu_sum *s, const bool bordered, int64_t e)
 {
-    return bordered ? s->cols[e] & ~DEVICE_BORDER : s->cols[e];
+    return bordered ? s->cols[e] & ~DEVICE_MARKS : s->cols[e];
 }
 
 INLINE float edge_weight(const struct cpu_sum *s, enum cpu_weight kind, const bool bordered, int64_t e)
@@ -140,12 +140,13 @@ INLINE void sum_edge(const struct cpu_sum *s, int64_t e, int64_t column, int64_t
     }
 }
 
-/* Likewise of edges begin … end-1, one after another. */
+/* Likewise of edges begin … end-1, one after another; with marks, nothing is done about them. */
 INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
-                      const int n_vector, const struct sum_case is, const bool whole, lane_mask mask, vector *acc)
+                      const int n_vector, const struct sum_case is, const bool marked, const bool whole,
+                      lane_mask mask, vector *acc)
 {
     for (int64_t e = begin; e < end; e++) {
-        sum_edge(s, e, column, n_column, n_vector, is, false, whole, mask, acc);
+        sum_edge(s, e, column, n_column, n_vector, is, marked, whole, mask, acc);
     }
 }
 
@@ -189,21 +190,10 @@ INLINE vector row_start(const struct cpu_sum *s, int64_t row, int64_t column, in
     return s->self_scale != NULL ? vector_multiply(self, vector_set(s->self_scale[row])) : self;
 }
 
-/* One row over columns column … column+n_column-1: start, edges, scale, store. */
-INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t n_column, const int n_vector,
-                    const struct sum_case is, const bool bordered, const bool whole, lane_mask mask)
+INLINE void row_finish(const struct cpu_sum *s, int64_t row, int64_t column, const int n_vector, const bool whole,
+                       lane_mask mask, vector *acc)
 {
-    vector acc[VECTORS_MAX];
-    int64_t row = s->rows != NULL ? s->rows[r] : r;
     float *out = s->out + row * s->f + column;
-    for (int v = 0; v < n_vector; v++) {
-        acc[v] = row_start(s, row, column, v, n_vector, n_column, whole, mask);
-    }
-    if (bordered) {
-        sum_bordered_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, whole, mask, acc);
-    } else {
-        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, whole, mask, acc);
-    }
     for (int v = 0; v < n_vector; v++) {
         if (s->apart) {
             acc[v] = vector_add(last_load(out, v, n_vector, whole, mask), acc[v]);
@@ -219,16 +209,77 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
     }
 }
 
+/* One row over columns column … column+n_column-1: start, edges, scale, store. */
+INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t n_column, const int n_vector,
+                    const struct sum_case is, const bool bordered, const bool whole, lane_mask mask)
+{
+    vector acc[VECTORS_MAX];
+    int64_t row = s->rows != NULL ? s->rows[r] : r;
+    for (int v = 0; v < n_vector; v++) {
+        acc[v] = row_start(s, row, column, v, n_vector, n_column, whole, mask);
+    }
+    if (bordered) {
+        sum_bordered_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, whole, mask, acc);
+    } else {
+        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, false, whole, mask, acc);
+    }
+    row_finish(s, row, column, n_vector, whole, mask, acc);
+}
+
+/* sum += Σ of edges begin … end-1 */
+typedef void sum_piece_function(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
+                                float *sum);
+
+/* The end of the piece of a row that begins at an edge. */
+INLINE int64_t piece_end(const struct cpu_sum *s, int64_t begin, int64_t end)
+{
+    int64_t e = s->marks != CPU_MARKS_NONE ? begin + 1 : begin + DEVICE_PIECE_EDGES;
+    while (s->marks != CPU_MARKS_NONE && e < end && (s->cols[e] & DEVICE_MARKS) == 0) {
+        e++;
+    }
+    return e < end ? e : end;
+}
+
+/* One row of many edges, as sum_row: a piece is summed from 0 and added, unless it goes on with the row's sum. */
+TARGET static __attribute__((noinline)) void sum_long_row(const struct cpu_sum *s, int64_t r, int64_t column,
+                                                          int64_t n_column, sum_piece_function *add)
+{
+    const int n_vector = (int)((n_column + LANES - 1) / LANES);
+    const lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);
+    const int64_t row = s->rows != NULL ? s->rows[r] : r, end = s->indptr[r + 1];
+    float sum[VECTORS_MAX * LANES], piece[VECTORS_MAX * LANES];
+    vector acc[VECTORS_MAX];
+    for (int v = 0; v < n_vector; v++) {
+        vector_store(sum + v * LANES, row_start(s, row, column, v, n_vector, n_column, false, mask));
+    }
+    for (int64_t e = s->indptr[r], next; e < end; e = next) {
+        next = piece_end(s, e, end);
+        if (s->marks != CPU_MARKS_NONE && (s->cols[e] & DEVICE_BORDER) == 0) {
+            add(s, e, next, column, n_column, sum);
+            continue;
+        }
+        memset(piece, 0, sizeof piece);
+        add(s, e, next, column, n_column, piece);
+        for (int64_t c = 0; c < n_column; c++) {
+            sum[c] += piece[c];
+        }
+    }
+    for (int v = 0; v < n_vector; v++) {
+        acc[v] = vector_load(sum + v * LANES);
+    }
+    row_finish(s, row, column, n_vector, false, mask, acc);
+}
+
 INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column,
-                         const int n_vector, const struct sum_case is, const bool bordered)
+                         const int n_vector, const struct sum_case is, const bool bordered, sum_piece_function *add)
 {
     lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);
-    if (n_column == n_vector * LANES) {
-        for (int64_t r = first; r < end; r++) {
+    for (int64_t r = first; r < end; r++) {
+        if (s->indptr[r + 1] - s->indptr[r] > DEVICE_PIECE_EDGES) {
+            sum_long_row(s, r, column, n_column, add);
+        } else if (n_column == n_vector * LANES) {
             sum_row(s, r, column, n_column, n_vector, is, bordered, true, mask);
-        }
-    } else {
-        for (int64_t r = first; r < end; r++) {
+        } else {
             sum_row(s, r, column, n_column, n_vector, is, bordered, false, mask);
         }
     }
@@ -239,34 +290,36 @@ INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, in
 
 /* The loops above for each number of vectors, kind of weight and type of x, unrolled by the compiler. */
 #define SUM_FUNCTIONS(n_vector, kind, bf16)                                                                          \
-    TARGET static void sum_rows_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t first, int64_t end,    \
-                                                             int64_t column, int64_t n_column)                       \
-    {                                                                                                                \
-        sum_each_row(s, first, end, column, n_column, n_vector, (struct sum_case){kind, bf16}, false);               \
-    }                                                                                                                \
-    TARGET static void sum_bordered_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t first,             \
-                                                                 int64_t end, int64_t column, int64_t n_column)      \
-    {                                                                                                                \
-        if (n_vector <= BORDERED_MAX) {                                                                              \
-            sum_each_row(s, first, end, column, n_column, n_vector, (struct sum_case){kind, bf16}, true);            \
-        }                                                                                                            \
-    }                                                                                                                \
     TARGET static void sum_piece_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t begin, int64_t end,   \
-                                                              int64_t column, int64_t n_column, float *partial)      \
+                                                              int64_t column, int64_t n_column, float *sum)          \
     {                                                                                                                \
         const struct sum_case is = {kind, bf16};                                                                     \
         vector acc[VECTORS_MAX];                                                                                     \
         lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);                                              \
         for (int v = 0; v < n_vector; v++) {                                                                         \
-            acc[v] = vector_set(0.0f);                                                                               \
+            acc[v] = last_load(sum, v, n_vector, false, mask);                                                       \
         }                                                                                                            \
         if (n_column == (n_vector)*LANES) {                                                                          \
-            sum_edges(s, begin, end, column, n_column, n_vector, is, true, mask, acc);                               \
+            sum_edges(s, begin, end, column, n_column, n_vector, is, true, true, mask, acc);                         \
         } else {                                                                                                     \
-            sum_edges(s, begin, end, column, n_column, n_vector, is, false, mask, acc);                              \
+            sum_edges(s, begin, end, column, n_column, n_vector, is, true, false, mask, acc);                        \
         }                                                                                                            \
         for (int v = 0; v < n_vector; v++) {                                                                         \
-            last_store(partial, v, n_vector, false, mask, acc[v]);                                                   \
+            last_store(sum, v, n_vector, false, mask, acc[v]);                                                       \
+        }                                                                                                            \
+    }                                                                                                                \
+    TARGET static void sum_rows_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t first, int64_t end,    \
+                                                             int64_t column, int64_t n_column)                       \
+    {                                                                                                                \
+        sum_each_row(s, first, end, column, n_column, n_vector, (struct sum_case){kind, bf16}, false,                \
+                     sum_piece_##n_vector##_##kind##_##bf16);                                                        \
+    }                                                                                                                \
+    TARGET static void sum_bordered_##n_vector##_##kind##_##bf16(const struct cpu_sum *s, int64_t first,             \
+                                                                 int64_t end, int64_t column, int64_t n_column)      \
+    {                                                                                                                \
+        if (n_vector <= BORDERED_MAX) {                                                                              \
+            sum_each_row(s, first, end, column, n_column, n_vector, (struct sum_case){kind, bf16}, true,             \
+                         sum_piece_##n_vector##_##kind##_##bf16);                                                    \
         }                                                                                                            \
     }
 
@@ -291,8 +344,7 @@ EACH_CASE(SUM_FUNCTIONS)
 struct sum_functions {
     void (*rows)(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column);
     void (*bordered)(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column);
-    void (*piece)(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
-                  float *partial);
+    sum_piece_function *piece;
 };
 
 #define SUM_ENTRY(n_vector, kind, bf16)                                                                              \
@@ -319,14 +371,15 @@ static int64_t smaller(int64_t a, int64_t b)
 TARGET static void sum_rows(const struct cpu_sum *s, int64_t first, int64_t end)
 {
     /* Several passes over the columns take turns on a few rows, whose edges and prefetched lines are still near. */
-    const int most = s->bordered ? BORDERED_MAX : VECTORS_MAX;
+    const int most = s->marks == CPU_MARKS_ALL ? BORDERED_MAX : VECTORS_MAX;
     int64_t step = s->n_column <= most * LANES ? end - first : 8, end_column = s->column + s->n_column;
     for (int64_t r = first; r < end; r += step) {
         for (int64_t column = s->column, width; column < end_column; column += width) {
             int n_vector = sum_vectors(end_column - column, most);
             const struct sum_functions *functions = &sum_functions[s->x_is_bf16][s->kind][n_vector];
             width = smaller(n_vector * LANES, end_column - column);
-            (s->bordered ? functions->bordered : functions->rows)(s, r, smaller(r + step, end), column, width);
+            (s->marks == CPU_MARKS_ALL ? functions->bordered : functions->rows)(s, r, smaller(r + step, end), column,
+                                                                                width);
         }
     }
     if (s->stream) {
@@ -337,6 +390,7 @@ TARGET static void sum_rows(const struct cpu_sum *s, int64_t first, int64_t end)
 TARGET static void sum_piece(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
                              float *partial)
 {
+    memset(partial, 0, (size_t)n_column * sizeof *partial);
     for (int64_t c = 0, width; c < n_column; c += width) {
         int n_vector = sum_vectors(n_column - c, VECTORS_MAX);
         width = smaller(n_vector * LANES, n_column - c);

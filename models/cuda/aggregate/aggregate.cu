@@ -39,6 +39,7 @@ extern "C" {
 template <typename T_, typename RAW_, int LANES_, int LOADS_> struct reading {
     typedef T_ T;
     typedef RAW_ RAW;
+    static constexpr uint32_t MARKS = DEVICE_BORDER;
     static constexpr bool BF16 = !std::is_same<T, RAW>::value, WIDE = sizeof(RAW) > sizeof(float);
     static constexpr int LANES = LANES_, LOADS = LOADS_, COLUMNS = (int)sizeof(RAW) / (BF16 ? 2 : 4),
                          PARTS = COLUMNS / width_of<T>, N = LOADS * PARTS;
@@ -53,6 +54,11 @@ template <typename T_, typename RAW_, int LANES_, int LOADS_> struct reading {
         const uint32_t load = blockIdx.y * LOADS + n / PARTS;
         return (load * LANES + threadIdx.x % LANES) * COLUMNS + n % PARTS * width_of<T>;
     }
+};
+
+/* The same of rows in which DEVICE_BACK is set, too: a border has more to do. */
+template <class R> struct going_on : R {
+    static constexpr uint32_t MARKS = DEVICE_MARKS;
 };
 
 template <typename T> static __device__ __forceinline__ void widen(T x, T *to)
@@ -77,8 +83,8 @@ static __device__ __forceinline__ void widen(uint4 x, float4 *to)
     widen(uint2{x.z, x.w}, to + 1);
 }
 
-/* A row's running sum. In a bordered block what follows a border is summed separately, up to the next border;
- * `before` begins as -0, which added to any number gives this number. */
+/* A row's running sum. In bordered rows what follows a border is summed separately, up to the next border, or goes on
+ * with the row's sum; `before` begins as -0, which added to any number gives this number. */
 template <class R, bool BORDERED> struct row_sum {
     typedef typename R::T T;
     T sum[R::N], before[R::N];
@@ -95,11 +101,13 @@ template <class R, bool BORDERED> struct row_sum {
         }
     }
 
-    __device__ __forceinline__ void border()
+    __device__ __forceinline__ void border(uint32_t mark)
     {
+        const bool goes_on = R::MARKS == DEVICE_MARKS && (mark & DEVICE_BORDER) == 0;
         for (int n = 0; n < R::N; n++) {
             before[n] = vector_add(before[n], sum[n]);
-            sum[n] = vector_of<T>(0.0F);
+            sum[n] = goes_on ? before[n] : vector_of<T>(0.0F);
+            before[n] = goes_on ? vector_of<T>(-0.0F) : before[n];
         }
     }
 
@@ -114,9 +122,10 @@ template <class R, bool BORDERED> struct row_sum {
 
     __device__ __forceinline__ void finish(const struct cuda_sum &s, int64_t row) const
     {
+        const float by = BORDERED ? sum_scales_of(s, row).row : scale; /* kept, it would be one register too many */
         for (int n = 0; n < R::N; n++) {
             if (R::column(n) < s.f) {
-                sum_finish(s, row, R::column(n), scale, BORDERED ? vector_add(before[n], sum[n]) : sum[n]);
+                sum_finish(s, row, R::column(n), by, BORDERED ? vector_add(before[n], sum[n]) : sum[n]);
             }
         }
     }
@@ -137,13 +146,20 @@ template <class R, bool WEIGHTED, bool BORDERED> struct row_edges {
         }
     }
 
-    /* Store HELD columns from edge `first` on, of which n exist; the last one is repeated behind them. */
-    __device__ __forceinline__ void put(const struct cuda_sum &s, int64_t first, uint32_t n) const
+    /* Store HELD columns from edge `first` on, of which n exist; the last one is repeated behind them. at: of
+     * the row's first edge */
+    __device__ __forceinline__ void put(const struct cuda_sum &s, int64_t first, uint32_t n, const int64_t *at) const
     {
         for (int l = group_lane<R::LANES>(); l < R::HELD; l += R::LANES) {
-            const int64_t e = first + ((uint32_t)l < n ? (uint32_t)l : n - 1);
-            const uint32_t marked = __ldcs(s.cols + e), col = BORDERED ? marked & ~DEVICE_BORDER : marked;
-            ((uint32_t *)cols)[l] = (R::WIDE ? col * (s.row_bytes / (uint32_t)sizeof(RAW)) : col) | (marked ^ col);
+            const uint32_t i = (uint32_t)l < n ? (uint32_t)l : n - 1;
+            const int64_t e = first + i;
+            uint32_t col = __ldcs(s.cols + e), mark = 0;
+            if (BORDERED) {
+                const bool begins = ((uint32_t)e - (uint32_t)*at) % DEVICE_PIECE_EDGES == 0;
+                mark = s.borders >= BORDERS_MARKED ? col & R::MARKS : begins ? DEVICE_BORDER : 0;
+                col &= ~mark;
+            }
+            ((uint32_t *)cols)[l] = (R::WIDE ? col * (s.row_bytes / (uint32_t)sizeof(RAW)) : col) | mark;
             if (WEIGHTED) {
                 ((float *)(cols + R::WEIGHTS))[l] = edge_weight(s, e, col);
             }
@@ -161,15 +177,15 @@ template <class R, bool WEIGHTED, bool BORDERED> struct row_edges {
         const factor *weight = (const factor *)(at + R::WEIGHTS);
         RAW row[AHEAD][R::LOADS];
         for (int i = 0; i < AHEAD; i++) {
-            const uint64_t place = BORDERED ? col[i] & ~DEVICE_BORDER : col[i];
+            const uint64_t place = BORDERED ? col[i] & ~R::MARKS : col[i];
             for (int l = 0; l < R::LOADS; l++) {
                 row[i][l] = __ldg((const RAW *)(x[l] + place * (R::WIDE ? sizeof(RAW) : s.row_bytes)));
             }
         }
         for (int i = 0; i < AHEAD; i++) {
             if (ALL || i < n) {
-                if (BORDERED && (col[i] & DEVICE_BORDER) != 0) {
-                    sum->border();
+                if (BORDERED && (col[i] & R::MARKS) != 0) {
+                    sum->border(col[i]);
                 }
                 sum->add(WEIGHTED ? weight[i] : 1.0F, row[i]);
             }
@@ -203,7 +219,7 @@ __global__ void __launch_bounds__(ROW_THREADS, BORDERED ? 7 : 8) sum_rows(const 
         int64_t e = is_taken ? begin : INT64_MIN; /* below 0 it remains */
         for (uint32_t left = is_taken ? n : 0; __any_sync(ALL_LANES, left > 0); e += R::HELD) {
             if (left > 0) {
-                edges.put(s, e, left);
+                edges.put(s, e, left, is_unit ? &s.units[i].begin : &s.indptr[i]);
             }
             __syncwarp(ALL_LANES);
             const uint4 *at = edges.cols;
@@ -230,15 +246,17 @@ static void kernel_launch(cudaStream_t stream, int64_t n_block, int n_thread, co
     const int64_t width = R::LANES * R::LOADS * R::COLUMNS;
     const dim3 grid((unsigned)n_block, (unsigned)((s.f + width - 1) / width));
     if constexpr (R::PARTS == 1) { /* else there are not registers enough */
-        if (s.bordered) {
+        if (s.borders != BORDERS_NONE) {
             LAUNCH((sum_rows<R, true, true>), grid, n_thread, stream, s);
             return;
         }
     }
-    if (s.weights != NULL || s.col_scale != NULL) {
-        LAUNCH((sum_rows<R, true, false>), grid, n_thread, stream, s);
-    } else {
-        LAUNCH((sum_rows<R, false, false>), grid, n_thread, stream, s);
+    if constexpr (R::MARKS == DEVICE_BORDER) {
+        if (s.weights != NULL || s.col_scale != NULL) {
+            LAUNCH((sum_rows<R, true, false>), grid, n_thread, stream, s);
+        } else {
+            LAUNCH((sum_rows<R, false, false>), grid, n_thread, stream, s);
+        }
     }
 }
 
@@ -246,14 +264,14 @@ template <typename T, typename RAW, int LANES, int LOADS>
 static void rows_launch(cudaStream_t stream, struct cuda_sum s)
 {
     typedef struct reading<T, RAW, LANES, LOADS> R;
-    if (s.n_most > CUDA_LONG_EDGES) {
-        s.units = CUDA_UNITS(s.schedule);
+    if (s.units != NULL) {
         s.n_each = WARP / LANES;
         s.step = UNIT_WARPS * s.n_each;
-        kernel_launch<R>(stream, UNIT_WARPS, WARP, s);
+        if constexpr (R::PARTS == 1 && R::WIDE) {
+            (s.borders == BORDERS_BACK ? kernel_launch<going_on<R>> : kernel_launch<R>)(stream, UNIT_WARPS, WARP, s);
+        }
+        return;
     }
-    s.units = NULL;
-    s.n_most = s.schedule != NULL ? CUDA_LONG_EDGES : UINT32_MAX;
     s.step = ROW_THREADS / LANES;
     s.n_each = s.step * (s.n_row < ROWS_MANY ? 1 : ROWS_MOST);
     kernel_launch<R>(stream, (s.n_row + s.n_each - 1) / s.n_each, ROW_THREADS, s);
@@ -276,6 +294,15 @@ template <typename RAW> static void narrow_launch(cudaStream_t stream, const str
                 : rows_launch<float, RAW, 16, 3>(stream, s);
 }
 
+/* The long rows that are units here. They are in pieces, for which eights have not registers enough. */
+static void units_launch(cudaStream_t stream, struct cuda_sum s, int64_t most)
+{
+    s.units = CUDA_UNITS(s.schedule);
+    if (s.n_most > CUDA_LONG_EDGES) {
+        (s.is_bf16 ? wide_launch<uint2> : wide_launch<float4>)(stream, s, most);
+    }
+}
+
 extern "C" void cuda_aggregate_sum(struct device *device, const struct device_block *block,
                                    const struct device_aggregate *how, int64_t f, const void *x, float *out)
 {
@@ -294,7 +321,8 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
     sum.row_bytes = (uint32_t)(how->is_bf16 ? 2 * sum.stride : 4 * f);
     sum.begin = how->begin;
     sum.apart = how->apart;
-    sum.bordered = block->bordered;
+    sum.borders = block->bordered ? BORDERS_MARKED : block->is_part ? BORDERS_PIECES : BORDERS_NONE;
+    sum.n_most = UINT32_MAX;
     sum.self = how->begin ? how->self : NULL;
     sum.self_scale = how->self_scale;
     sum.row_scale = how->finish ? how->row_scale : NULL;
@@ -303,15 +331,19 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
     if (f == 0 || block->n_row == 0 || (!how->is_bf16 && cuda_spmm(device, block, how, f, (const float *)x, out))) {
         return;
     }
-    const bool eights = sum.is_bf16 && f % 8 == 0 && !sum.bordered;
+    const bool eights = sum.is_bf16 && f % 8 == 0 && sum.borders == BORDERS_NONE;
     const int64_t n_load = sum.row_bytes / (sum.is_bf16 && !eights ? 8 : 16);
-    /* Places of rows leave the bit of a border free. */
-    const bool wide = fours && block->n_col * n_load < DEVICE_BORDER;
+    /* Places of rows leave the bits of marks free. */
+    const bool wide = fours && block->n_col * n_load < (block->marked ? DEVICE_BACK : DEVICE_BORDER);
     const bool panels = block->n_col * sum.row_bytes > CACHE_BYTES && block->n_edge >= PANEL_EDGES * block->n_col;
     if (sum.schedule != NULL) {
         const int64_t share = block->n_edge / UNIT_SHARE < UNIT_MOST ? block->n_edge / UNIT_SHARE : UNIT_MOST;
         sum.n_most = wide && n_load >= WARP / 2 && share > CUDA_LONG_EDGES ? share : CUDA_LONG_EDGES;
-        cuda_sum_long(cuda_stream(device), &sum, block->n_edge, fours);
+        struct cuda_sum units = sum;
+        units.borders = block->marked ? BORDERS_BACK : block->bordered ? BORDERS_MARKED : BORDERS_PIECES;
+        cuda_sum_long(cuda_stream(device), &units, block->n_edge, fours);
+        units_launch(cuda_stream(device), units, panels ? PANEL_LANES : WARP);
+        sum.n_most = CUDA_LONG_EDGES;
     }
     if (!wide) {
         (sum.is_bf16 ? narrow_launch<uint16_t> : narrow_launch<float>)(cuda_stream(device), sum);

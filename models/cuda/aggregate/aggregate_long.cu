@@ -5,6 +5,7 @@
 
 /* Edges and columns that a block loads at once: a thread reads the column and the weight of one edge. */
 #define TILE_EDGES BLOCK_THREADS
+static_assert(TILE_EDGES == DEVICE_PIECE_EDGES && CUDA_LONG_EDGES == DEVICE_PIECE_EDGES, "a tile is a piece");
 #define TILE_COLUMNS 32
 
 /* Edges whose numbers the adding warp reads from shared memory before it adds them. */
@@ -13,8 +14,13 @@
 /* Blocks for units at most. */
 #define UNIT_BLOCKS 4096
 
-/* Blocks that share a multiprocessor's registers: 64 a thread are enough without borders. */
-#define RESIDENT_BLOCKS(bordered) ((bordered) ? 3 : 4)
+/* Blocks that share a multiprocessor's registers: 64 a thread are enough without marks. */
+#define RESIDENT_BLOCKS(marked) ((marked) ? 3 : 4)
+
+static __device__ __forceinline__ uint32_t col_of(const struct cuda_sum &s, uint32_t col)
+{
+    return s.borders >= BORDERS_MARKED ? col & ~DEVICE_MARKS : col;
+}
 
 /* A tile's edges, in shared memory. */
 struct tile_edges {
@@ -31,7 +37,7 @@ struct edge_brought {
     {
         const int64_t e = at + threadIdx.x;
         col = e < end ? __ldcs(s.cols + e) : 0;
-        weight = e < end ? edge_weight(s, e, s.bordered ? col & ~DEVICE_BORDER : col) : 0.0F;
+        weight = e < end ? edge_weight(s, e, col_of(s, col)) : 0.0F;
     }
 
     __device__ __forceinline__ void put(const struct tile_edges &to) const
@@ -52,7 +58,7 @@ template <typename T, bool BF16> struct rows_brought {
         const int64_t c = column + (int64_t)((int)threadIdx.x % LANES) * width_of<T>;
         for (int k = 0; k < N; k++) {
             const int e = first + k * STEP;
-            const uint32_t col = s.bordered ? cols[e] & ~DEVICE_BORDER : cols[e];
+            const uint32_t col = col_of(s, cols[e]);
             x[k] = e < n && c < s.f ? element_read<T, BF16>(s.x, sum_place<BF16>(s, col, c)) : vector_of<T>(0.0F);
         }
     }
@@ -66,31 +72,35 @@ template <typename T, bool BF16> struct rows_brought {
     }
 };
 
-/* One column's sum. What follows a border is summed separately, up to the next one: as row_sum of aggregate.cu. */
+/* One column's sum. What follows a border is summed separately, up to the next one, or goes on: as row_sum of
+ * aggregate.cu. */
 struct column_sum {
     float sum, before;
 
-    __device__ __forceinline__ void border()
+    __device__ __forceinline__ void border(bool goes_on)
     {
-        before += sum;
-        sum = 0.0F;
+        const float joined = before + sum;
+        before = goes_on ? -0.0F : joined;
+        sum = goes_on ? joined : 0.0F;
     }
 
-    /* n edges of a tile, one after another; x: the column's numbers. bordered: borders count */
-    template <bool BORDERED>
-    __device__ __forceinline__ void add(int n, const struct tile_edges &edges, bool bordered, const float *x)
+    /* n edges of a tile, which is a piece unless columns are marked, one after another; x: the column's numbers */
+    template <bool MARKED> __device__ __forceinline__ void add(int n, const struct tile_edges &edges, const float *x)
     {
+        if (!MARKED) {
+            border(false);
+        }
         for (int e = 0; e < n; e += ADDED_EDGES) {
             float value[ADDED_EDGES], weight[ADDED_EDGES];
             uint32_t col[ADDED_EDGES];
             for (int k = 0; k < ADDED_EDGES; k++) { /* behind the last edge there are zeros */
                 value[k] = x[(e + k) * TILE_COLUMNS];
                 weight[k] = edges.weights[e + k];
-                col[k] = BORDERED ? edges.cols[e + k] : 0;
+                col[k] = MARKED ? edges.cols[e + k] : 0;
             }
             for (int k = 0; k < ADDED_EDGES; k++) {
-                if (BORDERED && bordered && (col[k] & DEVICE_BORDER) != 0) {
-                    border();
+                if (MARKED && e + k < n && (col[k] & DEVICE_MARKS) != 0) {
+                    border((col[k] & DEVICE_BORDER) == 0);
                 }
                 if (e + k < n) {
                     sum = fmaf(weight[k], value[k], sum);
@@ -114,7 +124,7 @@ static __device__ __forceinline__ void unit_finish(const struct cuda_sum &s, con
 
 /* The sum of one unit over TILE_COLUMNS columns by one block; warp 0 adds, a column a lane, while the rows of the
  * next tile and the edges of the one after it are on their way. */
-template <typename T, bool BORDERED, bool BF16>
+template <typename T, bool MARKED, bool BF16>
 static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit &unit, int64_t column,
                                 int64_t first_column)
 {
@@ -144,7 +154,7 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
         edge.load(s, at + 2 * TILE_EDGES, unit.end);
         if (adds) {
             const int n = (int)(unit.end - at < TILE_EDGES ? unit.end - at : TILE_EDGES);
-            sum.template add<BORDERED>(n, edges, unit.partial < 0, tile + threadIdx.x);
+            sum.template add<MARKED>(n, edges, tile + threadIdx.x);
         }
         __syncthreads(); /* before the tile and its edges are written again */
         const struct tile_edges done = edges;
@@ -152,13 +162,13 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
         edges_next = done;
     }
     if (adds) {
-        unit_finish(s, unit, mine, first_column, scales.row, BORDERED ? sum.before + sum.sum : sum.sum);
+        unit_finish(s, unit, mine, first_column, scales.row, sum.before + sum.sum);
     }
 }
 
 /* blockIdx.y: which TILE_COLUMNS columns from first_column on. */
-template <typename T, bool BORDERED, bool BF16>
-__global__ void __launch_bounds__(BLOCK_THREADS, RESIDENT_BLOCKS(BORDERED))
+template <typename T, bool MARKED, bool BF16>
+__global__ void __launch_bounds__(BLOCK_THREADS, RESIDENT_BLOCKS(MARKED))
     sum_units(const struct cuda_sum s, int64_t first_column)
 {
     const struct cuda_unit *unit = CUDA_UNITS(s.schedule);
@@ -166,7 +176,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, RESIDENT_BLOCKS(BORDERED))
         if (unit[u].partial < 0 && unit[u].end - unit[u].begin <= s.n_most) {
             continue;
         }
-        unit_sum<T, BORDERED, BF16>(s, unit[u], first_column + (int64_t)blockIdx.y * TILE_COLUMNS, first_column);
+        unit_sum<T, MARKED, BF16>(s, unit[u], first_column + (int64_t)blockIdx.y * TILE_COLUMNS, first_column);
     }
 }
 
@@ -197,7 +207,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 template <typename T, bool BF16>
 static void units_launch(cudaStream_t stream, const dim3 &grid, const struct cuda_sum &s, int64_t first_column)
 {
-    if (s.bordered) {
+    if (s.borders >= BORDERS_MARKED) {
         LAUNCH((sum_units<T, true, BF16>), grid, BLOCK_THREADS, stream, s, first_column);
     } else {
         LAUNCH((sum_units<T, false, BF16>), grid, BLOCK_THREADS, stream, s, first_column);

@@ -8,6 +8,9 @@ extern "C" {
 #include "models/cuda/schedule.h"
 }
 
+/* Where sums of pieces are joined: nowhere; each DEVICE_PIECE_EDGES edges; at DEVICE_BORDER; also at DEVICE_BACK. */
+enum sum_borders { BORDERS_NONE, BORDERS_PIECES, BORDERS_MARKED, BORDERS_BACK };
+
 /* out[row] = row_scale · (start + Σ weight · x[col]), start: self_scale · self, or out[row], or 0. */
 struct cuda_sum {
     int64_t n_row;
@@ -24,7 +27,7 @@ struct cuda_sum {
     int64_t n_each, step;     /* rows of a block of threads, and that it takes at once */
     bool begin;               /* start from self or 0, not from out */
     bool apart;               /* start from 0 and add what is at out at the end */
-    bool bordered;            /* DEVICE_BORDER is set in columns */
+    enum sum_borders borders;
     const void *self;
     const float *self_scale, *row_scale;
     float *out;
