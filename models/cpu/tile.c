@@ -173,6 +173,7 @@ struct edges {
     int n_near, n_far; /* of the block's own rows, and of its columns */
     struct reading near[TILE_ROWS_WEIGHT], far[TILE_ROWS_WEIGHT];
     bool reads_weights, has_weights, names; /* names: node ids are read */
+    bool has_pieces;
 };
 
 /* Does the program draw by the edge's ends, or look for a winner? */
@@ -185,6 +186,17 @@ static bool names_nodes(const struct tile *tile)
     return any;
 }
 
+/* Numbers of a row's results and of what it has saved; with more, a row's sums are never in pieces. */
+#define PIECE_FLOATS 16384
+static int64_t n_sums(const struct tile *program)
+{
+    int64_t n = program->saved;
+    for (int t = 0; t < TILE_TARGET_N; t++) {
+        n += program->target[t];
+    }
+    return n;
+}
+
 static struct edges edges_over(const struct cpu_device *device, const struct device_tile_edges *how,
                                const uint8_t *layout)
 {
@@ -195,7 +207,8 @@ static struct edges edges_over(const struct cpu_device *device, const struct dev
                         .n_run = run_rows_of(program),
                         .reads_weights = program->width[TILE_ROWS_WEIGHT] > 0,
                         .has_weights = how->block->edge_table == NULL && how->block->weights != NULL,
-                        .names = names_nodes(program)};
+                        .names = names_nodes(program),
+                        .has_pieces = n_sums(program) <= PIECE_FLOATS};
     for (int k = 0; k < TILE_ROWS_WEIGHT; k++) {
         const struct reading reading = {k, program->width[k], how->of.rows[k], how->self_rows[k]};
         if (reading.width > 0 && device_tile_is_far(how, k)) {
@@ -242,27 +255,45 @@ static void edge_set(const struct edges *e, struct cpu_tile *tile, int64_t t, in
     }
 }
 
+/* A row's results in all targets, and what it has saved. */
+struct sums {
+    float *to[TILE_TARGET_N], *saved;
+};
+
+static struct sums row_sums(const struct device_tile_edges *how, int64_t row)
+{
+    struct sums out = {.saved = how->saved != NULL ? how->saved + row * how->of.tile->saved : NULL};
+    for (int t = 0; t < TILE_TARGET_N; t++) {
+        out.to[t] = how->of.to[t] != NULL ? how->of.to[t] + row * how->of.tile->target[t] : NULL;
+    }
+    return out;
+}
+
 /* A run, and the rows whose edges it has: row k's are begin[k] … begin[k + 1]-1. */
 struct run {
     struct cpu_tile tile;
     int64_t n_row;
     int64_t row[CPU_TILE_RUN], begin[CPU_TILE_RUN + 1];
     double *grad; /* NULL: no weights' gradients are wanted */
+    bool is_piece;
+    struct sums piece; /* its sums go here */
 };
+
+static bool picks(const struct tile_result *r)
+{
+    return r->reduction == TILE_REDUCTION_MAX || r->reduction == TILE_REDUCTION_MIN;
+}
 
 /* What edges of one row add to a result. */
 static void row_reduce(const struct edges *e, const struct run *run, int64_t k, const struct tile_result *r)
 {
-    const struct device_tile_edges *how = e->how;
-    const struct tile *program = how->of.tile;
-    const int64_t row = run->row[k];
+    const struct sums sums = run->is_piece && !picks(r) ? run->piece : row_sums(e->how, run->row[k]);
     const struct cpu_tile_result result = {.of = r,
                                            .begin = run->begin[k],
                                            .end = run->begin[k + 1],
-                                           .shift = how->shift,
-                                           .out = how->of.to[r->target] + row * program->target[r->target] + r->at,
-                                           .saved = how->saved != NULL ? how->saved + row * program->saved + r->saved
-                                                                       : NULL};
+                                           .shift = e->how->shift,
+                                           .out = sums.to[r->target] + r->at,
+                                           .saved = sums.saved != NULL ? sums.saved + r->saved : NULL};
     e->device->kernels->tile_reduce(&run->tile, &result);
 }
 
@@ -300,40 +331,131 @@ static void run_add(const struct edges *e, struct run *run, int64_t row, int64_t
     edge_set(e, &run->tile, run->tile.n++, row, edge, self);
 }
 
-static void row_begin(const struct device_tile_edges *how, int64_t row)
+static void sums_begin(const struct tile *program, const struct sums *sums)
 {
-    const struct tile *program = how->of.tile;
     for (int t = 0; t < TILE_TARGET_N; t++) {
-        if (how->of.to[t] != NULL) {
-            memset(how->of.to[t] + row * program->target[t], 0, (size_t)program->target[t] * sizeof(float));
+        if (sums->to[t] != NULL) {
+            memset(sums->to[t], 0, (size_t)program->target[t] * sizeof(float));
         }
     }
     for (int k = 0; k < program->n_result; k++) {
         const struct tile_result *r = &program->result[k];
         if (r->target == TILE_TARGET_OUT && r->reduction != TILE_REDUCTION_SUM) {
-            device_tile_begin(r, how->of.to[TILE_TARGET_OUT] + row * program->target[TILE_TARGET_OUT],
-                              how->saved + row * program->saved);
+            device_tile_begin(r, sums->to[TILE_TARGET_OUT], sums->saved);
         }
     }
+}
+
+/* Softmaxes of n scores each with `width` columns of sums, as merge_heads of attention_hub.c. */
+static void softmaxes_join(int64_t n, int64_t width, float *const to[3], float *const from[3])
+{
+    for (int64_t i = 0; i < n; i++) {
+        const float most = to[0][i] > from[0][i] ? to[0][i] : from[0][i];
+        const float scale = to[0][i] == most ? 1.0F : expf(to[0][i] - most);
+        const float scale_from = from[0][i] == most ? 1.0F : expf(from[0][i] - most);
+        to[0][i] = most;
+        to[1][i] = scale * to[1][i] + scale_from * from[1][i];
+        for (int64_t c = i * width; c < (i + 1) * width; c++) {
+            to[2][c] = scale * to[2][c] + scale_from * from[2][c];
+        }
+    }
+}
+
+/* Add a piece's sums to its row's. */
+static void piece_join(const struct tile *program, const struct sums *piece, const struct sums *row)
+{
+    for (int k = 0; k < program->n_result; k++) {
+        const struct tile_result *r = &program->result[k];
+        if (r->target == TILE_TARGET_PARAM || row->to[r->target] == NULL || picks(r)) {
+            continue;
+        }
+        float *to = row->to[r->target] + r->at, *from = piece->to[r->target] + r->at;
+        float *saved = row->saved + r->saved, *saved_from = piece->saved + r->saved;
+        if (r->reduction == TILE_REDUCTION_LOGSUMEXP) {
+            softmaxes_join(r->n, 0, (float *[]){to, saved, NULL}, (float *[]){from, saved_from, NULL});
+        } else if (r->reduction == TILE_REDUCTION_SOFTMAX) {
+            softmaxes_join(r->n_with, r->n / r->n_with, (float *[]){saved + r->n_with, saved, to},
+                           (float *[]){saved_from + r->n_with, saved_from, from});
+        } else {
+            for (int64_t i = 0; i < r->n; i++) {
+                to[i] += from[i];
+                from[i] = 0.0F; /* another result may be a sum in the same place */
+            }
+        }
+    }
+}
+
+static void edges_add(const struct edges *e, struct run *run, int64_t row, int64_t begin, int64_t end)
+{
+    for (int64_t edge = begin; edge < end; edge++) {
+        run_add(e, run, row, edge, false);
+    }
+}
+
+/* Edges of a row whose sums are made from 0, and then added to the row's. */
+static void piece_add(const struct edges *e, struct run *run, int64_t row, int64_t begin, int64_t end)
+{
+    const struct sums sums = row_sums(e->how, row);
+    run_end(e, run);
+    sums_begin(e->how->of.tile, &run->piece);
+    run->is_piece = true;
+    edges_add(e, run, row, begin, end);
+    run_end(e, run);
+    run->is_piece = false;
+    piece_join(e->how->of.tile, &run->piece, &sums);
+}
+
+/* The edges of the block's row r: many in pieces, of a merged row those between marks. */
+static void row_add(const struct edges *e, struct run *run, int64_t row, int64_t r)
+{
+    const struct device_block *block = e->how->block;
+    const int64_t end = block->indptr[r + 1];
+    if (end - block->indptr[r] <= DEVICE_PIECE_EDGES || !e->has_pieces) {
+        edges_add(e, run, row, block->indptr[r], end);
+        return;
+    }
+    for (int64_t begin = block->indptr[r], next; begin < end; begin = next) {
+        next = device_run_end(block, begin, end);
+        if (device_run_goes_on(block, begin)) {
+            edges_add(e, run, row, begin, next);
+            continue;
+        }
+        for (int64_t at = begin; at < next; at += DEVICE_PIECE_EDGES) {
+            piece_add(e, run, row, at, at + DEVICE_PIECE_EDGES < next ? at + DEVICE_PIECE_EDGES : next);
+        }
+    }
+}
+
+/* Where a piece's sums are, in `memory`; the targets that there are. */
+static struct sums piece_sums(const struct device_tile *how, float *memory)
+{
+    struct sums out = {.saved = memory};
+    memory += how->tile->saved;
+    for (int t = 0; t < TILE_TARGET_N; t++) {
+        out.to[t] = how->to[t] != NULL ? memory : NULL;
+        memory += how->tile->target[t];
+    }
+    return out;
 }
 
 /* Rows first … end-1 of the block; weights' gradients are added to `grad`. The runs begin at the first row. */
 static void rows_run(const struct edges *e, int64_t first, int64_t end, double *grad)
 {
     const struct device_block *block = e->how->block;
-    float registers[TILE_FLOAT_MOST] __attribute__((aligned(64)));
-    struct run run = {.tile = tile_over(&e->how->of, e->layout, e->how->factor, registers), .grad = grad};
+    float registers[TILE_FLOAT_MOST] __attribute__((aligned(64))), pieces[PIECE_FLOATS];
+    struct run run = {.tile = tile_over(&e->how->of, e->layout, e->how->factor, registers),
+                      .grad = grad,
+                      .piece = piece_sums(&e->how->of, pieces)};
     for (int64_t r = first; r < end; r++) {
         int64_t row = block->rows != NULL ? block->rows[r] : r;
         if (e->how->begin) {
-            row_begin(e->how, row);
+            const struct sums sums = row_sums(e->how, row);
+            sums_begin(e->how->of.tile, &sums);
         }
         if (e->how->begin && e->how->with_self) {
             run_add(e, &run, row, -1, true);
         }
-        for (int64_t edge = block->indptr[r]; edge < block->indptr[r + 1]; edge++) {
-            run_add(e, &run, row, edge, false);
-        }
+        row_add(e, &run, row, r);
     }
     run_end(e, &run);
 }
