@@ -14,12 +14,12 @@ static_assert(TILE_EDGES == DEVICE_PIECE_EDGES && CUDA_LONG_EDGES == DEVICE_PIEC
 /* Blocks for units at most. */
 #define UNIT_BLOCKS 4096
 
-/* Blocks that share a multiprocessor's registers: 64 a thread are enough without marks. */
-#define RESIDENT_BLOCKS(marked) ((marked) ? 3 : 4)
+/* Blocks that share a multiprocessor's registers: 64 a thread do without marks, but for single columns of BF16. */
+#define RESIDENT_BLOCKS(more) ((more) ? 3 : 4)
 
-static __device__ __forceinline__ uint32_t col_of(const struct cuda_sum &s, uint32_t col)
+template <bool MARKED> static __device__ __forceinline__ uint32_t col_of(uint32_t col)
 {
-    return s.borders >= BORDERS_MARKED ? col & ~DEVICE_MARKS : col;
+    return MARKED ? col & ~DEVICE_MARKS : col;
 }
 
 /* A tile's edges, in shared memory. */
@@ -29,7 +29,7 @@ struct tile_edges {
 };
 
 /* This thread's edge of a tile, on its way. */
-struct edge_brought {
+template <bool MARKED> struct edge_brought {
     uint32_t col;
     float weight;
 
@@ -37,7 +37,7 @@ struct edge_brought {
     {
         const int64_t e = at + threadIdx.x;
         col = e < end ? __ldcs(s.cols + e) : 0;
-        weight = e < end ? edge_weight(s, e, col_of(s, col)) : 0.0F;
+        weight = e < end ? edge_weight(s, e, col_of<MARKED>(col)) : 0.0F;
     }
 
     __device__ __forceinline__ void put(const struct tile_edges &to) const
@@ -48,7 +48,7 @@ struct edge_brought {
 };
 
 /* One thread's loads of a tile's rows: the same columns of every STEP-th edge. */
-template <typename T, bool BF16> struct rows_brought {
+template <typename T, bool MARKED, bool BF16> struct rows_brought {
     static constexpr int LANES = TILE_COLUMNS / width_of<T>, STEP = BLOCK_THREADS / LANES, N = TILE_EDGES / STEP;
     T x[N];
 
@@ -58,7 +58,7 @@ template <typename T, bool BF16> struct rows_brought {
         const int64_t c = column + (int64_t)((int)threadIdx.x % LANES) * width_of<T>;
         for (int k = 0; k < N; k++) {
             const int e = first + k * STEP;
-            const uint32_t col = col_of(s, cols[e]);
+            const uint32_t col = col_of<MARKED>(cols[e]);
             x[k] = e < n && c < s.f ? element_read<T, BF16>(s.x, sum_place<BF16>(s, col, c)) : vector_of<T>(0.0F);
         }
     }
@@ -136,8 +136,8 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
     const bool adds = threadIdx.x < WARP && mine < s.f, starts = adds && unit.partial < 0;
     const struct sum_scales scales = starts ? sum_scales_of(s, own_row(s.rows, unit.row)) : sum_scales{1.0F, 1.0F};
     struct column_sum sum = {0.0F, -0.0F};
-    struct edge_brought edge;
-    rows_brought<T, BF16> rows;
+    edge_brought<MARKED> edge;
+    rows_brought<T, MARKED, BF16> rows;
     edge.load(s, unit.begin, unit.end);
     edge.put(edges);
     __syncthreads();
@@ -168,7 +168,7 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
 
 /* blockIdx.y: which TILE_COLUMNS columns from first_column on. */
 template <typename T, bool MARKED, bool BF16>
-__global__ void __launch_bounds__(BLOCK_THREADS, RESIDENT_BLOCKS(MARKED))
+__global__ void __launch_bounds__(BLOCK_THREADS, RESIDENT_BLOCKS(MARKED || (BF16 && width_of<T> == 1)))
     sum_units(const struct cuda_sum s, int64_t first_column)
 {
     const struct cuda_unit *unit = CUDA_UNITS(s.schedule);
