@@ -20,8 +20,9 @@
 /* A row of more edges than these in one block is a hub row, whose pieces are first added up to sums of as many. */
 #define DEVICE_HUB_EDGES ((int64_t)1 << 16)
 
-/* In a column of merged blocks: here a block, or piece, begins that is summed from 0; or one that, behind pieces,
- * goes on with the row's sum. Columns are below both. */
+/* In a column of merged blocks: from here on edges are summed from 0 and then added to the row's sum, as of a block or
+ * piece; or they go on with the row's sum, behind a piece; or, with both marks, they are the next piece of a block whose
+ * sum DEVICE_BORDER began, and are added to that. Columns are below both. */
 #define DEVICE_BORDER 0x80000000U
 #define DEVICE_BACK 0x40000000U
 #define DEVICE_MARKS (DEVICE_BORDER | DEVICE_BACK)
@@ -49,7 +50,8 @@ struct device_block {
     /* features of edges, which only attention reads (device_attention.n_edge_column): all blocks made from a part's
      * have its table. NULL: edges without features */
     const float *edge_table;
-    /* several blocks merged whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
+    /* several blocks merged whose sums are apart: the first edge of each but the first has DEVICE_BORDER set, its
+     * pieces behind that both marks */
     bool bordered;
     bool marked;  /* several blocks merged: pieces of rows of more than DEVICE_PIECE_EDGES edges are by marks alone */
     bool is_part; /* rows of another block, for a sum: without a schedule, though some may be long */

@@ -80,8 +80,8 @@ struct cut {
     struct part_block block;
     int64_t n_row, n_col;
     bool loops;
-    int32_t j;       /* the other own part */
-    uint32_t border; /* set in a row's first edge */
+    int32_t j;  /* the other own part */
+    bool apart; /* its sums are made from 0, and then added */
 };
 
 /* That with the pair that is s further than the diagonal. */
@@ -96,7 +96,7 @@ static struct cut cut_of(const struct merged *merged, const struct side *side, i
                         .n_col = picks ? rows_own(merged, j, side->hop) : INT64_MAX,
                         .loops = side->loops && s == 0,
                         .j = j,
-                        .border = s > 0 && part->covered ? DEVICE_BORDER : 0};
+                        .apart = s > 0 && part->covered};
 }
 
 static int64_t cut_row(const struct cut *cut, int64_t r)
@@ -104,20 +104,16 @@ static int64_t cut_row(const struct cut *cut, int64_t r)
     return cut->block.rows != NULL ? cut->block.rows[r] : r;
 }
 
-/* The edges of one block add to the ends of its rows; returns whether some row of it is added in pieces. end: behind
- * each row of merged blocks */
-static bool rows_count(const struct cut *cut, const int64_t *place, int64_t *end)
+/* The edges of one block add to the ends of its rows. end: behind each row of merged blocks */
+static void rows_count(const struct cut *cut, const int64_t *place, int64_t *end)
 {
-    bool has_pieces = false;
     for (int64_t r = 0; r < cut->block.n_row && cut_row(cut, r) < cut->n_row; r++) {
-        int64_t n = cut->loops && r < cut->n_col;
+        int64_t *to = &end[place[cut_row(cut, r)]];
+        *to += cut->loops && r < cut->n_col;
         for (int64_t e = cut->block.indptr[r]; e < cut->block.indptr[r + 1]; e++) {
-            n += cut->block.cols[e] < cut->n_col;
+            *to += cut->block.cols[e] < cut->n_col;
         }
-        end[place[cut_row(cut, r)]] += n;
-        has_pieces = has_pieces || n > DEVICE_PIECE_EDGES;
     }
-    return has_pieces;
 }
 
 static void edge_put(const struct part_edges *to, int64_t at, uint32_t col, float weight)
@@ -128,23 +124,24 @@ static void edge_put(const struct part_edges *to, int64_t at, uint32_t col, floa
     }
 }
 
-/* An own row while its edges come: where the next one goes; whether there were pieces before it. */
+/* An own row while its edges come: where the next one goes; whether the last one before it is a piece's. */
 struct filled {
     int64_t at;
-    bool has_pieces;
+    bool is_behind_piece;
 };
 
 /* Mark one block's edges of a row, from `begin` on, where they are not simply added to those before. */
 static void row_mark(const struct cut *cut, uint32_t *cols, int64_t begin, struct filled *row)
 {
-    if (row->at - begin > DEVICE_PIECE_EDGES) {
-        for (int64_t e = begin; e < row->at; e += DEVICE_PIECE_EDGES) {
-            cols[e] |= DEVICE_BORDER;
-        }
-        row->has_pieces = true;
-    } else if (row->at > begin) {
-        cols[begin] |= row->has_pieces ? DEVICE_BACK : cut->border;
+    const bool has_pieces = row->at - begin > DEVICE_PIECE_EDGES;
+    if (row->at == begin) {
+        return;
     }
+    cols[begin] |= has_pieces || cut->apart ? DEVICE_BORDER : row->is_behind_piece ? DEVICE_BACK : 0;
+    for (int64_t e = begin + DEVICE_PIECE_EDGES; e < row->at; e += DEVICE_PIECE_EDGES) {
+        cols[e] |= cut->apart ? DEVICE_MARKS : DEVICE_BORDER;
+    }
+    row->is_behind_piece = has_pieces;
 }
 
 /* Put the edges of one block behind those that its rows have so far; a loop where it stands among the others.
@@ -172,8 +169,7 @@ static void cut_join(const struct cut *cut, uint32_t first_row, const struct par
     }
 }
 
-/* Ends of all rows, by their edges in all blocks; returns the edges of the longest. Where sums are apart, one in
- * pieces has too many. */
+/* Ends of all rows, by their edges in all blocks; returns the edges of the longest. */
 static int64_t indptr_fill(const struct merged *merged, const struct side *side, int64_t n_row, int64_t *indptr)
 {
     int64_t most = 0;
@@ -183,7 +179,7 @@ static int64_t indptr_fill(const struct merged *merged, const struct side *side,
         places_fill(merged, i, hop_of_rows(side), place);
         for (int32_t s = 0; s < part->halo.pairs[side->d].n_pair; s++) {
             const struct cut cut = cut_of(merged, side, i, s);
-            most = rows_count(&cut, place, indptr + 1) && part->covered ? INT64_MAX : most;
+            rows_count(&cut, place, indptr + 1);
         }
         free(place);
     }

@@ -14,6 +14,11 @@
 #define PREFETCH_EDGES(n_vector) ((n_vector)*LANES <= 64 ? 64 : 4096 / ((n_vector)*LANES))
 #define LINE_FLOATS 16
 
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
 INLINE void prefetch_row(const float *row, const int n_vector, int64_t n_column)
 {
     for (int i = 0; i < n_vector * LANES; i += LINE_FLOATS) {
@@ -122,8 +127,7 @@ INLINE void sum_edge(const struct cpu_sum *s, int64_t e, int64_t column, int64_t
                      const struct sum_case is, const bool bordered, const bool whole, lane_mask mask, vector *acc)
 {
     const enum cpu_weight kind = is.kind;
-    int64_t ahead = e + PREFETCH_EDGES(n_vector);
-    ahead = ahead < s->n_edge - 1 ? ahead : s->n_edge - 1;
+    const int64_t ahead = smaller(e + PREFETCH_EDGES(n_vector), s->n_edge - 1);
     const void *far = source_row(s, edge_column(s, bordered, ahead), column, is.bf16);
     if (is.bf16) {
         prefetch_bf16(far, n_vector, n_column);
@@ -230,38 +234,59 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
 typedef void sum_piece_function(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
                                 float *sum);
 
+/* The marks of an edge of a row of many edges; 0 behind the last. */
+INLINE uint32_t mark_of(const struct cpu_sum *s, int64_t e, int64_t end)
+{
+    return e == end ? 0 : s->marks == CPU_MARKS_NONE ? DEVICE_BORDER : s->cols[e] & DEVICE_MARKS;
+}
+
 /* The end of the piece of a row that begins at an edge. */
 INLINE int64_t piece_end(const struct cpu_sum *s, int64_t begin, int64_t end)
 {
-    int64_t e = s->marks != CPU_MARKS_NONE ? begin + 1 : begin + DEVICE_PIECE_EDGES;
-    while (s->marks != CPU_MARKS_NONE && e < end && (s->cols[e] & DEVICE_MARKS) == 0) {
+    int64_t e = s->marks != CPU_MARKS_NONE ? begin + 1 : smaller(begin + DEVICE_PIECE_EDGES, end);
+    while (s->marks != CPU_MARKS_NONE && mark_of(s, e, end) == 0 && e < end) {
         e++;
     }
-    return e < end ? e : end;
+    return e;
 }
 
-/* One row of many edges, as sum_row: a piece is summed from 0 and added, unless it goes on with the row's sum. */
+INLINE void columns_add(const int n_vector, const float *from, float *to)
+{
+    for (int v = 0; v < n_vector; v++) {
+        vector_store(to + v * LANES, vector_add(vector_load(to + v * LANES), vector_load(from + v * LANES)));
+    }
+}
+
+/* One row of many edges, as sum_row: a piece is summed from 0 and added, to its block's sum where the next one is,
+ * unless it goes on with the row's sum. */
 TARGET static __attribute__((noinline)) void sum_long_row(const struct cpu_sum *s, int64_t r, int64_t column,
                                                           int64_t n_column, sum_piece_function *add)
 {
     const int n_vector = (int)((n_column + LANES - 1) / LANES);
     const lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);
     const int64_t row = s->rows != NULL ? s->rows[r] : r, end = s->indptr[r + 1];
-    float sum[VECTORS_MAX * LANES], piece[VECTORS_MAX * LANES];
+    const size_t n_byte = (size_t)(n_vector * LANES) * sizeof(float);
+    float sum[VECTORS_MAX * LANES], block[VECTORS_MAX * LANES], piece[VECTORS_MAX * LANES], *to = sum;
     vector acc[VECTORS_MAX];
     for (int v = 0; v < n_vector; v++) {
         vector_store(sum + v * LANES, row_start(s, row, column, v, n_vector, n_column, false, mask));
     }
     for (int64_t e = s->indptr[r], next; e < end; e = next) {
         next = piece_end(s, e, end);
-        if (s->marks != CPU_MARKS_NONE && (s->cols[e] & DEVICE_BORDER) == 0) {
+        const bool more = mark_of(s, next, end) == DEVICE_MARKS; /* of the block, behind this piece */
+        if ((mark_of(s, e, end) & DEVICE_BORDER) == 0) {
             add(s, e, next, column, n_column, sum);
             continue;
         }
-        memset(piece, 0, sizeof piece);
+        if (more && to == sum) {
+            to = memset(block, 0, n_byte);
+        }
+        memset(piece, 0, n_byte);
         add(s, e, next, column, n_column, piece);
-        for (int64_t c = 0; c < n_column; c++) {
-            sum[c] += piece[c];
+        columns_add(n_vector, piece, to);
+        if (!more && to == block) {
+            columns_add(n_vector, block, sum);
+            to = sum;
         }
     }
     for (int v = 0; v < n_vector; v++) {
@@ -270,12 +295,26 @@ TARGET static __attribute__((noinline)) void sum_long_row(const struct cpu_sum *
     row_finish(s, row, column, n_vector, false, mask, acc);
 }
 
+/* Has a row many edges, in pieces that the loops over others do not join? Of a bordered row these join pieces that are
+ * added to the row's sum. */
+INLINE bool row_is_long(const struct cpu_sum *s, int64_t r, const bool bordered)
+{
+    uint32_t any = s->marks == CPU_MARKS_NONE ? DEVICE_BORDER : 0;
+    if (s->indptr[r + 1] - s->indptr[r] <= DEVICE_PIECE_EDGES) {
+        return false;
+    }
+    for (int64_t e = s->indptr[r]; s->marks != CPU_MARKS_NONE && e < s->indptr[r + 1]; e++) {
+        any |= s->cols[e];
+    }
+    return (any & (bordered ? DEVICE_BACK : DEVICE_MARKS)) != 0;
+}
+
 INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, int64_t column, int64_t n_column,
                          const int n_vector, const struct sum_case is, const bool bordered, sum_piece_function *add)
 {
     lane_mask mask = mask_first(n_column - (n_vector - 1) * LANES);
     for (int64_t r = first; r < end; r++) {
-        if (s->indptr[r + 1] - s->indptr[r] > DEVICE_PIECE_EDGES) {
+        if (row_is_long(s, r, bordered)) {
             sum_long_row(s, r, column, n_column, add);
         } else if (n_column == n_vector * LANES) {
             sum_row(s, r, column, n_column, n_vector, is, bordered, true, mask);
@@ -361,11 +400,6 @@ static int sum_vectors(int64_t n_column, int most)
         best--;
     }
     return best;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 TARGET static void sum_rows(const struct cpu_sum *s, int64_t first, int64_t end)

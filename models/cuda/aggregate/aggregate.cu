@@ -57,7 +57,7 @@ template <typename T_, typename RAW_, int LANES_, int LOADS_> struct reading {
 };
 
 /* The same of rows in which DEVICE_BACK is set, too: a border has more to do. */
-template <class R> struct going_on : R {
+template <class R> struct in_pieces : R {
     static constexpr uint32_t MARKS = DEVICE_MARKS;
 };
 
@@ -84,10 +84,12 @@ static __device__ __forceinline__ void widen(uint4 x, float4 *to)
 }
 
 /* A row's running sum. In bordered rows what follows a border is summed separately, up to the next border, or goes on
- * with the row's sum; `before` begins as -0, which added to any number gives this number. */
+ * with the row's sum. `before` and, of pieces behind a border, `block` begin as -0, which added to any number gives
+ * this number. */
 template <class R, bool BORDERED> struct row_sum {
     typedef typename R::T T;
-    T sum[R::N], before[R::N];
+    static constexpr bool PIECES = R::MARKS == DEVICE_MARKS;
+    T sum[R::N], before[R::N], block[R::N];
     float scale;
 
     __device__ __forceinline__ row_sum(const struct cuda_sum &s, int64_t row, bool is_taken)
@@ -97,17 +99,30 @@ template <class R, bool BORDERED> struct row_sum {
         for (int n = 0; n < R::N; n++) {
             sum[n] = is_taken && R::column(n) < s.f ? sum_start<T, R::BF16>(s, row, R::column(n), scales.self)
                                                     : vector_of<T>(0.0F);
-            before[n] = vector_of<T>(-0.0F);
+            before[n] = block[n] = vector_of<T>(-0.0F);
         }
+    }
+
+    /* Of the row so far */
+    __device__ __forceinline__ T joined(int n) const
+    {
+        return vector_add(before[n], PIECES ? vector_add(block[n], sum[n]) : sum[n]);
     }
 
     __device__ __forceinline__ void border(uint32_t mark)
     {
-        const bool goes_on = R::MARKS == DEVICE_MARKS && (mark & DEVICE_BORDER) == 0;
+        const bool goes_on = PIECES && (mark & DEVICE_BORDER) == 0,
+                   in_block = PIECES && (mark & DEVICE_MARKS) == DEVICE_MARKS;
         for (int n = 0; n < R::N; n++) {
-            before[n] = vector_add(before[n], sum[n]);
-            sum[n] = goes_on ? before[n] : vector_of<T>(0.0F);
-            before[n] = goes_on ? vector_of<T>(-0.0F) : before[n];
+            if (in_block) {
+                block[n] = vector_add(block[n], sum[n]);
+                sum[n] = vector_of<T>(0.0F);
+                continue;
+            }
+            const T so_far = joined(n);
+            sum[n] = goes_on ? so_far : vector_of<T>(0.0F);
+            before[n] = goes_on ? vector_of<T>(-0.0F) : so_far;
+            block[n] = vector_of<T>(-0.0F);
         }
     }
 
@@ -125,7 +140,7 @@ template <class R, bool BORDERED> struct row_sum {
         const float by = BORDERED ? sum_scales_of(s, row).row : scale; /* kept, it would be one register too many */
         for (int n = 0; n < R::N; n++) {
             if (R::column(n) < s.f) {
-                sum_finish(s, row, R::column(n), by, BORDERED ? vector_add(before[n], sum[n]) : sum[n]);
+                sum_finish(s, row, R::column(n), by, BORDERED ? joined(n) : sum[n]);
             }
         }
     }
@@ -268,7 +283,7 @@ static void rows_launch(cudaStream_t stream, struct cuda_sum s)
         s.n_each = WARP / LANES;
         s.step = UNIT_WARPS * s.n_each;
         if constexpr (R::PARTS == 1 && R::WIDE) {
-            (s.borders == BORDERS_BACK ? kernel_launch<going_on<R>> : kernel_launch<R>)(stream, UNIT_WARPS, WARP, s);
+            (s.borders == BORDERS_ALL ? kernel_launch<in_pieces<R>> : kernel_launch<R>)(stream, UNIT_WARPS, WARP, s);
         }
         return;
     }
@@ -340,7 +355,7 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
         const int64_t share = block->n_edge / UNIT_SHARE < UNIT_MOST ? block->n_edge / UNIT_SHARE : UNIT_MOST;
         sum.n_most = wide && n_load >= WARP / 2 && share > CUDA_LONG_EDGES ? share : CUDA_LONG_EDGES;
         struct cuda_sum units = sum;
-        units.borders = block->marked ? BORDERS_BACK : block->bordered ? BORDERS_MARKED : BORDERS_PIECES;
+        units.borders = block->marked ? BORDERS_ALL : block->bordered ? BORDERS_MARKED : BORDERS_PIECES;
         cuda_sum_long(cuda_stream(device), &units, block->n_edge, fours);
         units_launch(cuda_stream(device), units, panels ? PANEL_LANES : WARP);
         sum.n_most = CUDA_LONG_EDGES;

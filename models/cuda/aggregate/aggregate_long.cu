@@ -75,20 +75,27 @@ template <typename T, bool MARKED, bool BF16> struct rows_brought {
 /* One column's sum. What follows a border is summed separately, up to the next one, or goes on: as row_sum of
  * aggregate.cu. */
 struct column_sum {
-    float sum, before;
+    float sum, before, block;
 
-    __device__ __forceinline__ void border(bool goes_on)
+    __device__ __forceinline__ float joined() const
     {
-        const float joined = before + sum;
-        before = goes_on ? -0.0F : joined;
-        sum = goes_on ? joined : 0.0F;
+        return before + (block + sum);
+    }
+
+    __device__ __forceinline__ void border(uint32_t mark)
+    {
+        const bool goes_on = mark == DEVICE_BACK, in_block = mark == DEVICE_MARKS;
+        const float so_far = joined();
+        block = in_block ? block + sum : -0.0F;
+        before = in_block ? before : goes_on ? -0.0F : so_far;
+        sum = goes_on ? so_far : 0.0F;
     }
 
     /* n edges of a tile, which is a piece unless columns are marked, one after another; x: the column's numbers */
     template <bool MARKED> __device__ __forceinline__ void add(int n, const struct tile_edges &edges, const float *x)
     {
         if (!MARKED) {
-            border(false);
+            border(DEVICE_BORDER);
         }
         for (int e = 0; e < n; e += ADDED_EDGES) {
             float value[ADDED_EDGES], weight[ADDED_EDGES];
@@ -100,7 +107,7 @@ struct column_sum {
             }
             for (int k = 0; k < ADDED_EDGES; k++) {
                 if (MARKED && e + k < n && (col[k] & DEVICE_MARKS) != 0) {
-                    border((col[k] & DEVICE_BORDER) == 0);
+                    border(col[k] & DEVICE_MARKS);
                 }
                 if (e + k < n) {
                     sum = fmaf(weight[k], value[k], sum);
@@ -135,7 +142,7 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
     const int64_t mine = column + (int64_t)threadIdx.x;
     const bool adds = threadIdx.x < WARP && mine < s.f, starts = adds && unit.partial < 0;
     const struct sum_scales scales = starts ? sum_scales_of(s, own_row(s.rows, unit.row)) : sum_scales{1.0F, 1.0F};
-    struct column_sum sum = {0.0F, -0.0F};
+    struct column_sum sum = {0.0F, -0.0F, -0.0F};
     edge_brought<MARKED> edge;
     rows_brought<T, MARKED, BF16> rows;
     edge.load(s, unit.begin, unit.end);
@@ -162,7 +169,7 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
         edges_next = done;
     }
     if (adds) {
-        unit_finish(s, unit, mine, first_column, scales.row, sum.before + sum.sum);
+        unit_finish(s, unit, mine, first_column, scales.row, sum.joined());
     }
 }
 

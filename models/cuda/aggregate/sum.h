@@ -8,8 +8,8 @@ extern "C" {
 #include "models/cuda/schedule.h"
 }
 
-/* Where sums of pieces are joined: nowhere; each DEVICE_PIECE_EDGES edges; at DEVICE_BORDER; also at DEVICE_BACK. */
-enum sum_borders { BORDERS_NONE, BORDERS_PIECES, BORDERS_MARKED, BORDERS_BACK };
+/* Where sums of pieces are joined: nowhere; each DEVICE_PIECE_EDGES edges; at DEVICE_BORDER; at any of DEVICE_MARKS. */
+enum sum_borders { BORDERS_NONE, BORDERS_PIECES, BORDERS_MARKED, BORDERS_ALL };
 
 /* out[row] = row_scale · (start + Σ weight · x[col]), start: self_scale · self, or out[row], or 0. */
 struct cuda_sum {

@@ -164,6 +164,36 @@ struct device_block device_graph(int64_t n_row, int64_t n_col, int64_t (*degree)
         .n_row = n_row, .n_col = n_col, .n_edge = indptr[n_row], .indptr = indptr, .cols = cols};
 }
 
+struct device_block device_merge(int n_block, const struct device_block *blocks, bool apart)
+{
+    struct device_block out = {.n_row = blocks->n_row, .n_col = blocks->n_col, .bordered = apart, .marked = true};
+    for (int b = 0; b < n_block; b++) {
+        out.n_edge += blocks[b].n_edge;
+    }
+    int64_t *indptr = device_scratch((size_t)(out.n_row + 1) * sizeof *indptr), next[16] = {0};
+    uint32_t *cols = device_scratch((size_t)out.n_edge * sizeof *cols);
+    for (int64_t r = 0, at = 0, n = 0; r < out.n_row; indptr[++r] = at, n = 0) {
+        for (int b = 0; b < n_block; b++) {
+            const struct device_block *block = &blocks[b];
+            if (next[b] == block->n_row || (block->rows != NULL && block->rows[next[b]] != r)) {
+                continue;
+            }
+            const bool alone = apart && b > 0, behind_pieces = n > 256;
+            const int64_t begin = block->indptr[next[b]++];
+            n = block->indptr[next[b]] - begin;
+            for (int64_t e = 0; e < n; e++) {
+                const uint32_t first = alone || n > 256 ? DEVICE_BORDER : behind_pieces ? DEVICE_BACK : 0;
+                const uint32_t other = alone ? DEVICE_BORDER | DEVICE_BACK : DEVICE_BORDER;
+                cols[at++] = block->cols[begin + e] | (e == 0 ? first : e % 256 == 0 ? other : 0);
+            }
+            n = n > 0 ? n : behind_pieces ? 257 : 0;
+        }
+    }
+    out.indptr = indptr;
+    out.cols = cols;
+    return out;
+}
+
 void device_graph_free(struct device_block *block)
 {
     free((void *)block->indptr);

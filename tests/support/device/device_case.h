@@ -40,6 +40,9 @@ void *device_scratch(size_t n_bytes);
 struct device_block device_graph(int64_t n_row, int64_t n_col, int64_t (*degree)(int64_t row, int64_t n_row));
 void device_graph_free(struct device_block *block);
 
+/* Blocks over the same columns, the first over all rows, in one (device_args.h); apart: sums of all but the first are. */
+struct device_block device_merge(int n_block, const struct device_block *blocks, bool apart);
+
 /* Degrees 0, 1, 2, … 9 and again. */
 int64_t degree_mixed(int64_t row, int64_t n_row);
 

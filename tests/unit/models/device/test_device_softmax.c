@@ -41,13 +41,18 @@ static int64_t degree_hub(int64_t row, int64_t n_row)
 
 struct layer {
     struct device_attention how;
-    struct device_block block, second; /* second: some rows' edges, again */
+    struct device_block block, second, merged; /* second: some rows' edges, again; both in one */
     uint32_t second_rows[N_ROW];
     int64_t second_indptr[N_ROW + 1];
     struct device_attention_source far, own;   /* of columns, and of rows */
     struct device_attention_target to, own_to; /* likewise */
     uint32_t *node;
-    bool last;          /* forward is told which block is the last */
+    enum {
+        TWO_BLOCKS,
+        LAST_IS_KNOWN,
+        MERGED,
+        N_WAY
+    } way;              /* forward is told which block is the last, or there is one */
     double query_scale; /* the largest Σ_j |de_ij|, which may cancel */
     float *array[16];
     int n_array;
@@ -96,9 +101,10 @@ static void layer_open(struct layer *l, int64_t n_head, int64_t n_column, enum s
         .n_col = n_col, .rows = l->second_rows, .indptr = l->second_indptr, .cols = l->block.cols};
     for (uint32_t r = 0; r < N_ROW; r += 3) { /* the edges from the block's first on */
         l->second_rows[l->second.n_row++] = r;
-        l->second.n_edge += r % 2 == 0 ? 11 : 0;
+        l->second.n_edge += r == 12 ? 513 : r % 2 == 0 ? 11 : 0;
         l->second_indptr[l->second.n_row] = l->second.n_edge;
     }
+    l->merged = device_merge(2, (struct device_block[]){l->block, l->second}, false);
     l->far = (struct device_attention_source){numbers(l, n_col * wide, 1.0), keys(l, n_col, scores)};
     l->own = (struct device_attention_source){numbers(l, N_ROW * wide, 1.0), keys(l, N_ROW, scores)};
     l->to = (struct device_attention_target){.query = numbers(l, n_col * n_head, 1.0),
@@ -119,6 +125,7 @@ static void layer_open(struct layer *l, int64_t n_head, int64_t n_column, enum s
 static void layer_close(struct layer *l)
 {
     device_graph_free(&l->block);
+    device_graph_free(&l->merged);
     free(l->node);
     for (int i = 0; i < l->n_array; i++) {
         free(l->array[i]);
@@ -137,7 +144,8 @@ static bool edge_find(const struct layer *l, int64_t row, int64_t h, int64_t k, 
                       struct one_edge *to)
 {
     const struct device_attention *how = &l->how;
-    const int64_t n = l->block.indptr[row + 1] - l->block.indptr[row], n_second = row % 6 == 0 ? 11 : 0;
+    const int64_t n = l->block.indptr[row + 1] - l->block.indptr[row];
+    const int64_t n_second = row % 3 == 0 ? l->second_indptr[row / 3 + 1] - l->second_indptr[row / 3] : 0;
     if (k > n + n_second) {
         return false;
     }
@@ -239,15 +247,17 @@ static void device_results(struct device *device, struct layer *l, float *out)
     const struct results to = results_of(l, out);
     float *positive = numbers(l, wide, 1.0), *weight = numbers(l, heads, 1.0), *softmax = numbers(l, 2 * heads, 1.0);
     const struct device_attention_state state = {softmax, positive, weight};
-    struct device_block block = l->block, second = l->second;
+    struct device_block block = l->way == MERGED ? l->merged : l->block, second = l->second;
     cr_assert_eq(device->ops->block_open(device, &block), STATUS_OK);
     cr_assert_eq(device->ops->block_open(device, &second), STATUS_OK);
     struct device_attention_rows rows = {&l->how, &block, true, true, l->far, l->own, l->own_to, l->own_to, false};
     device->ops->attention_forward(device, &rows, &state, to.y);
     rows.block = &second;
     rows.begin = false;
-    rows.last = l->last;
-    device->ops->attention_forward(device, &rows, &state, to.y);
+    rows.last = l->way == LAST_IS_KNOWN;
+    if (l->way != MERGED) {
+        device->ops->attention_forward(device, &rows, &state, to.y);
+    }
     device->ops->attention_finish(device, N_ROW, &l->how, &state, to.y);
     device->ops->attention_backward_begin(device, N_ROW, &l->how, l->own_to.grad_out, to.y, &state, false,
                                           to.grad_query);
@@ -255,7 +265,9 @@ static void device_results(struct device *device, struct layer *l, float *out)
     device->ops->attention_backward_source(device, &rows, to.grad_value, to.grad_key);
     rows.block = &second;
     rows.begin = false;
-    device->ops->attention_backward_source(device, &rows, to.grad_value, to.grad_key);
+    if (l->way != MERGED) {
+        device->ops->attention_backward_source(device, &rows, to.grad_value, to.grad_key);
+    }
     cr_assert_eq(device_sync(device), STATUS_OK);
     device->ops->block_close(device, &second);
     device->ops->block_close(device, &block);
@@ -281,12 +293,13 @@ static void check(const struct device_ops *ops, struct layer *l, const float *ex
     const int64_t at[] = {0, wide, wide + heads, 2 * wide + heads, n};
     float *out[2] = {device_scratch((size_t)n * sizeof(float)), device_scratch((size_t)n * sizeof(float))};
     cr_assert_eq(ops->open(2, &device), STATUS_OK);
-    for (int last = 0; last < 2; last++) {
-        l->last = last;
-        device_results(device, l, out[last]);
+    l->way = TWO_BLOCKS;
+    device_results(device, l, out[1]);
+    const bool merges = ops->merges_attention && l->block.n_edge < DEVICE_HUB_EDGES;
+    for (l->way = LAST_IS_KNOWN; l->way < (merges ? N_WAY : MERGED); l->way++) {
+        device_results(device, l, out[0]);
+        cr_expect_arr_eq(out[0], out[1], (size_t)n * sizeof(float), "%s: other bits, %d", ops->name, (int)l->way);
     }
-    cr_expect_arr_eq(out[0], out[1], (size_t)n * sizeof(float), "%s: other bits where the last block is known",
-                     ops->name);
     for (int k = 0; k < 4; k++) {
         const double error = error_of(at[k + 1] - at[k], out[1] + at[k], expected + at[k],
                                       k == 1 ? l->query_scale : 0.0);
