@@ -39,34 +39,29 @@ INLINE void prefetch_bf16(const uint16_t *row, const int n_vector, int64_t n_col
     }
 }
 
-INLINE uint32_t edge_column(const struct cpu_sum *s, const bool bordered, int64_t e)
-{
-    return bordered ? s->cols[e] & ~DEVICE_MARKS : s->cols[e];
-}
-
-INLINE float edge_weight(const struct cpu_sum *s, enum cpu_weight kind, const bool bordered, int64_t e)
+INLINE float edge_weight(const struct cpu_sum *s, enum cpu_weight kind, int64_t e, uint32_t col)
 {
     switch (kind) {
     case CPU_WEIGHT_NONE:
         return 1.0f;
     case CPU_WEIGHT_COLUMN:
-        return s->weight[edge_column(s, bordered, e)];
+        return s->weight[col];
     case CPU_WEIGHT_EDGE:
         return s->weight[e];
     case CPU_WEIGHT_EDGE_COLUMN:
-        return s->weight[e] * s->scale[edge_column(s, bordered, e)];
+        return s->weight[e] * s->scale[col];
     default:
         return s->weight[s->position[e]];
     }
 }
 
 /* Weights that lie in the order of the edges need no help. */
-INLINE void prefetch_weight(const struct cpu_sum *s, enum cpu_weight kind, const bool bordered, int64_t e)
+INLINE void prefetch_weight(const struct cpu_sum *s, enum cpu_weight kind, int64_t e, uint32_t col)
 {
     if (kind == CPU_WEIGHT_COLUMN) {
-        __builtin_prefetch(s->weight + edge_column(s, bordered, e));
+        __builtin_prefetch(s->weight + col);
     } else if (kind == CPU_WEIGHT_EDGE_COLUMN) {
-        __builtin_prefetch(s->scale + edge_column(s, bordered, e));
+        __builtin_prefetch(s->scale + col);
     } else if (kind == CPU_WEIGHT_PERMUTED) {
         __builtin_prefetch(s->weight + s->position[e]);
     }
@@ -122,21 +117,23 @@ INLINE const void *source_row(const struct cpu_sum *s, int64_t row, int64_t colu
     return bf16 ? (const void *)((const uint16_t *)s->x + at) : (const void *)((const float *)s->x + at);
 }
 
-/* acc += weight · x of an edge, one fma (without weights: one addition). */
-INLINE void sum_edge(const struct cpu_sum *s, int64_t e, int64_t column, int64_t n_column, const int n_vector,
-                     const struct sum_case is, const bool bordered, const bool whole, lane_mask mask, vector *acc)
+/* acc += weight · x of an edge, one fma (without weights: one addition). bordered: others may be marked, too */
+INLINE void sum_edge(const struct cpu_sum *s, int64_t e, uint32_t col, int64_t column, int64_t n_column,
+                     const int n_vector, const struct sum_case is, const bool bordered, const bool whole,
+                     lane_mask mask, vector *acc)
 {
     const enum cpu_weight kind = is.kind;
     const int64_t ahead = smaller(e + PREFETCH_EDGES(n_vector), s->n_edge - 1);
-    const void *far = source_row(s, edge_column(s, bordered, ahead), column, is.bf16);
+    const uint32_t col_ahead = bordered ? s->cols[ahead] & ~DEVICE_MARKS : s->cols[ahead];
+    const void *far = source_row(s, col_ahead, column, is.bf16);
     if (is.bf16) {
         prefetch_bf16(far, n_vector, n_column);
     } else {
         prefetch_row(far, n_vector, n_column);
     }
-    prefetch_weight(s, kind, bordered, ahead);
-    const void *row = source_row(s, edge_column(s, bordered, e), column, is.bf16);
-    vector weight = vector_set(edge_weight(s, kind, bordered, e));
+    prefetch_weight(s, kind, ahead, col_ahead);
+    const void *row = source_row(s, col, column, is.bf16);
+    vector weight = vector_set(edge_weight(s, kind, e, col));
     for (int v = 0; v < n_vector; v++) {
         vector value = is.bf16 ? last_load_bf16(row, v, n_vector, n_column, whole)
                                : last_load(row, v, n_vector, whole, mask);
@@ -144,13 +141,16 @@ INLINE void sum_edge(const struct cpu_sum *s, int64_t e, int64_t column, int64_t
     }
 }
 
-/* Likewise of edges begin … end-1, one after another; with marks, nothing is done about them. */
+/* Likewise of edges begin … end-1, one after another. Only the first may be marked, and nothing is done about it. (Of
+ * the few others that are, behind the end, what is prefetched is of no use.) */
 INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
-                      const int n_vector, const struct sum_case is, const bool marked, const bool whole,
-                      lane_mask mask, vector *acc)
+                      const int n_vector, const struct sum_case is, const bool whole, lane_mask mask, vector *acc)
 {
-    for (int64_t e = begin; e < end; e++) {
-        sum_edge(s, e, column, n_column, n_vector, is, marked, whole, mask, acc);
+    uint32_t col = begin < end ? s->cols[begin] & ~DEVICE_MARKS : 0;
+    for (int64_t e = begin; e < end;) {
+        sum_edge(s, e, col, column, n_column, n_vector, is, false, whole, mask, acc);
+        e++;
+        col = e < end ? s->cols[e] : 0;
     }
 }
 
@@ -166,12 +166,13 @@ INLINE void sum_bordered_edges(const struct cpu_sum *s, int64_t begin, int64_t e
         sum[v] = vector_set(-0.0f);
     }
     for (int64_t e = begin; e < end; e++) {
-        lane_mask border = mask_first((s->cols[e] & DEVICE_BORDER) != 0 ? LANES : 0);
+        const uint32_t col = s->cols[e];
+        lane_mask border = mask_first((col & DEVICE_BORDER) != 0 ? LANES : 0);
         for (int v = 0; v < n_vector; v++) {
             sum[v] = vector_add_where(border, sum[v], acc[v]);
             acc[v] = vector_zero_where(border, acc[v]);
         }
-        sum_edge(s, e, column, n_column, n_vector, is, true, whole, mask, acc);
+        sum_edge(s, e, col & ~DEVICE_MARKS, column, n_column, n_vector, is, true, whole, mask, acc);
     }
     for (int v = 0; v < n_vector; v++) {
         acc[v] = vector_add(sum[v], acc[v]);
@@ -225,7 +226,7 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
     if (bordered) {
         sum_bordered_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, whole, mask, acc);
     } else {
-        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, false, whole, mask, acc);
+        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, whole, mask, acc);
     }
     row_finish(s, row, column, n_vector, whole, mask, acc);
 }
@@ -339,9 +340,9 @@ INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, in
             acc[v] = last_load(sum, v, n_vector, false, mask);                                                       \
         }                                                                                                            \
         if (n_column == (n_vector)*LANES) {                                                                          \
-            sum_edges(s, begin, end, column, n_column, n_vector, is, true, true, mask, acc);                         \
+            sum_edges(s, begin, end, column, n_column, n_vector, is, true, mask, acc);                               \
         } else {                                                                                                     \
-            sum_edges(s, begin, end, column, n_column, n_vector, is, true, false, mask, acc);                        \
+            sum_edges(s, begin, end, column, n_column, n_vector, is, false, mask, acc);                              \
         }                                                                                                            \
         for (int v = 0; v < n_vector; v++) {                                                                         \
             last_store(sum, v, n_vector, false, mask, acc[v]);                                                       \
