@@ -20,9 +20,9 @@
 /* A row of more edges than these in one block is a hub row, whose pieces are first added up to sums of as many. */
 #define DEVICE_HUB_EDGES ((int64_t)1 << 16)
 
-/* In a column of merged blocks: from here on edges are summed from 0 and then added to the row's sum, as of a block or
- * piece; or they go on with the row's sum, behind a piece; or, with both marks, they are the next piece of a block whose
- * sum DEVICE_BORDER began, and are added to that. Columns are below both. */
+/* In a column of merged blocks: from here on edges are summed from 0 and then added to the row's sum, as of a block
+ * or piece; or they go on with the row's sum, behind a piece; or, with both marks, they are the next piece of a block
+ * whose sum DEVICE_BORDER began, and are added to that. Columns are below both. */
 #define DEVICE_BORDER 0x80000000U
 #define DEVICE_BACK 0x40000000U
 #define DEVICE_MARKS (DEVICE_BORDER | DEVICE_BACK)

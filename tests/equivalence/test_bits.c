@@ -183,7 +183,6 @@ static const char *data_of(enum data data, int m)
     static const char *const club[] = {"generator = 'karate'\nfeatures = 'learned'",
                                        "generator = 'karate'\nfeatures = 'degree'",
                                        "generator = 'karate'\nfeatures = 'one_hot'"};
-    static const char *const hubs[] = {HUBS_DATA, HUBS_DATA "undirected = 'no'\ntrain_share = 0.01\n"};
     const bool is_directed = m % 2 == 1;
     switch (data) {
     case GRAPHS:
@@ -195,7 +194,7 @@ static const char *data_of(enum data data, int m)
     case CLUB:
         return club[m % 3];
     case HUBS:
-        return hubs[is_directed];
+        return is_directed ? HUBS_DATA "undirected = 'no'\ntrain_share = 0.01\n" : HUBS_DATA;
     case SEVERAL:
         return "generator = 'sbm'\nnodes = 600\ndegree = 8\nclasses = 5\nfeatures = 24\nlabels_per_node = 2";
     case SPARSE:

@@ -296,7 +296,7 @@ TARGET static __attribute__((noinline)) void sum_long_row(const struct cpu_sum *
     row_finish(s, row, column, n_vector, false, mask, acc);
 }
 
-/* Has a row many edges, in pieces that the loops over others do not join? Of a bordered row these join pieces that are
+/* Has a row many edges, in pieces that the loops over others do not join? Of a bordered row these join those that are
  * added to the row's sum. */
 INLINE bool row_is_long(const struct cpu_sum *s, int64_t r, const bool bordered)
 {

@@ -103,26 +103,21 @@ template <class R, bool BORDERED> struct row_sum {
         }
     }
 
-    /* Of the row so far */
-    __device__ __forceinline__ T joined(int n) const
-    {
-        return vector_add(before[n], PIECES ? vector_add(block[n], sum[n]) : sum[n]);
-    }
-
     __device__ __forceinline__ void border(uint32_t mark)
     {
         const bool goes_on = PIECES && (mark & DEVICE_BORDER) == 0,
                    in_block = PIECES && (mark & DEVICE_MARKS) == DEVICE_MARKS;
         for (int n = 0; n < R::N; n++) {
-            if (in_block) {
-                block[n] = vector_add(block[n], sum[n]);
-                sum[n] = vector_of<T>(0.0F);
-                continue;
+            block[n] = PIECES ? vector_add(block[n], sum[n]) : sum[n];
+            sum[n] = vector_of<T>(0.0F);
+            if (!in_block) {
+                before[n] = vector_add(before[n], block[n]);
+                block[n] = vector_of<T>(-0.0F);
             }
-            const T so_far = joined(n);
-            sum[n] = goes_on ? so_far : vector_of<T>(0.0F);
-            before[n] = goes_on ? vector_of<T>(-0.0F) : so_far;
-            block[n] = vector_of<T>(-0.0F);
+            if (goes_on) {
+                sum[n] = before[n];
+                before[n] = vector_of<T>(-0.0F);
+            }
         }
     }
 
@@ -139,8 +134,9 @@ template <class R, bool BORDERED> struct row_sum {
     {
         const float by = BORDERED ? sum_scales_of(s, row).row : scale; /* kept, it would be one register too many */
         for (int n = 0; n < R::N; n++) {
+            const T last = BORDERED && PIECES ? vector_add(block[n], sum[n]) : sum[n];
             if (R::column(n) < s.f) {
-                sum_finish(s, row, R::column(n), by, BORDERED ? joined(n) : sum[n]);
+                sum_finish(s, row, R::column(n), by, BORDERED ? vector_add(before[n], last) : last);
             }
         }
     }

@@ -77,18 +77,13 @@ template <typename T, bool MARKED, bool BF16> struct rows_brought {
 struct column_sum {
     float sum, before, block;
 
-    __device__ __forceinline__ float joined() const
-    {
-        return before + (block + sum);
-    }
-
     __device__ __forceinline__ void border(uint32_t mark)
     {
         const bool goes_on = mark == DEVICE_BACK, in_block = mark == DEVICE_MARKS;
-        const float so_far = joined();
-        block = in_block ? block + sum : -0.0F;
-        before = in_block ? before : goes_on ? -0.0F : so_far;
-        sum = goes_on ? so_far : 0.0F;
+        const float so_far = block + sum, joined = before + so_far;
+        block = in_block ? so_far : -0.0F;
+        before = in_block ? before : goes_on ? -0.0F : joined;
+        sum = goes_on ? joined : 0.0F;
     }
 
     /* n edges of a tile, which is a piece unless columns are marked, one after another; x: the column's numbers */
@@ -169,7 +164,7 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
         edges_next = done;
     }
     if (adds) {
-        unit_finish(s, unit, mine, first_column, scales.row, sum.joined());
+        unit_finish(s, unit, mine, first_column, scales.row, sum.before + (sum.block + sum.sum));
     }
 }
 

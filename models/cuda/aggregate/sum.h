@@ -8,7 +8,7 @@ extern "C" {
 #include "models/cuda/schedule.h"
 }
 
-/* Where sums of pieces are joined: nowhere; each DEVICE_PIECE_EDGES edges; at DEVICE_BORDER; at any of DEVICE_MARKS. */
+/* Where sums of pieces are joined: nowhere; each DEVICE_PIECE_EDGES edges; at DEVICE_BORDER; at DEVICE_MARKS. */
 enum sum_borders { BORDERS_NONE, BORDERS_PIECES, BORDERS_MARKED, BORDERS_ALL };
 
 /* out[row] = row_scale · (start + Σ weight · x[col]), start: self_scale · self, or out[row], or 0. */
