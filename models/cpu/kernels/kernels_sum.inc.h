@@ -141,16 +141,17 @@ INLINE void sum_edge(const struct cpu_sum *s, int64_t e, uint32_t col, int64_t c
     }
 }
 
-/* Likewise of edges begin … end-1, one after another. Only the first may be marked, and nothing is done about it. (Of
+/* Likewise of edges begin … end-1, one after another. piece: the first may be marked, and nothing is done about it. (Of
  * the few others that are, behind the end, what is prefetched is of no use.) */
 INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
-                      const int n_vector, const struct sum_case is, const bool whole, lane_mask mask, vector *acc)
+                      const int n_vector, const struct sum_case is, const bool piece, const bool whole,
+                      lane_mask mask, vector *acc)
 {
-    uint32_t col = begin < end ? s->cols[begin] & ~DEVICE_MARKS : 0;
+    uint32_t col = piece ? s->cols[begin] & ~DEVICE_MARKS : 0;
     for (int64_t e = begin; e < end;) {
-        sum_edge(s, e, col, column, n_column, n_vector, is, false, whole, mask, acc);
+        sum_edge(s, e, piece ? col : s->cols[e], column, n_column, n_vector, is, false, whole, mask, acc);
         e++;
-        col = e < end ? s->cols[e] : 0;
+        col = piece && e < end ? s->cols[e] : 0;
     }
 }
 
@@ -226,7 +227,7 @@ INLINE void sum_row(const struct cpu_sum *s, int64_t r, int64_t column, int64_t 
     if (bordered) {
         sum_bordered_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, whole, mask, acc);
     } else {
-        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, whole, mask, acc);
+        sum_edges(s, s->indptr[r], s->indptr[r + 1], column, n_column, n_vector, is, false, whole, mask, acc);
     }
     row_finish(s, row, column, n_vector, whole, mask, acc);
 }
@@ -340,9 +341,9 @@ INLINE void sum_each_row(const struct cpu_sum *s, int64_t first, int64_t end, in
             acc[v] = last_load(sum, v, n_vector, false, mask);                                                       \
         }                                                                                                            \
         if (n_column == (n_vector)*LANES) {                                                                          \
-            sum_edges(s, begin, end, column, n_column, n_vector, is, true, mask, acc);                               \
+            sum_edges(s, begin, end, column, n_column, n_vector, is, true, true, mask, acc);                         \
         } else {                                                                                                     \
-            sum_edges(s, begin, end, column, n_column, n_vector, is, false, mask, acc);                              \
+            sum_edges(s, begin, end, column, n_column, n_vector, is, true, false, mask, acc);                        \
         }                                                                                                            \
         for (int v = 0; v < n_vector; v++) {                                                                         \
             last_store(sum, v, n_vector, false, mask, acc[v]);                                                       \
