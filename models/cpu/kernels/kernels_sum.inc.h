@@ -141,8 +141,8 @@ INLINE void sum_edge(const struct cpu_sum *s, int64_t e, uint32_t col, int64_t c
     }
 }
 
-/* Likewise of edges begin … end-1, one after another. piece: the first may be marked, and nothing is done about it. (Of
- * the few others that are, behind the end, what is prefetched is of no use.) */
+/* Likewise of edges begin … end-1, one after another. piece: the first may be marked, and nothing is done about it.
+ * (Of the few others that are, behind the end, what is prefetched is of no use.) */
 INLINE void sum_edges(const struct cpu_sum *s, int64_t begin, int64_t end, int64_t column, int64_t n_column,
                       const int n_vector, const struct sum_case is, const bool piece, const bool whole,
                       lane_mask mask, vector *acc)
