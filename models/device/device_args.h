@@ -50,8 +50,7 @@ struct device_block {
     /* features of edges, which only attention reads (device_attention.n_edge_column): all blocks made from a part's
      * have its table. NULL: edges without features */
     const float *edge_table;
-    /* several blocks merged whose sums are apart: the first edge of each but the first has DEVICE_BORDER set, its
-     * pieces behind that both marks */
+    /* several blocks merged whose sums are apart: the first edge of each but the first has DEVICE_BORDER set */
     bool bordered;
     bool marked;  /* several blocks merged: pieces of rows of more than DEVICE_PIECE_EDGES edges are by marks alone */
     bool is_part; /* rows of another block, for a sum: without a schedule, though some may be long */

@@ -122,7 +122,6 @@ INLINE void sum_edge(const struct cpu_sum *s, int64_t e, uint32_t col, int64_t c
                      const int n_vector, const struct sum_case is, const bool bordered, const bool whole,
                      lane_mask mask, vector *acc)
 {
-    const enum cpu_weight kind = is.kind;
     const int64_t ahead = smaller(e + PREFETCH_EDGES(n_vector), s->n_edge - 1);
     const uint32_t col_ahead = bordered ? s->cols[ahead] & ~DEVICE_MARKS : s->cols[ahead];
     const void *far = source_row(s, col_ahead, column, is.bf16);
@@ -131,13 +130,13 @@ INLINE void sum_edge(const struct cpu_sum *s, int64_t e, uint32_t col, int64_t c
     } else {
         prefetch_row(far, n_vector, n_column);
     }
-    prefetch_weight(s, kind, ahead, col_ahead);
+    prefetch_weight(s, is.kind, ahead, col_ahead);
     const void *row = source_row(s, col, column, is.bf16);
-    vector weight = vector_set(edge_weight(s, kind, e, col));
+    vector weight = vector_set(edge_weight(s, is.kind, e, col));
     for (int v = 0; v < n_vector; v++) {
         vector value = is.bf16 ? last_load_bf16(row, v, n_vector, n_column, whole)
                                : last_load(row, v, n_vector, whole, mask);
-        acc[v] = kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
+        acc[v] = is.kind == CPU_WEIGHT_NONE ? vector_add(acc[v], value) : vector_fma(weight, value, acc[v]);
     }
 }
 

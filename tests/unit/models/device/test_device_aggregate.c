@@ -55,14 +55,14 @@ static int64_t degree_pieces(int64_t row, int64_t n_row)
 }
 
 /* A block's sums as D95 has them; apart: made from 0, and then added. */
-static void oracle(const struct device_block *block, int64_t f, const float *x, const float *scale, bool apart,
+static void oracle(const struct device_block *b, int64_t f, const float *x, const float *scale, bool apart,
                    float *out)
 {
     for (int64_t i = 0; i < N_ROW * f; i++) {
-        const int64_t begin = block->indptr[i / f], n = block->indptr[i / f + 1] - begin;
+        const int64_t begin = b->indptr[i / f], n = b->indptr[i / f + 1] - begin;
         float sum = apart ? 0.0F : out[i], piece = 0.0F;
         for (int64_t e = 0; e < n; e++) {
-            const uint32_t col = block->cols[begin + e];
+            const uint32_t col = b->cols[begin + e];
             float *to = n > 256 ? &piece : &sum;
             *to = fmaf(scale[col], x[col * f + i % f], *to);
             if (n > 256 && (e % 256 == 255 || e == n - 1)) {
@@ -84,13 +84,11 @@ static void merged_agrees(struct device *device, int64_t f, bool apart)
         block[b] = device_graph(N_ROW, N_COL, degree_pieces);
     }
     block[N_MERGED] = device_merge(N_MERGED, block, apart);
-    for (int k = 0; k < 3; k++) {
-        out[k] = device_random(n, 3);
-    }
-    for (int b = N_MERGED; b >= 0; b--) {
-        cr_assert_eq(device->ops->block_open(device, &block[b]), STATUS_OK);
-    }
+    out[0] = device_random(n, 3);
+    out[1] = device_random(n, 3);
+    out[2] = device_random(n, 3);
     for (int b = 0; b <= N_MERGED; b++) {
+        cr_assert_eq(device->ops->block_open(device, &block[b]), STATUS_OK);
         const struct device_aggregate how = {.col_scale = scale, .apart = apart && b > 0 && b < N_MERGED};
         device->ops->aggregate_sum(device, &block[b], &how, f, x, out[b == N_MERGED]);
         if (b < N_MERGED) {
