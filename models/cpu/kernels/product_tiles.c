@@ -25,11 +25,6 @@ struct pairs_tile {
     _Alignas(64) uint32_t pair[SIDE][SIDE];
 };
 
-/* 256 KiB of the stack. */
-struct packed {
-    struct pairs_tile a[LINES_MOST][GROUPS_MOST], b[LINES_MOST][GROUPS_MOST];
-};
-
 /* Lines of a matrix, of which each is multiplied with others: a's rows, b's columns. */
 struct lines {
     const float *at;
@@ -155,19 +150,19 @@ static struct lines lines_from(const struct lines *m, int64_t line, int64_t inne
 }
 
 /* All rows of some columns, over some inner numbers. Of turned rows many are packed at a time, which lie beside each
- * other. */
+ * other. Takes 256 KiB of the stack. */
 static void block_add(const struct lines *a, const struct lines *b, bool begins, float *c, int64_t c_step)
 {
-    struct packed packed;
+    struct pairs_tile packed_a[LINES_MOST][GROUPS_MOST], packed_b[LINES_MOST][GROUPS_MOST];
     const int64_t n_group = a->n_inner > 0 ? (a->n_inner + CPU_PRODUCT_GROUP - 1) / CPU_PRODUCT_GROUP : 1;
     const int64_t rows_most = a->is_turned ? LINES_MOST * SIDE : 2 * SIDE;
-    pack_all(b, n_group, true, packed.b);
+    pack_all(b, n_group, true, packed_b);
     for (int64_t first = 0; first < a->n_line; first += rows_most) {
         const struct lines rows = lines_from(a, first, 0, rows_most, a->n_inner);
-        pack_all(&rows, n_group, false, packed.a);
+        pack_all(&rows, n_group, false, packed_a);
         for (int64_t r = 0; r < rows.n_line; r += 2 * SIDE) {
             for (int64_t i = 0; i < b->n_line; i += 2 * SIDE) {
-                cell_add(&packed.a[r / SIDE], &packed.b[i / SIDE], n_group, begins, c + (first + r) * c_step + i,
+                cell_add(&packed_a[r / SIDE], &packed_b[i / SIDE], n_group, begins, c + (first + r) * c_step + i,
                          c_step, rows.n_line - r, b->n_line - i);
             }
         }

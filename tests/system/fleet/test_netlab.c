@@ -39,22 +39,21 @@ static int lab(const char *arguments, char *said, size_t n_said)
     return WEXITSTATUS(how);
 }
 
-static bool namespaces_allowed(void)
+static void skip_without_namespaces(void)
 {
     struct machine machines[2] = {{.name = "north", .address = "10.77.0.1/24"},
                                   {.name = "south", .address = "10.77.0.2/24"}};
-    bool allowed = machines_open(machines);
+    if (!machines_open(machines)) {
+        cr_skip_test("network namespaces need root and iproute2");
+    }
     machines_close(machines);
-    return allowed;
 }
 
 Test(netlab, a_job_on_three_machines_sends_what_it_counts)
 {
     static char said[1 << 16];
     char arguments[PATH_MAX];
-    if (!namespaces_allowed()) {
-        cr_skip_test("network namespaces need root and iproute2");
-    }
+    skip_without_namespaces();
     snprintf(arguments, sizeof arguments, "--machines 3 --rate 200mbit %s/job.toml", folder);
     cr_assert_eq(lab(arguments, said, sizeof said), 0, "%s", said);
     const char *counted = strstr(said, "by the interfaces, ");
@@ -68,9 +67,7 @@ Test(netlab, a_job_on_three_machines_sends_what_it_counts)
 Test(netlab, nothing_is_left_of_one_that_is_terminated)
 {
     char command[4 * PATH_MAX], programs[PATH_MAX], said[4096];
-    if (!namespaces_allowed()) {
-        cr_skip_test("network namespaces need root and iproute2");
-    }
+    skip_without_namespaces();
     strcpy(programs, coordinator);
     snprintf(command, sizeof command,
              "exec > %s/said 2>&1; scripts/netlab --machines 2 --bin %s %s/job.toml --set train.epochs=1000000 > "

@@ -1,5 +1,4 @@
-/* Products of numbers rounded to BF16: every set of kernels and tiles have the bits of a plain loop, of any shape and any
- * numbers; so have the operations of the device. */
+/* Products of numbers rounded to BF16: all kernels and tiles have the bits of a plain loop; so has the device. */
 #include "models/cpu/cpu.h"
 #include "tests/support/device/device_case.h"
 #include "tests/support/sanitized.h"
