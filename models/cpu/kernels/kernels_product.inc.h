@@ -1,10 +1,10 @@
 /* Products of numbers rounded to BF16, added in float32: c[i, j] (+)= Σ_k a[i, k] · b[k, j].
  *
- * Order, which defines the bits: groups of 32 k from 0 on, at least one, the last filled up with zeros. In each group two sums from
- * 0, of its even k and of its odd ones, each product by one fused multiply-add, rounded to the nearest. The odd sum is
- * added to the even one, their sum to c, which begins as itself or 0. Operands and sums below the least normal number are
- * 0, operands before they are rounded. That is what AMX does with a tile (product_tiles.c), so that either form has the
- * bits of the other.
+ * Order, which defines the bits: groups of 32 k from 0 on, at least one, the last filled up with zeros. In each
+ * group two sums from 0, of its even k and of its odd ones, each product by one fused multiply-add, rounded to the
+ * nearest. The odd sum is added to the even one, and both to c, which begins as itself or 0. Operands and sums
+ * below the least normal number are 0, operands before they are rounded. That is what AMX does with a tile
+ * (product_tiles.c), so that either form has the bits of the other.
  *
  * Some rows of a and inner numbers are rounded into one block, these inner numbers of some columns of b into another.
  * source  Goto & van de Geijn, ACM TOMS 2008 (blocks)

@@ -1,7 +1,7 @@
 /* Products of numbers rounded to BF16 by AMX's tiles; their order: kernels_product.inc.h.
  *
- * Some inner numbers of some columns of b are packed as tiles, then of 32 rows of a at a time; 32 × 32 numbers of c stay
- * in four tiles over all of these inner numbers.
+ * Some inner numbers of some columns of b are packed as tiles, then those of 32 rows of a at a time. 32 × 32 numbers
+ * of c stay in four tiles over all of these inner numbers.
  * source  Intel 64 and IA-32 Architectures SDM, vol. 2, TDPBF16PS (the order of adding)
  */
 #include "models/cpu/kernels/kernels.h"
@@ -33,7 +33,7 @@ struct lines {
     int64_t n_line, n_inner;
 };
 
-/* By numbers, as the instructions of tiles have no other operands; the compiler does not know that they read memory. */
+/* By number, as the instructions of tiles have no other operands; the compiler does not know what they read. */
 #define TILE_LOAD(number, from, step)                                                                                \
     __asm__ volatile("tileloadd (%0,%1,1), %%tmm" #number : : "r"(from), "r"(step) : "memory")
 #define TILE_STORE(number, to, step)                                                                                 \
@@ -54,8 +54,8 @@ INLINE __m512 load_some(const float *from, int64_t n)
     return n > 0 ? vector_load_mask(from, mask_first(n < SIDE ? n : SIDE)) : vector_set(0.0f);
 }
 
-/* Group `group` of 16 lines from `line` on, line × pair or pair × line, whichever the matrix's order makes cheap; zeros
- * past the end. */
+/* A group of 16 lines from `line` on, with zeros past the end: line × pair, or by_pairs pair × line. One of them
+ * costs a transpose. */
 TARGET static void pack(const struct lines *m, int64_t line, int64_t group, bool by_pairs, struct pairs_tile *out)
 {
     const int64_t inner = group * CPU_PRODUCT_GROUP, n_inner = m->n_inner - inner, n_line = m->n_line - line;
