@@ -15,9 +15,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#define SIDE 16       /* rows and columns of a tile of c */
-#define GROUPS_MOST 8 /* of inner numbers that are packed */
-#define LINES_MOST 16 /* tiles of a's rows, and of b's columns */
+#define SIDE 16                           /* rows and columns of a tile of c */
+#define GROUPS_MOST 8                     /* of inner numbers that are packed */
+#define LINES_MOST 16                     /* tiles of a's rows, and of b's columns */
+#define CPUID_TILES (1U << 22 | 1U << 24) /* leaf 7: AMX-BF16, AMX-TILE, which compilers name each its way */
 #define XFEATURE_TILES 18
 
 /* A group of inner numbers of 16 rows of a (row × pair), or of 16 columns of b (pair × column). */
@@ -196,7 +197,7 @@ bool cpu_has_tiles(void)
 {
     unsigned a, b, c, d = 0;
     return cpu_kernels_find(CPU_VARIANT_AVX512) != NULL && __builtin_cpu_supports("avx512bf16") &&
-           __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & bit_AMX_TILE) != 0 && (d & bit_AMX_BF16) != 0 &&
+           __get_cpuid_count(7, 0, &a, &b, &c, &d) && (d & CPUID_TILES) == CPUID_TILES &&
            syscall(SYS_arch_prctl, ARCH_REQ_XCOMP_PERM, XFEATURE_TILES) == 0;
 }
 #else
