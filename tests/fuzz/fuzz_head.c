@@ -455,9 +455,9 @@ void transport_close(struct transport *transport)
     (void)transport;
 }
 
-void link_progress(struct link *link, uint32_t epoch, uint32_t turn)
+void control_progress(struct control *control, uint32_t epoch, uint32_t turn)
 {
-    (void)link;
+    (void)control;
     (void)epoch;
     (void)turn;
 }
