@@ -80,8 +80,8 @@ struct cut {
     struct part_block block;
     int64_t n_row, n_col;
     bool loops;
-    int32_t j;  /* the other own part */
-    bool apart; /* its sums are made from 0, and then added */
+    int32_t j;        /* the other own part */
+    bool is_separate; /* its sums are separate partial sums */
 };
 
 /* That with the pair that is s further than the diagonal. */
@@ -96,7 +96,7 @@ static struct cut cut_of(const struct merged *merged, const struct side *side, i
                         .n_col = picks ? rows_own(merged, j, side->hop) : INT64_MAX,
                         .loops = side->loops && s == 0,
                         .j = j,
-                        .apart = s > 0 && part->covered};
+                        .is_separate = s > 0 && part->covered};
 }
 
 static int64_t cut_row(const struct cut *cut, int64_t r)
@@ -137,9 +137,9 @@ static void row_mark(const struct cut *cut, uint32_t *cols, int64_t begin, struc
     if (row->at == begin) {
         return;
     }
-    cols[begin] |= has_pieces || cut->apart ? DEVICE_BORDER : row->is_behind_piece ? DEVICE_BACK : 0;
+    cols[begin] |= has_pieces || cut->is_separate ? DEVICE_BORDER : row->is_behind_piece ? DEVICE_BACK : 0;
     for (int64_t e = begin + DEVICE_PIECE_EDGES; e < row->at; e += DEVICE_PIECE_EDGES) {
-        cols[e] |= cut->apart ? DEVICE_MARKS : DEVICE_BORDER;
+        cols[e] |= cut->is_separate ? DEVICE_MARKS : DEVICE_BORDER;
     }
     row->is_behind_piece = has_pieces;
 }

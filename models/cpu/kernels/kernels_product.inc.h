@@ -174,7 +174,7 @@ static int64_t block_size(int64_t n, int64_t most, int64_t unit)
     return smaller(most, ((n + n_block - 1) / n_block / unit + 1) * unit);
 }
 
-/* n inner numbers with zeros behind them, of which one pair has the bits of a group's rest, or of a group. */
+/* n inner numbers with zeros behind them: one pair of zeros has the bits of a group's rest, or of a group. */
 static int64_t inner_filled(int64_t n)
 {
     const int64_t even = (n + 1) / 2 * 2;

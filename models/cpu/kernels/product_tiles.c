@@ -26,7 +26,7 @@ struct pairs_tile {
     _Alignas(64) uint32_t pair[SIDE][SIDE];
 };
 
-/* Lines of a matrix, of which each is multiplied with others: a's rows, b's columns. */
+/* Lines of a matrix, each to be multiplied with others: a's rows, b's columns. */
 struct lines {
     const float *at;
     int64_t step;   /* to the next line, or to a line's next number */

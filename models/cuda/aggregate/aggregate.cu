@@ -157,7 +157,7 @@ template <class R, bool WEIGHTED, bool BORDERED> struct row_edges {
         }
     }
 
-    /* Store HELD columns from edge `first` on, of which n exist; the last one is repeated behind them. at: of
+    /* Store HELD columns from edge `first` on; n of them exist, and the last one is repeated behind them. at: of
      * the row's first edge */
     __device__ __forceinline__ void put(const struct cuda_sum &s, int64_t first, uint32_t n, const int64_t *at) const
     {
