@@ -221,18 +221,16 @@ static void print_workers(struct coordinator *c)
     for (int32_t rank = 0; rank < c->plan.n_worker; rank++) {
         most = c->plan.worker[rank].total > most ? c->plan.worker[rank].total : most;
     }
-    char size[PROGRESS_TEXT_BYTES], wire[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES], left_out[64] = "";
-    progress_bytes((double)most, size);
-    progress_bytes((double)c->plan.n_wire, wire);
-    progress_bytes((double)c->plan.n_wire_evaluate, evaluate);
+    char left_out[64] = "";
     bool predicts = job_predicts(&c->job);
     if (c->parts.prune.n_hop > 0 && !predicts) {
         snprintf(left_out, sizeof left_out, ", %.0f %% of an epoch's work left out", 100.0 * c->parts.prune.left_out);
     }
-    progress_print(&c->progress, "%d worker%s: at most %s of %smemory%s, %s%s%s sent%s%s", (int)c->plan.n_worker,
-                   c->plan.n_worker == 1 ? "" : "s", size, c->plan.apart ? "GPU " : "",
-                   c->plan.n_worker == 1 ? "" : " each", predicts ? "" : wire, predicts ? "" : " per epoch and ",
-                   evaluate, predicts ? "" : " per evaluation", left_out);
+    progress_print(&c->progress, "%s: at most %s of %smemory%s, %s%s%s sent%s%s",
+                   figure_count(c->plan.n_worker, "worker").text, figure_bytes(most).text,
+                   c->plan.apart ? "GPU " : "", c->plan.n_worker == 1 ? "" : " each",
+                   predicts ? "" : figure_bytes(c->plan.n_wire).text, predicts ? "" : " per epoch and ",
+                   figure_bytes(c->plan.n_wire_evaluate).text, predicts ? "" : " per evaluation", left_out);
 }
 
 /* --- the files of this attempt --- */
@@ -439,8 +437,8 @@ static enum status run(struct coordinator *c)
     if (status == STATUS_OK) {
         coordinator_print_end(c);
     } else if (status == STATUS_INTERRUPTED && interrupt_now != 0 && !is_saved(c)) {
-        status = status_fail(status, "%s after %lld epoch%s, too soon to write a checkpoint", status_reason(),
-                             (long long)c->training.state.n_epoch, c->training.state.n_epoch == 1 ? "" : "s");
+        status = status_fail(status, "%s after %s, too soon to write a checkpoint", status_reason(),
+                             figure_count(c->training.state.n_epoch, "epoch").text);
     }
     return status;
 }

@@ -142,8 +142,8 @@ static enum status load_checkpoint(struct coordinator *c)
         progress_print(&c->progress, "warning: %s; continuing from epoch %lld", c->checkpoint.warning,
                        (long long)c->checkpoint.state.n_epoch);
     }
-    progress_print(&c->progress, "resuming '%s' after %lld epoch%s", c->checkpoint.path,
-                   (long long)c->checkpoint.state.n_epoch, c->checkpoint.state.n_epoch == 1 ? "" : "s");
+    progress_print(&c->progress, "resuming '%s' after %s", c->checkpoint.path,
+                   figure_count(c->checkpoint.state.n_epoch, "epoch").text);
     return STATUS_OK;
 }
 

@@ -313,12 +313,11 @@ void coordinator_print_post(struct coordinator *c)
 {
     for (int post = 0; post < RESULT_POST_N; post++) {
         const double *scores = c->result.posted[post].scores.of[0];
-        char test[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES];
         if (wants(&c->job, (enum result_post)post)) {
-            progress_metric(&c->progress, scores[DATASET_SPLIT_TEST], test);
-            progress_metric(&c->progress, scores[DATASET_SPLIT_VALID], valid);
             progress_print(&c->progress, "%s: test %s %s (valid %s), in %s", kinds[post].what,
-                           score_name(c->training.metrics.of[0]), test, valid, kinds[post].file);
+                           score_name(c->training.metrics.of[0]),
+                           progress_metric(&c->progress, scores[DATASET_SPLIT_TEST]).text,
+                           progress_metric(&c->progress, scores[DATASET_SPLIT_VALID]).text, kinds[post].file);
         }
     }
 }

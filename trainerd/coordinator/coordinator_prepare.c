@@ -226,8 +226,8 @@ static enum status choose_parts(struct coordinator *c)
     bool given = c->job.partition.parts > 0;
     enum status status = partition_parts_choose(&c->dataset, &c->job);
     if (status == STATUS_OK && !given) {
-        progress_print(&c->progress, "%lld part%s%s (partition.parts is not given)",
-                       (long long)c->job.partition.parts, c->job.partition.parts == 1 ? "" : "s",
+        progress_print(&c->progress, "%s%s (partition.parts is not given)",
+                       figure_count(c->job.partition.parts, "part").text,
                        c->job.partition.method == JOB_METHOD_FILE ? " in partition.file" : " by the graph's size");
     }
     return status;
@@ -257,20 +257,19 @@ static enum status find_contents(struct coordinator *c)
 
 static enum status keep_facts(struct coordinator *c)
 {
-    char text[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
+    char splits[REPORT_SPLIT_BYTES];
     const struct dataset *dataset = &c->dataset;
     c->facts = sizes_of(dataset);
     if (dataset->class_names != NULL) {
         c->facts.class_names = memcpy(c->class_names, dataset->class_names, strlen(dataset->class_names) + 1);
     }
     c->progress.is_of_numbers = dataset->regression;
-    progress_duration(coordinator_phase_end(c, RESULT_PHASE_LOAD), text);
     progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
                    dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge,
-                   (long long)dataset->n_feature, (int)dataset->n_class, report_outputs(dataset), text);
+                   (long long)dataset->n_feature, (int)dataset->n_class, report_outputs(dataset),
+                   figure_seconds(coordinator_phase_end(c, RESULT_PHASE_LOAD)).text);
     if (dataset->n_edge_feature > 0) {
-        progress_print(&c->progress, "edges have %lld feature%s each", (long long)dataset->n_edge_feature,
-                       dataset->n_edge_feature == 1 ? "" : "s");
+        progress_print(&c->progress, "edges have %s each", figure_count(dataset->n_edge_feature, "feature").text);
     }
     report_split_text(&c->facts, splits);
     progress_print(&c->progress, "%s", splits);
@@ -425,11 +424,10 @@ static enum status measure(struct coordinator *c)
 static enum status report_parts(struct coordinator *c)
 {
     const struct partition_quality *quality = &c->parts.quality;
-    char text[PROGRESS_TEXT_BYTES];
-    progress_duration(coordinator_phase_end(c, RESULT_PHASE_PARTITION), text);
-    progress_print(&c->progress, "%d part%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
-                   (int)c->partition.n_part, c->partition.n_part == 1 ? "" : "s", (long long)quality->n_cut,
-                   quality->halo_ratio, quality->imbalance_node, quality->imbalance_edge, text);
+    progress_print(&c->progress, "%s: %lld edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f edges (%s)",
+                   figure_count(c->partition.n_part, "part").text, (long long)quality->n_cut, quality->halo_ratio,
+                   quality->imbalance_node, quality->imbalance_edge,
+                   figure_seconds(coordinator_phase_end(c, RESULT_PHASE_PARTITION)).text);
     if (c->partition.stores) {
         progress_print(&c->progress, "inputs: each part has a copy of the features that it reads%s",
                        c->job.workers.count > 1 ? ", so the first layer sends nothing"

@@ -242,42 +242,30 @@ static void print_links(struct coordinator *c)
     progress_print(&c->progress, "%lld nodes have a row of %d numbers each in logits.npy", (long long)c->facts.n_node,
                    (int)c->facts.n_class);
     if (asked->pairs.end != NULL) {
-        progress_print(&c->progress, "%lld pair%s scored, in scores.npy", (long long)asked->pairs.n,
-                       asked->pairs.n == 1 ? "" : "s");
+        progress_print(&c->progress, "%s scored, in scores.npy", figure_count(asked->pairs.n, "pair").text);
     }
     if (asked->node != NULL) {
-        progress_print(&c->progress, "%lld partner%s each of %lld node%s, in partners.npy and partner_scores.npy",
-                       (long long)c->job.predict.best, c->job.predict.best == 1 ? "" : "s", (long long)asked->n,
-                       asked->n == 1 ? "" : "s");
+        progress_print(&c->progress, "%s each of %s, in partners.npy and partner_scores.npy",
+                       figure_count(c->job.predict.best, "partner").text, figure_count(asked->n, "node").text);
     }
 }
 
 static void print_metrics(struct coordinator *c)
 {
     const struct job_choices *metrics = &c->training.metrics;
-    char all[PROGRESS_TEXT_BYTES], test[PROGRESS_TEXT_BYTES];
     for (int i = 0; i < metrics->n; i++) {
         const double *scores = c->result.scores.of[i];
         const char *metric = score_name(metrics->of[i]);
-        progress_metric(&c->progress, scores[SCORE_SPLIT_ALL], all);
-        progress_metric(&c->progress, scores[DATASET_SPLIT_TEST], test);
         if (isnan(scores[SCORE_SPLIT_ALL])) {
             progress_print(&c->progress, "%lld nodes predicted; no %s: the data set has no labels",
                            (long long)c->facts.n_node, metric);
         } else {
             progress_print(&c->progress, "%lld nodes predicted; %s %s of those with labels, test %s",
-                           (long long)c->facts.n_node, metric, all, test);
+                           (long long)c->facts.n_node, metric,
+                           progress_metric(&c->progress, scores[SCORE_SPLIT_ALL]).text,
+                           progress_metric(&c->progress, scores[DATASET_SPLIT_TEST]).text);
         }
     }
-}
-
-static void print_prediction(struct coordinator *c)
-{
-    char took[PROGRESS_TEXT_BYTES];
-    progress_duration(c->result.total_s, took);
-    (c->facts.of_links ? print_links : print_metrics)(c);
-    coordinator_print_post(c);
-    progress_print(&c->progress, "done in %s, results in %s", took, run_folder_results(&c->run));
 }
 
 /* The metrics that choose nothing, with the weights that logits.npy is of. */
@@ -285,46 +273,45 @@ static void print_others(struct coordinator *c)
 {
     const struct checkpoint_state *state = &c->training.state;
     const struct checkpoint_score *score = state->best_epoch >= 0 ? &state->best : &state->last;
-    char test[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES];
     for (int i = 1; i < c->training.metrics.n; i++) {
-        progress_metric(&c->progress, score->of[i].test, test);
-        progress_metric(&c->progress, score->of[i].valid, valid);
         progress_print(&c->progress, "test %s %s with the same weights (valid %s)",
-                       score_name(c->training.metrics.of[i]), test, valid);
+                       score_name(c->training.metrics.of[i]), progress_metric(&c->progress, score->of[i].test).text,
+                       progress_metric(&c->progress, score->of[i].valid).text);
     }
+}
+
+static void print_training(struct coordinator *c)
+{
+    const struct checkpoint_state *state = &c->training.state;
+    const char *metric = score_name(c->training.metrics.of[0]);
+    const struct figure last = progress_metric(&c->progress, state->last.of[0].test);
+    if (c->training.end == TRAINING_END_PATIENCE) {
+        char what[PATIENCE_TEXT_BYTES];
+        patience_text(&c->training, what);
+        progress_print(&c->progress, "stopped after %s: no better %s in %s",
+                       figure_count(state->n_epoch, "epoch").text, what,
+                       figure_count(state->n_stale, "evaluation").text);
+    }
+    if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {
+        progress_print(&c->progress, "test %s %s with the last weights: %s to choose others by", metric, last.text,
+                       result_no_choice(&c->facts));
+    } else if (state->best_epoch >= 0) {
+        progress_print(&c->progress,
+                       "test %s %s with the best weights, after %s (valid %s); %s with the last weights", metric,
+                       progress_metric(&c->progress, state->best.of[0].test).text,
+                       figure_count(state->best_epoch + 1, "epoch").text,
+                       progress_metric(&c->progress, state->best.of[0].valid).text, last.text);
+    } else {
+        progress_print(&c->progress, "test %s %s with the initial weights", metric, last.text);
+    }
+    print_others(c);
 }
 
 void coordinator_print_end(struct coordinator *c)
 {
-    if (job_predicts(&c->job)) {
-        print_prediction(c);
-        return;
-    }
-    const struct checkpoint_state *state = &c->training.state;
-    const char *metric = score_name(c->training.metrics.of[0]);
-    char last[PROGRESS_TEXT_BYTES], best[PROGRESS_TEXT_BYTES], valid[PROGRESS_TEXT_BYTES], took[PROGRESS_TEXT_BYTES];
-    progress_metric(&c->progress, state->last.of[0].test, last);
-    progress_metric(&c->progress, state->best.of[0].test, best);
-    progress_metric(&c->progress, state->best.of[0].valid, valid);
-    progress_duration(c->result.total_s, took);
-    if (c->training.end == TRAINING_END_PATIENCE) {
-        char what[PATIENCE_TEXT_BYTES];
-        patience_text(&c->training, what);
-        progress_print(&c->progress, "stopped after %lld epoch%s: no better %s in %lld evaluation%s",
-                       (long long)state->n_epoch, state->n_epoch == 1 ? "" : "s", what, (long long)state->n_stale,
-                       state->n_stale == 1 ? "" : "s");
-    }
-    if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {
-        progress_print(&c->progress, "test %s %s with the last weights: %s to choose others by", metric, last,
-                       result_no_choice(&c->facts));
-    } else if (state->best_epoch >= 0) {
-        progress_print(
-            &c->progress, "test %s %s with the best weights, after %lld epoch%s (valid %s); %s with the last weights",
-            metric, best, (long long)state->best_epoch + 1, state->best_epoch == 0 ? "" : "s", valid, last);
-    } else {
-        progress_print(&c->progress, "test %s %s with the initial weights", metric, last);
-    }
-    print_others(c);
+    bool predicts = job_predicts(&c->job);
+    (!predicts ? print_training : c->facts.of_links ? print_links : print_metrics)(c);
     coordinator_print_post(c);
-    progress_print(&c->progress, "done in %s, results in %s", took, run_folder_results(&c->run));
+    progress_print(&c->progress, "done in %s, results in %s", figure_seconds(c->result.total_s).text,
+                   run_folder_results(&c->run));
 }

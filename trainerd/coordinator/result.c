@@ -58,9 +58,8 @@ static json_t *best_json(const struct result *result)
     if (state->n_epoch == 0) {
         snprintf(reason, sizeof reason, "there was no epoch: best.safetensors holds the initial weights");
     } else if (is_chosen) {
-        snprintf(reason, sizeof reason,
-                 "best.safetensors holds the weights with the best valid metric, after %lld epoch%s",
-                 (long long)state->best_epoch + 1, state->best_epoch == 0 ? "" : "s");
+        snprintf(reason, sizeof reason, "best.safetensors holds the weights with the best valid metric, after %s",
+                 figure_count(state->best_epoch + 1, "epoch").text);
     } else {
         snprintf(reason, sizeof reason, "%s to choose by: best.safetensors holds the last weights",
                  result_no_choice(result->dataset));
@@ -167,9 +166,9 @@ static void put_end(json_t *all, const struct result *result)
     } else if (training->end == TRAINING_END_PATIENCE) {
         char what[PATIENCE_TEXT_BYTES];
         patience_text(training, what);
-        snprintf(reason, sizeof reason, "no better %s in %lld evaluation%s, after %lld of %lld epochs", what,
-                 (long long)training->state.n_stale, training->state.n_stale == 1 ? "" : "s",
-                 (long long)training->state.n_epoch, (long long)training->job->train.epochs);
+        snprintf(reason, sizeof reason, "no better %s in %s, after %lld of %lld epochs", what,
+                 figure_count(training->state.n_stale, "evaluation").text, (long long)training->state.n_epoch,
+                 (long long)training->job->train.epochs);
     } else {
         int64_t n = training->state.n_epoch;
         snprintf(reason, sizeof reason, n == 1 ? "the only epoch is done" : "all %lld epochs are done", (long long)n);

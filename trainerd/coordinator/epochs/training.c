@@ -405,9 +405,9 @@ static enum status roll_back(struct training *training)
         status = output_metrics_cut(training->output, training->state.n_metrics_bytes);
     }
     if (status == STATUS_OK) {
-        progress_print(training->progress, "%s; back to %lld epoch%s with the learning rate times %g (%lld of %lld)",
-                       reason, (long long)training->state.n_epoch, training->state.n_epoch == 1 ? "" : "s",
-                       rate_factor(training), (long long)n_rollback, (long long)train->max_rollbacks);
+        progress_print(training->progress, "%s; back to %s with the learning rate times %g (%lld of %lld)", reason,
+                       figure_count(training->state.n_epoch, "epoch").text, rate_factor(training),
+                       (long long)n_rollback, (long long)train->max_rollbacks);
         events_rollback(training->events, training->state.n_epoch, n_rollback, reason);
     }
     return status;

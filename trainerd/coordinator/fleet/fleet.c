@@ -2,6 +2,7 @@
 #include "trainerd/coordinator/fleet/fleet.h"
 
 #include "protocol/base/fault.h"
+#include "trainerd/base/figure.h"
 #include "trainerd/coordinator/fleet/fleet_state.h"
 #include "trainerd/coordinator/fleet/segments.h"
 #include "trainerd/coordinator/machines/room.h"
@@ -79,8 +80,8 @@ static enum status workers_start(struct fleet *fleet)
     }
     status = fleet_token_load(how->token_file, fleet->control.token);
     if (status == STATUS_OK) {
-        fprintf(stderr, "waiting for %u worker%s; start %s with: trainer-worker --join %s --token-file %s\n",
-                fleet->n_worker, fleet->n_worker == 1 ? "" : "s", fleet->n_worker == 1 ? "it" : "each",
+        fprintf(stderr, "waiting for %s; start %s with: trainer-worker --join %s --token-file %s\n",
+                figure_count(fleet->n_worker, "worker").text, fleet->n_worker == 1 ? "it" : "each",
                 fleet->control.join, how->token_file);
     }
     return status;

@@ -16,39 +16,14 @@
 #define NAME_COLUMNS 100 /* in a narrower window, the metrics need the columns of their name; … */
 #define BAR_COLUMNS 125  /* … in one narrower than this, those of the bar */
 
-void progress_duration(double seconds, char out[PROGRESS_TEXT_BYTES])
+struct figure progress_metric(const struct progress *progress, double value)
 {
-    long long s = (long long)(seconds + 0.5);
-    if (seconds < 10.0) {
-        snprintf(out, PROGRESS_TEXT_BYTES, "%.*f s", seconds < 0.01 ? 4 : seconds < 1.0 ? 3 : 1, seconds);
-    } else if (s < 120) {
-        snprintf(out, PROGRESS_TEXT_BYTES, "%lld s", s);
-    } else if (s < 7200) {
-        snprintf(out, PROGRESS_TEXT_BYTES, "%lld min %lld s", s / 60, s % 60);
-    } else {
-        snprintf(out, PROGRESS_TEXT_BYTES, "%lld h %lld min", s / 3600, s / 60 % 60);
+    struct figure out = {"-"};
+    if (!isnan(value)) {
+        snprintf(out.text, sizeof out.text, progress->is_of_numbers ? "%.5g" : "%.2f %%",
+                 progress->is_of_numbers ? value : 100.0 * value);
     }
-}
-
-void progress_bytes(double n_bytes, char out[PROGRESS_TEXT_BYTES])
-{
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-    size_t unit = 0;
-    for (; n_bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units; unit++) {
-        n_bytes /= 1000.0;
-    }
-    snprintf(out, PROGRESS_TEXT_BYTES, "%.*f %s", unit > 0 && n_bytes < 99.95 ? 1 : 0, n_bytes, units[unit]);
-}
-
-void progress_metric(const struct progress *progress, double value, char out[PROGRESS_TEXT_BYTES])
-{
-    if (isnan(value)) {
-        snprintf(out, PROGRESS_TEXT_BYTES, "-");
-    } else if (progress->is_of_numbers) {
-        snprintf(out, PROGRESS_TEXT_BYTES, "%.5g", value);
-    } else {
-        snprintf(out, PROGRESS_TEXT_BYTES, "%.2f %%", 100.0 * value);
-    }
+    return out;
 }
 
 bool progress_is_terminal(FILE *file)
@@ -177,7 +152,6 @@ static void append_bar(struct line *line, int64_t n_done, int64_t n_epoch)
 /* The most important pieces first: a narrow window loses the last ones, and the bar. */
 static void line_build(const struct progress *progress, struct line *line)
 {
-    char text[PROGRESS_TEXT_BYTES];
     const struct progress_epoch *now = &progress->last;
     append(line, "epoch %lld/%lld", (long long)now->n_done, (long long)progress->n_epoch);
     if (progress->is_live && line->columns >= BAR_COLUMNS && progress->n_epoch > 0) {
@@ -185,15 +159,12 @@ static void line_build(const struct progress *progress, struct line *line)
     }
     append(line, "loss %.4g", now->loss);
     if (progress->left_s > 0.0) {
-        progress_duration(progress->left_s, text);
-        append(line, "%s left", text);
+        append(line, "%s left", figure_seconds(progress->left_s).text);
     }
     append_metrics(progress, line);
-    progress_duration(now->epoch_s, text);
-    append(line, "%s/epoch", text);
+    append(line, "%s/epoch", figure_seconds(now->epoch_s).text);
     if (now->n_bytes > 0) {
-        progress_bytes((double)now->n_bytes, text);
-        append(line, "%s/epoch", text);
+        append(line, "%s/epoch", figure_bytes(now->n_bytes).text);
     }
 }
 

@@ -7,6 +7,8 @@
 #ifndef TRAINERD_PROGRESS_H
 #define TRAINERD_PROGRESS_H
 
+#include "trainerd/base/figure.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -55,10 +57,7 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
 /* Clear the live line, before other messages and at the end. */
 void progress_end(struct progress *progress);
 
-/* "12 s", "3 min 20 s", "2 h 5 min" · "640 B", "1.5 MB" · a metric, fractions in per cent; NaN: "-". */
-#define PROGRESS_TEXT_BYTES 32
-void progress_duration(double seconds, char out[PROGRESS_TEXT_BYTES]);
-void progress_bytes(double n_bytes, char out[PROGRESS_TEXT_BYTES]);
-void progress_metric(const struct progress *progress, double value, char out[PROGRESS_TEXT_BYTES]);
+/* A metric, fractions in per cent; NaN: "-". */
+struct figure progress_metric(const struct progress *progress, double value);
 
 #endif

@@ -2,7 +2,7 @@
 #include "trainerd/coordinator/plan/plan.h"
 
 #include "protocol/base/log.h"
-#include "trainerd/coordinator/folder/progress.h"
+#include "trainerd/base/figure.h"
 #include "trainerd/coordinator/folder/report.h"
 #include "trainerd/coordinator/plan/plan_steps.h"
 #include "trainerd/coordinator/plan/plan_traffic.h"
@@ -25,12 +25,10 @@ static void print_parts(const struct plan_input *in, FILE *file)
             "size");
     for (int32_t part = 0; part < in->n_part; part++) {
         const struct part_sizes *sizes = &in->sizes[part];
-        char size[PROGRESS_TEXT_BYTES];
         int64_t halo = halo_rows(in, part);
-        progress_bytes((double)sizes->n_bytes, size);
         fprintf(file, "%6" PRId32 " %7" PRId32 " %12" PRId64 " %14" PRId64 " %12" PRId64 " %7.3f %10s\n", part,
                 in->rank_of_part[part], sizes->n_own, sizes->n_edge, halo,
-                sizes->n_own > 0 ? (double)halo / (double)sizes->n_own : 0.0, size);
+                sizes->n_own > 0 ? (double)halo / (double)sizes->n_own : 0.0, figure_bytes(sizes->n_bytes).text);
     }
 }
 
@@ -51,16 +49,13 @@ static void print_workers(const struct plan *plan, FILE *file)
     fprintf(file, " %13s\n", "wire/epoch");
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
         const struct plan_worker *worker = &plan->worker[rank];
-        char text[PROGRESS_TEXT_BYTES];
         fprintf(file, "%6" PRId32, rank);
         for (int i = 0; i <= MEMORY_N; i++) {
-            progress_bytes((double)(i < MEMORY_N ? worker->bytes[i] : worker->total), text);
             if (has_column(plan, i)) {
-                fprintf(file, " %11s", text);
+                fprintf(file, " %11s", figure_bytes(i < MEMORY_N ? worker->bytes[i] : worker->total).text);
             }
         }
-        progress_bytes((double)worker->n_wire, text);
-        fprintf(file, " %13s\n", text);
+        fprintf(file, " %13s\n", figure_bytes(worker->n_wire).text);
     }
 }
 
@@ -72,10 +67,9 @@ static void print_host(const struct plan *plan, FILE *file)
     }
     fputs("       of GPU memory; context (CUDA itself) is an estimate until the GPU is opened\n", file);
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
-        char pinned[PROGRESS_TEXT_BYTES], rest[PROGRESS_TEXT_BYTES];
-        progress_bytes((double)memory_sum(plan->worker[rank].pinned), pinned);
-        progress_bytes((double)memory_sum(plan->worker[rank].host), rest);
-        fprintf(file, "%6" PRId32 " and of host memory %s pinned, %s other\n", rank, pinned, rest);
+        fprintf(file, "%6" PRId32 " and of host memory %s pinned, %s other\n", rank,
+                figure_bytes(memory_sum(plan->worker[rank].pinned)).text,
+                figure_bytes(memory_sum(plan->worker[rank].host)).text);
     }
 }
 
@@ -94,21 +88,18 @@ static void print_stages(const struct plan *plan, FILE *file)
 {
     for (int s = 0; plan->n_stage > 1 && s < plan->n_stage; s++) {
         const struct plan_stage *stage = &plan->stage[s];
-        char wire[PROGRESS_TEXT_BYTES], codecs[64];
-        progress_bytes((double)stage->n_wire, wire);
+        char codecs[64];
         stage_codecs(stage, codecs, sizeof codecs);
-        fprintf(file, "           %s in each of epochs %" PRId64 " to %" PRId64 " (%s)\n", wire, stage->of.epoch,
-                stage->of.epoch + stage->of.n_epoch - 1, codecs);
+        fprintf(file, "           %s in each of epochs %" PRId64 " to %" PRId64 " (%s)\n",
+                figure_bytes(stage->n_wire).text, stage->of.epoch, stage->of.epoch + stage->of.n_epoch - 1, codecs);
     }
 }
 
 static void print_guard(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
-    char wire[PROGRESS_TEXT_BYTES];
-    progress_bytes((double)plan->n_wire_guard, wire);
     if (in->job->exchange.guard_every > 0) {
         fprintf(file, "           %s more in one epoch of %" PRId64 ", which also computes the exact gradient\n",
-                wire, in->job->exchange.guard_every);
+                figure_bytes(plan->n_wire_guard).text, in->job->exchange.guard_every);
     }
 }
 
@@ -142,34 +133,27 @@ static void print_offload(const struct plan_input *in, const struct plan *plan, 
             in->job->memory.offload == JOB_OFFLOAD_AUTO ? "; more where the GPU is too small" : "");
     for (int32_t rank = 0; rank < plan->n_worker; rank++) {
         const struct plan_worker *worker = &plan->worker[rank];
-        char bytes[PROGRESS_TEXT_BYTES];
-        progress_bytes((double)worker->n_home_bytes, bytes);
-        fprintf(file, "%6" PRId32 "  %d array%s, %s, copied twice an epoch\n", rank, worker->n_home,
-                worker->n_home == 1 ? "" : "s", bytes);
+        fprintf(file, "%6" PRId32 "  %s, %s, copied twice an epoch\n", rank,
+                figure_count(worker->n_home, "array").text, figure_bytes(worker->n_home_bytes).text);
     }
 }
 
 static void print_spill(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     for (int32_t rank = 0; rank < plan->n_worker && in->job->memory.spill[0] != '\0'; rank++) {
-        char all[PROGRESS_TEXT_BYTES], least[PROGRESS_TEXT_BYTES], most[PROGRESS_TEXT_BYTES];
-        progress_bytes((double)plan->worker[rank].n_spill, all);
-        progress_bytes((double)plan->worker[rank].n_spill_least, least);
-        progress_bytes((double)plan->worker[rank].bytes[MEMORY_SPILL], most);
-        fprintf(file, "spill      worker %" PRId32 ": %s in %s, %s of it in memory; %s would suffice\n", rank, all,
-                in->job->memory.spill, most, least);
+        const struct plan_worker *worker = &plan->worker[rank];
+        fprintf(file, "spill      worker %" PRId32 ": %s in %s, %s of it in memory; %s would suffice\n", rank,
+                figure_bytes(worker->n_spill).text, in->job->memory.spill,
+                figure_bytes(worker->bytes[MEMORY_SPILL]).text, figure_bytes(worker->n_spill_least).text);
     }
 }
 
 /* What epochs move, and what they leave out. */
 static void print_training(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
-    char wire[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
-    progress_bytes((double)plan->n_wire, wire);
-    progress_bytes((double)plan->n_wire_evaluate, evaluate);
-    fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", wire,
+    fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", figure_bytes(plan->n_wire).text,
             in->program->samples || plan->n_stage > 1 || in->job->exchange.guard_every > 0 ? " on average" : "",
-            evaluate);
+            figure_bytes(plan->n_wire_evaluate).text);
     print_stages(plan, file);
     print_guard(in, plan, file);
     fprintf(file, "left out   %.1f %% of an epoch's work (train.prune = \"%s\")\n", 100.0 * plan->left_out,
@@ -179,11 +163,9 @@ static void print_training(const struct plan_input *in, const struct plan *plan,
 /* How few workers memory.limit allows. */
 static void print_fewest(const struct plan_input *in, FILE *file)
 {
-    char below[PROGRESS_TEXT_BYTES];
     if (in->fewest != NULL && in->fewest->n_byte_below > 0) {
-        progress_bytes((double)in->fewest->n_byte_below, below);
         fprintf(file, "workers    at least %" PRId32 ", by memory.limit: with fewer, one worker would need %s\n",
-                in->fewest->n_worker, below);
+                in->fewest->n_worker, figure_bytes(in->fewest->n_byte_below).text);
     }
 }
 
@@ -195,9 +177,8 @@ static enum status flushed(FILE *file)
 enum status plan_print(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     const struct dataset *dataset = in->dataset;
-    char evaluate[PROGRESS_TEXT_BYTES], splits[REPORT_SPLIT_BYTES];
+    char splits[REPORT_SPLIT_BYTES];
     bool predicts = in->program->forward_only;
-    progress_bytes((double)plan->n_wire_evaluate, evaluate);
     fprintf(file, "dataset    %s: %" PRId64 " nodes, %" PRId64 " edges, %" PRId64 " features, %" PRId32 " %s\n",
             dataset->name, dataset->n_node, dataset->n_edge, dataset->n_feature, dataset->n_class,
             report_outputs(dataset));
@@ -213,7 +194,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
             job_choice_text("model", "kind", in->job->model.kind), program_n_weight(in->program), plan->n_flop,
             predicts ? "in all" : "per epoch");
     if (predicts) {
-        fprintf(file, "traffic    %s, of one evaluation\n", evaluate);
+        fprintf(file, "traffic    %s, of one evaluation\n", figure_bytes(plan->n_wire_evaluate).text);
     } else {
         print_training(in, plan, file);
     }

@@ -1,6 +1,6 @@
 #include "trainerd/coordinator/plan/plan_steps.h"
 
-#include "trainerd/coordinator/folder/progress.h"
+#include "trainerd/base/figure.h"
 #include "worker/plan/liveness.h"
 
 #include <inttypes.h>
@@ -60,23 +60,17 @@ void plan_steps_build(const struct memory_plan_input *in, const struct memory_pl
 static void line_print(const struct plan_worker *worker, int s, int n_text, FILE *file)
 {
     const struct plan_step *step = &worker->step[s];
-    char op[16] = "-", rows[24] = "-", alive[PROGRESS_TEXT_BYTES], workspace[PROGRESS_TEXT_BYTES] = "-";
-    char received[PROGRESS_TEXT_BYTES] = "-";
-    progress_bytes((double)step->n_alive, alive);
+    char op[16] = "-", rows[24] = "-";
     if (step->op >= 0) {
         snprintf(op, sizeof op, "%d", step->op);
     }
     if (step->n_row > 0) {
         snprintf(rows, sizeof rows, "%" PRId64, step->n_row);
     }
-    if (step->n_workspace > 0) {
-        progress_bytes((double)step->n_workspace, workspace);
-    }
-    if (step->n_received > 0) {
-        progress_bytes((double)step->n_received, received);
-    }
     fprintf(file, "%6d %4s %c%-*s %12s %11s %11s %11s%s\n", s, op, step->is_fused ? '+' : ' ', n_text, step->text,
-            rows, alive, workspace, received, s == worker->peak ? "  <- peak" : "");
+            rows, figure_bytes(step->n_alive).text,
+            step->n_workspace > 0 ? figure_bytes(step->n_workspace).text : "-",
+            step->n_received > 0 ? figure_bytes(step->n_received).text : "-", s == worker->peak ? "  <- peak" : "");
 }
 
 void plan_steps_print(const struct plan *plan, FILE *file)
@@ -91,10 +85,8 @@ void plan_steps_print(const struct plan *plan, FILE *file)
         int n = (int)strlen(worker->step[s].text);
         n_text = n > n_text ? n : n_text;
     }
-    char arena[PROGRESS_TEXT_BYTES];
-    progress_bytes((double)worker->n_arena, arena);
     fprintf(file, "\nsteps of worker %" PRId32 ", which share an arena of %s (+ is fused with the step above it)\n",
-            most, arena);
+            most, figure_bytes(worker->n_arena).text);
     fprintf(file, "%6s %4s  %-*s %12s %11s %11s %11s\n", "step", "op", n_text, "what", "rows", "alive", "workspace",
             "received");
     for (int s = 0; s < worker->n_step; s++) {

@@ -1,6 +1,6 @@
 #include "trainerd/coordinator/plan/plan_traffic.h"
 
-#include "trainerd/coordinator/folder/progress.h"
+#include "trainerd/base/figure.h"
 
 #include <inttypes.h>
 
@@ -152,11 +152,7 @@ static void pairs_print(const struct source *s, FILE *file)
                 sum += traffic_row_evaluates(s->plan->n_layer, row) ? 0.0
                                                                     : number_at(s, &(struct place){row, to, from});
             }
-            char text[PROGRESS_TEXT_BYTES] = "-";
-            if (to != from) {
-                progress_bytes(sum, text);
-            }
-            fprintf(file, " %9s", text);
+            fprintf(file, " %9s", to == from ? "-" : figure_bytes(sum).text);
         }
         fputc('\n', file);
     }
@@ -173,16 +169,13 @@ void plan_traffic_print(const struct plan_input *in, const struct plan *plan, FI
         }
         fprintf(file, "%6d %-12s", i, aggregate_defs[in->program->op[i].aggregate]->name);
         for (int what = 0; what < TRAFFIC_N_WHAT; what++) {
-            char text[PROGRESS_TEXT_BYTES];
-            progress_bytes(row_sum(&s, traffic_row(layer, (enum traffic_what)what)), text);
-            fprintf(file, " %12s", text);
+            fprintf(file, " %12s", figure_bytes(row_sum(&s, traffic_row(layer, (enum traffic_what)what))).text);
         }
         fputc('\n', file);
     }
-    char train[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
-    progress_bytes(row_sum(&s, traffic_row_sums(plan->n_layer, 0)), train);
-    progress_bytes(row_sum(&s, traffic_row_sums(plan->n_layer, 1)), evaluate);
-    fprintf(file, "%6s %-12s %12s %12s %12s\n", "", "sums", "", train, evaluate);
+    fprintf(file, "%6s %-12s %12s %12s %12s\n", "", "sums", "",
+            figure_bytes(row_sum(&s, traffic_row_sums(plan->n_layer, 0))).text,
+            figure_bytes(row_sum(&s, traffic_row_sums(plan->n_layer, 1))).text);
     if (plan->n_worker > 1 && plan->n_worker <= PRINT_WORKERS_MOST) {
         pairs_print(&s, file);
     }
@@ -209,19 +202,16 @@ void plan_exact_print(const struct plan_input *in, const struct plan *plan, FILE
     fprintf(file, "\n%-38s %11s %21s\n", "exchange, exact", "per epoch", "more per evaluation");
     for (int i = 0; i < PLAN_N_EXACT; i++) {
         const struct plan_exact *exact = &in->exact[i];
-        char text[128], train[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
+        char text[128];
         exact_text(exact, text, sizeof text);
-        progress_bytes((double)exact->n_wire, train);
-        progress_bytes((double)exact->n_wire_evaluate, evaluate);
-        fprintf(file, "  %-36s %11s %21s%s%s\n", text, train, evaluate, exact->is_cheapest ? "  cheapest" : "",
+        fprintf(file, "  %-36s %11s %21s%s%s\n", text, figure_bytes(exact->n_wire).text,
+                figure_bytes(exact->n_wire_evaluate).text, exact->is_cheapest ? "  cheapest" : "",
                 exact->is_in_use ? "  this job" : "");
         any = any || exact->is_in_use;
     }
     if (!any) {
-        char train[PROGRESS_TEXT_BYTES], evaluate[PROGRESS_TEXT_BYTES];
-        progress_bytes((double)plan->n_wire, train);
-        progress_bytes((double)plan->n_wire_evaluate, evaluate);
-        fprintf(file, "  %-36s %11s %21s\n", "this job", train, evaluate);
+        fprintf(file, "  %-36s %11s %21s\n", "this job", figure_bytes(plan->n_wire).text,
+                figure_bytes(plan->n_wire_evaluate).text);
     }
 }
 

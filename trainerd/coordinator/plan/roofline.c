@@ -3,7 +3,7 @@
 #include "protocol/base/printable.h"
 #include "protocol/files/file.h"
 #include "protocol/toml/toml.h"
-#include "trainerd/coordinator/folder/progress.h"
+#include "trainerd/base/figure.h"
 
 #include <errno.h>
 #include <math.h>
@@ -161,12 +161,10 @@ void roofline_print(const struct plan_input *in, const struct plan *plan, FILE *
     for (int i = 0; i < n; i++) {
         const double *number = lines[i].number;
         bool is_step = lines[i].step >= 0;
-        char once[PROGRESS_TEXT_BYTES], gathered[PROGRESS_TEXT_BYTES];
-        progress_bytes(number[BYTE], once);
-        progress_bytes(number[GATHERED], gathered);
         fprintf(file, "%6d%s %c%-48s %10.4g %11s %11s %10.4g %10.4g\n", is_step ? lines[i].step : lines[i].n_step,
-                is_step ? " " : "×", lines[i].is_fused ? '+' : ' ', lines[i].what, number[FLOP] / 1e9, once, gathered,
-                number[FLOOR], number[FLOOR_GATHERED]);
+                is_step ? " " : "×", lines[i].is_fused ? '+' : ' ', lines[i].what, number[FLOP] / 1e9,
+                figure_bytes(number[BYTE]).text, figure_bytes(number[GATHERED]).text, number[FLOOR],
+                number[FLOOR_GATHERED]);
     }
     free(lines);
 }

@@ -53,30 +53,11 @@ static struct progress_epoch epoch_of(int64_t n_done, bool is_evaluated)
                                    .n_bytes = 1500000};
 }
 
-Test(progress, durations_bytes_and_fractions_are_written_for_people)
+Test(progress, metrics_are_in_per_cent_unless_they_are_numbers)
 {
-    char out[PROGRESS_TEXT_BYTES];
-    const struct {
-        double seconds;
-        const char *wanted;
-    } durations[] = {{0.0012, "0.0012 s"}, {0.25, "0.250 s"},   {3.14, "3.1 s"},
-                     {60, "60 s"},         {200, "3 min 20 s"}, {7500, "2 h 5 min"}};
-    for (size_t i = 0; i < sizeof durations / sizeof *durations; i++) {
-        progress_duration(durations[i].seconds, out);
-        cr_assert_str_eq(out, durations[i].wanted);
-    }
-    const struct {
-        double n;
-        const char *wanted;
-    } sizes[] = {{0, "0 B"}, {640, "640 B"}, {1500000, "1.5 MB"}, {999600, "1.0 MB"}, {123e9, "123 GB"}};
-    for (size_t i = 0; i < sizeof sizes / sizeof *sizes; i++) {
-        progress_bytes(sizes[i].n, out);
-        cr_assert_str_eq(out, sizes[i].wanted);
-    }
-    progress_metric(&(struct progress){.n_epoch = 1}, 0.815, out);
-    cr_assert_str_eq(out, "81.50 %");
-    progress_metric(&(struct progress){.n_epoch = 1}, NAN, out);
-    cr_assert_str_eq(out, "-");
+    cr_assert_str_eq(progress_metric(&(struct progress){.n_epoch = 1}, 0.815).text, "81.50 %");
+    cr_assert_str_eq(progress_metric(&(struct progress){.is_of_numbers = true}, 0.123456).text, "0.12346");
+    cr_assert_str_eq(progress_metric(&(struct progress){.n_epoch = 1}, NAN).text, "-");
 }
 
 Test(progress, a_name_in_a_message_cannot_write_to_the_terminal)
