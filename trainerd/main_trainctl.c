@@ -12,11 +12,11 @@
 
 static ctl_run *const runs[CTL_COMMAND_N] = {
     [CTL_COMMAND_submit] = run_submit,   [CTL_COMMAND_status] = run_status,
-    [CTL_COMMAND_show] = run_show,       [CTL_COMMAND_logs] = run_logs,
+    [CTL_COMMAND_show] = run_show,       [CTL_COMMAND_logs] = run_stream,
     [CTL_COMMAND_watch] = run_watch,     [CTL_COMMAND_cancel] = run_control,
     [CTL_COMMAND_resume] = run_control,  [CTL_COMMAND_checkpoint] = run_control,
     [CTL_COMMAND_scale] = run_scale,     [CTL_COMMAND_workers] = run_workers,
-    [CTL_COMMAND_metrics] = run_metrics, [CTL_COMMAND_plot] = run_plot,
+    [CTL_COMMAND_metrics] = run_stream,  [CTL_COMMAND_plot] = run_plot,
     [CTL_COMMAND_audit] = run_audit,     [CTL_COMMAND_drain] = run_drain,
     [CTL_COMMAND_undrain] = run_drain,   [CTL_COMMAND_backup] = run_backup,
     [CTL_COMMAND_restore] = run_restore, [CTL_COMMAND_repair] = run_restore,
@@ -93,9 +93,10 @@ int main(int argc, char **argv)
     struct ctl_arguments arguments;
     int exit_code = 0;
     enum status status = ctl_arguments_read(argc, argv, &arguments);
+    arguments.exit_code_out = &exit_code;
     if (status == STATUS_OK) {
         ctl_run *run = runs[arguments.command];
-        status = run != NULL ? run(&arguments, &exit_code) : run_reference(&arguments);
+        status = run != NULL ? run(&arguments) : run_reference(&arguments);
     }
     if (status == STATUS_OK && (fflush(stdout) != 0 || ferror(stdout) != 0)) {
         status = status_fail(STATUS_IO, "cannot write to standard output");

@@ -5,34 +5,6 @@
 
 #include <stdio.h>
 
-#define PAGE_ROWS 1000
-
-/* Request pages until there are `limit` rows (0: all). owns  *out: an array */
-static enum status collect(const struct ctl_arguments *arguments, long long limit, json_t *out)
-{
-    struct client client;
-    enum status status = ctl_connect(arguments, &client);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    json_int_t before = INT64_MAX;
-    bool has_more = true;
-    while (status == STATUS_OK && has_more && (limit == 0 || (long long)json_array_size(out) < limit)) {
-        long long n_left = limit == 0 ? PAGE_ROWS : limit - (long long)json_array_size(out);
-        json_t *page = NULL;
-        status = client_ask(&client,
-                            json_pack("{s:s, s:I, s:I}", "cmd", "audit", "before", before, "limit",
-                                      (json_int_t)(n_left < PAGE_ROWS ? n_left : PAGE_ROWS)),
-                            &page);
-        json_array_extend(out, json_object_get(page, "rows"));
-        has_more = json_object_get(page, "before") != NULL;
-        before = json_integer_value(json_object_get(page, "before"));
-        json_decref(page);
-    }
-    client_close(&client);
-    return status;
-}
-
 static const struct column columns[] = {
     {"TIME", "at", cell_moment, false, 0},   {"USER", "user", cell_text, false, 0},
     {"FROM", "from", cell_text, false, 0},   {"WHAT", "what", cell_text, false, 0},
@@ -40,22 +12,24 @@ static const struct column columns[] = {
     {"REASON", "text", cell_text, false, 0},
 };
 
-enum status run_audit(const struct ctl_arguments *arguments, int *exit_code_out)
+static void print_rows(const json_t *all)
+{
+    columns_print(columns, sizeof columns / sizeof *columns, json_object_get(all, "rows"), 0, NULL);
+}
+
+enum status run_audit(const struct ctl_arguments *arguments)
 {
     long long limit;
-    json_t *rows = json_array();
-    (void)exit_code_out;
+    json_t *answer = NULL;
     enum status status = ctl_int(arguments, CTL_OPTION_LIMIT, 0, 1000000000, 50, &limit);
     if (status == STATUS_OK) {
-        status = collect(arguments, limit, rows);
+        status = ctl_pages(arguments, json_pack("{s:s}", "cmd", "audit"), "rows", "before", limit, &answer);
     }
-    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
-        json_t *all = json_pack("{s:O}", "rows", rows);
-        text_print_json(all);
+    if (status == STATUS_OK) {
+        json_t *all = json_pack("{s:O}", "rows", json_object_get(answer, "rows"));
+        ctl_print(arguments, all, print_rows);
         json_decref(all);
-    } else if (status == STATUS_OK) {
-        columns_print(columns, sizeof columns / sizeof *columns, rows, 0, NULL);
     }
-    json_decref(rows);
+    json_decref(answer);
     return status;
 }

@@ -13,24 +13,20 @@
 
 static void add_integer(struct table *table, const json_t *value)
 {
-    char text[TEXT_BYTES];
+    char text[FIGURE_BYTES];
     snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
     table_add(table, text);
 }
 
 static void add_percent(struct table *table, const json_t *value)
 {
-    char text[TEXT_BYTES] = "-";
-    if (json_is_number(value)) {
-        text_percent(json_number_value(value), text);
-    }
-    table_add(table, text);
+    table_add(table, json_is_number(value) ? figure_fraction(json_number_value(value)).text : "-");
 }
 
 /* The class's name, or its number. */
 static void add_name(struct table *table, const json_t *names, size_t k)
 {
-    char number[TEXT_BYTES];
+    char number[FIGURE_BYTES];
     snprintf(number, sizeof number, "%zu", k);
     const char *name = json_string_value(json_array_get(names, k));
     table_add(table, name != NULL ? name : number);

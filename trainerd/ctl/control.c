@@ -1,4 +1,4 @@
-/* Commands with one answer: cancel, resume, checkpoint, scale, drain; and the connection of all commands. */
+/* Commands with one answer: cancel, resume, checkpoint, scale, drain; and what all commands ask and print by. */
 #include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"
 
@@ -32,12 +32,44 @@ enum status ctl_ask(const struct ctl_arguments *arguments, json_t *request, json
     return status;
 }
 
-json_t *ctl_job_request(const struct ctl_arguments *arguments, const char *command)
+enum status ctl_pages(const struct ctl_arguments *arguments, json_t *request, const char *list, const char *place,
+                      int64_t n_most, json_t **out)
 {
-    json_t *request = json_object();
-    json_t *job = json_string(arguments->operand[0]);
-    json_object_set_new(request, "cmd", json_string(command));
-    json_object_set_new(request, "job", job != NULL ? job : json_null());
+    struct client client;
+    enum status status = ctl_connect(arguments, &client);
+    if (status != STATUS_OK) {
+        json_decref(request);
+        return status;
+    }
+    status = client_pages(&client, request, list, place, n_most, out);
+    client_close(&client);
+    return status;
+}
+
+void ctl_print(const struct ctl_arguments *arguments, const json_t *value, ctl_printer *print)
+{
+    if (ctl_given(arguments, CTL_OPTION_JSON)) {
+        text_print_json(value);
+    } else if (print != NULL) {
+        print(value);
+    }
+}
+
+enum status ctl_answer(const struct ctl_arguments *arguments, json_t *request, ctl_printer *print)
+{
+    json_t *answer = NULL;
+    enum status status = ctl_ask(arguments, request, &answer);
+    if (status == STATUS_OK) {
+        ctl_print(arguments, answer, print);
+    }
+    json_decref(answer);
+    return status;
+}
+
+json_t *ctl_job_request(const char *command, const char *name)
+{
+    json_t *request = json_pack("{s:s}", "cmd", command), *job = json_string(name);
+    json_object_set_new(request, "job", job != NULL ? job : json_null()); /* NULL: it is no text */
     return request;
 }
 
@@ -52,48 +84,23 @@ void ctl_ask_group(const struct ctl_arguments *arguments, json_t *request)
     }
 }
 
-/* All jobs of --group, by the daemon. */
-static enum status control_group(const struct ctl_arguments *arguments)
-{
-    json_t *answer = NULL, *request = json_pack("{s:s}", "cmd", ctl_commands[arguments->command].name);
-    ctl_ask_group(arguments, request);
-    enum status status = ctl_ask(arguments, request, &answer);
-    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
-        text_print_json(answer);
-    }
-    json_decref(answer);
-    return status;
-}
-
 /* Try every job. The last failure is returned, earlier ones are printed at once. */
-enum status run_control(const struct ctl_arguments *arguments, int *exit_code_out)
+static enum status control_each(const struct ctl_arguments *arguments, const char *command)
 {
     struct client client;
-    (void)exit_code_out;
-    if (ctl_given(arguments, CTL_OPTION_GROUP) == (arguments->n_operand > 0)) {
-        const char *name = ctl_commands[arguments->command].name;
-        return status_fail(STATUS_USAGE, "%s takes JOB%s; see trainctl %s --help", name,
-                           arguments->command == CTL_COMMAND_checkpoint ? "" : ", or --group GROUP", name);
-    }
-    if (ctl_given(arguments, CTL_OPTION_GROUP)) {
-        return control_group(arguments);
-    }
     enum status status = ctl_connect(arguments, &client);
     if (status != STATUS_OK) {
         return status;
     }
-    const char *command = ctl_commands[arguments->command].name;
     for (int i = 0; i < arguments->n_operand; i++) {
-        json_t *answer = NULL, *request = json_object(), *job = json_string(arguments->operand[i]);
+        json_t *answer = NULL;
         if (status != STATUS_OK) {
             fprintf(stderr, "trainctl: %s\n", status_reason());
         }
-        json_object_set_new(request, "cmd", json_string(command));
-        json_object_set_new(request, "job", job != NULL ? job : json_null());
-        enum status one = client_ask(&client, request, &answer);
+        enum status one = client_ask(&client, ctl_job_request(command, arguments->operand[i]), &answer);
         status = one != STATUS_OK ? one : status;
-        if (answer != NULL && ctl_given(arguments, CTL_OPTION_JSON)) {
-            text_print_json(answer);
+        if (answer != NULL) {
+            ctl_print(arguments, answer, NULL);
         }
         json_decref(answer);
     }
@@ -101,41 +108,43 @@ enum status run_control(const struct ctl_arguments *arguments, int *exit_code_ou
     return status;
 }
 
-enum status run_scale(const struct ctl_arguments *arguments, int *exit_code_out)
+/* Each job, or all jobs of --group, by the daemon. */
+enum status run_control(const struct ctl_arguments *arguments)
+{
+    const char *command = ctl_commands[arguments->command].name;
+    if (ctl_given(arguments, CTL_OPTION_GROUP) == (arguments->n_operand > 0)) {
+        return status_fail(STATUS_USAGE, "%s takes JOB%s; see trainctl %s --help", command,
+                           arguments->command == CTL_COMMAND_checkpoint ? "" : ", or --group GROUP", command);
+    }
+    if (arguments->n_operand > 0) {
+        return control_each(arguments, command);
+    }
+    json_t *request = json_pack("{s:s}", "cmd", command);
+    ctl_ask_group(arguments, request);
+    return ctl_answer(arguments, request, NULL);
+}
+
+enum status run_scale(const struct ctl_arguments *arguments)
 {
     char *end;
-    (void)exit_code_out;
     long long n_worker = strtoll(arguments->operand[1], &end, 10);
     if (end == arguments->operand[1] || *end != '\0') {
         return status_fail(STATUS_USAGE, "WORKERS is '%s', expected a whole number", arguments->operand[1]);
     }
-    json_t *answer, *request = ctl_job_request(arguments, "scale");
+    json_t *request = ctl_job_request("scale", arguments->operand[0]);
     json_object_set_new(request, "workers", json_integer(n_worker));
-    enum status status = ctl_ask(arguments, request, &answer);
-    if (status == STATUS_OK) {
-        if (ctl_given(arguments, CTL_OPTION_JSON)) {
-            text_print_json(answer);
-        }
-        json_decref(answer);
-    }
-    return status;
+    return ctl_answer(arguments, request, NULL);
 }
 
-enum status run_drain(const struct ctl_arguments *arguments, int *exit_code_out)
+static void print_drained(const json_t *answer)
 {
-    json_t *answer;
-    (void)exit_code_out;
-    enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", ctl_commands[arguments->command].name),
-                                 &answer);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    if (ctl_given(arguments, CTL_OPTION_JSON)) {
-        text_print_json(answer);
-    } else if (arguments->command == CTL_COMMAND_drain) {
-        long long n = integer_of(answer, "running");
-        printf("no job starts until trainctl undrain; %lld %s\n", n, n == 1 ? "runs" : "run");
-    }
-    json_decref(answer);
-    return STATUS_OK;
+    long long n = integer_of(answer, "running");
+    printf("no job starts until trainctl undrain; %lld %s\n", n, n == 1 ? "runs" : "run");
+}
+
+enum status run_drain(const struct ctl_arguments *arguments)
+{
+    bool drains = arguments->command == CTL_COMMAND_drain;
+    return ctl_answer(arguments, json_pack("{s:s}", "cmd", drains ? "drain" : "undrain"),
+                      drains ? print_drained : NULL);
 }

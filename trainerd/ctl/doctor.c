@@ -176,26 +176,22 @@ static void check_cores(struct doctor *doctor)
 
 static void check_memory(struct doctor *doctor)
 {
-    char all[TEXT_BYTES], usable[TEXT_BYTES];
     int64_t n_all = memory_physical(), n_usable = memory_machine();
-    text_bytes((double)n_all, all);
-    text_bytes((double)n_usable, usable);
     note(doctor, n_usable < 1000000000 ? VERDICT_WARN : VERDICT_OK, "memory",
-         "set memory.limit and memory.spill for graphs that are larger", "%s%s%s", all,
-         n_usable < n_all ? ", of which the control group allows " : "", n_usable < n_all ? usable : "");
+         "set memory.limit and memory.spill for graphs that are larger", "%s%s%s", figure_bytes(n_all).text,
+         n_usable < n_all ? ", of which the control group allows " : "",
+         n_usable < n_all ? figure_bytes(n_usable).text : "");
 }
 
 static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below,
                         double fail_below, const char *advice)
 {
     struct statvfs info;
-    char text[TEXT_BYTES];
     if (statvfs(path, &info) != 0) {
         note(doctor, VERDICT_FAIL, name, advice, "%s does not exist", path);
         return;
     }
     double n_free = (double)info.f_bavail * (double)info.f_frsize;
-    text_bytes(n_free, text);
     if (access(path, W_OK) != 0) {
         note(doctor, VERDICT_FAIL, name, advice, "%s cannot be written", path);
     } else {
@@ -203,7 +199,7 @@ static void check_space(struct doctor *doctor, const char *name, const char *pat
              n_free < fail_below   ? VERDICT_FAIL
              : n_free < warn_below ? VERDICT_WARN
                                    : VERDICT_OK,
-             name, advice, "%s free in %s", text, path);
+             name, advice, "%s free in %s", figure_bytes(n_free).text, path);
     }
 }
 
@@ -211,7 +207,6 @@ static void check_space(struct doctor *doctor, const char *name, const char *pat
 static void check_memlock(struct doctor *doctor)
 {
     struct rlimit limit = {0};
-    char text[TEXT_BYTES];
     DIR *devices = opendir("/sys/class/infiniband");
     bool has_rdma = false;
     const struct dirent *entry;
@@ -222,11 +217,10 @@ static void check_memlock(struct doctor *doctor)
         closedir(devices);
     }
     getrlimit(RLIMIT_MEMLOCK, &limit);
-    text_bytes((double)limit.rlim_cur, text);
     bool is_enough = limit.rlim_cur == RLIM_INFINITY || !has_rdma;
     note(doctor, is_enough ? VERDICT_OK : VERDICT_WARN, "memlock",
          "RDMA needs it unlimited: ulimit -l, LimitMEMLOCK=infinity", "%s%s",
-         limit.rlim_cur == RLIM_INFINITY ? "unlimited" : text,
+         limit.rlim_cur == RLIM_INFINITY ? "unlimited" : figure_bytes((double)limit.rlim_cur).text,
          has_rdma ? "" : ", and no RDMA device that would need more");
 }
 
@@ -235,7 +229,7 @@ static void check_nofile(struct doctor *doctor)
     struct rlimit limit = {0};
     getrlimit(RLIMIT_NOFILE, &limit);
     bool is_few = limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < 1024;
-    char text[TEXT_BYTES] = "unlimited";
+    char text[FIGURE_BYTES] = "unlimited";
     if (limit.rlim_cur != RLIM_INFINITY) {
         snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
     }
@@ -247,11 +241,7 @@ static void check_nofile(struct doctor *doctor)
 static void check_file_size(struct doctor *doctor)
 {
     struct rlimit limit = {0};
-    char text[TEXT_BYTES] = "unlimited";
     getrlimit(RLIMIT_FSIZE, &limit);
-    if (limit.rlim_cur != RLIM_INFINITY) {
-        text_bytes((double)limit.rlim_cur, text);
-    }
     bool is_least = limit.rlim_cur < 16u << 20;
     note(doctor,
          limit.rlim_cur == RLIM_INFINITY ? VERDICT_OK
@@ -259,7 +249,7 @@ static void check_file_size(struct doctor *doctor)
                                          : VERDICT_WARN,
          "size of files",
          "results, checkpoints and shared memory may need more: ulimit -f unlimited, LimitFSIZE=infinity", "%s",
-         text);
+         limit.rlim_cur == RLIM_INFINITY ? "unlimited" : figure_bytes((double)limit.rlim_cur).text);
 }
 
 /* Whether jobs of the daemon can have GPUs; an older daemon does not say. */
@@ -303,11 +293,11 @@ static void check_daemon(struct doctor *doctor, const struct ctl_arguments *argu
     json_decref(answer);
 }
 
-static void print_checks(const struct doctor *doctor)
+static void print_checks(const json_t *answer)
 {
     const json_t *check;
     size_t i;
-    json_array_foreach(doctor->checks, i, check)
+    json_array_foreach(json_object_get(answer, "checks"), i, check)
     {
         printf("%-4s  %-20s %s\n", text_of(check, "verdict"), text_of(check, "name"), text_of(check, "found"));
         if (text_of(check, "advice")[0] != '\0') {
@@ -316,7 +306,7 @@ static void print_checks(const struct doctor *doctor)
     }
 }
 
-enum status run_doctor(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_doctor(const struct ctl_arguments *arguments)
 {
     struct doctor doctor = {.checks = json_array()};
     check_programs(&doctor);
@@ -334,14 +324,9 @@ enum status run_doctor(const struct ctl_arguments *arguments, int *exit_code_out
     check_space(&doctor, "disk", ".", 1e9, 50e6,
                 "checkpoints and results go to output.dir: free some space, or choose another folder");
     check_daemon(&doctor, arguments);
-    if (ctl_given(arguments, CTL_OPTION_JSON)) {
-        json_t *answer = json_pack("{s:b, s:O}", "ok", !doctor.has_failed, "checks", doctor.checks);
-        text_print_json(answer);
-        json_decref(answer);
-    } else {
-        print_checks(&doctor);
-    }
-    json_decref(doctor.checks);
-    *exit_code_out = doctor.has_failed;
+    json_t *answer = json_pack("{s:b, s:o}", "ok", !doctor.has_failed, "checks", doctor.checks);
+    ctl_print(arguments, answer, print_checks);
+    json_decref(answer);
+    *arguments->exit_code_out = doctor.has_failed;
     return STATUS_OK;
 }

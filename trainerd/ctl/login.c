@@ -185,12 +185,11 @@ static enum status log_in(const struct ctl_arguments *arguments, struct known_ho
     return status;
 }
 
-enum status run_login(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_login(const struct ctl_arguments *arguments)
 {
     struct known_host host;
     struct client_login login;
     char line[LINE_BYTES];
-    (void)exit_code_out;
     enum status status = ctl_login(arguments, arguments->operand[0], &host, &login);
     if (status == STATUS_OK && host.address[0] == '\0') {
         status = status_fail(STATUS_USAGE, "'%.200s' is a Unix socket, which needs no login: expected tcp:HOST:PORT",
@@ -217,13 +216,12 @@ enum status run_login(const struct ctl_arguments *arguments, int *exit_code_out)
 
 /* --- logout --- */
 
-enum status run_logout(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_logout(const struct ctl_arguments *arguments)
 {
     struct endpoint endpoint;
     struct known_host host;
     char address[ENDPOINT_TEXT_BYTES];
     bool is_known = false, is_removed = false;
-    (void)exit_code_out;
     enum status status = endpoint_parse(arguments->operand[0], "logout", &endpoint);
     if (status == STATUS_OK) {
         endpoint_print(&endpoint, address);
@@ -251,11 +249,10 @@ enum status run_logout(const struct ctl_arguments *arguments, int *exit_code_out
 
 /* --- fingerprint --- */
 
-enum status run_fingerprint(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_fingerprint(const struct ctl_arguments *arguments)
 {
     char seen[TLS_FINGERPRINT_BYTES];
     const char *to = arguments->value[CTL_OPTION_TO];
-    (void)exit_code_out;
     if (to == NULL) {
         return ctl_become_trainerd(arguments, "--fingerprint", NULL);
     }

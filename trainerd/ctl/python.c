@@ -1,9 +1,9 @@
 /* `trainctl web` and `plot`: start those of the Python package, for this daemon and with this program's folder. */
 #include "protocol/files/python.h"
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "protocol/base/program.h"
 #include "trainerd/ctl/base/run.h"
+#include "trainerd/ctl/base/text.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -15,10 +15,7 @@
 /* value  NULL: the option takes none */
 static char *option_text(const char *name, const char *value)
 {
-    char *text = NULL;
-    int n = asprintf(&text, "--%s%s%s", name, value != NULL ? "=" : "", value != NULL ? value : "");
-    ASSERT(n > 0);
-    return text;
+    return text_format("--%s%s%s", name, value != NULL ? "=" : "", value != NULL ? value : "");
 }
 
 /* Become the package's command of this name, with the same options and operands; they are checked there. */
@@ -68,10 +65,9 @@ static enum status start(const struct ctl_arguments *arguments, const char *cons
                              ctl_commands[arguments->command].name);
 }
 
-enum status run_web(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_web(const struct ctl_arguments *arguments)
 {
     long long port;
-    (void)exit_code_out;
     if (ctl_given(arguments, CTL_OPTION_JSON)) {
         return status_fail(STATUS_USAGE, "web prints an address, and has no --json");
     }
@@ -83,11 +79,10 @@ enum status run_web(const struct ctl_arguments *arguments, int *exit_code_out)
 }
 
 /* Where no Python has matplotlib, the package says what to install. */
-enum status run_plot(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_plot(const struct ctl_arguments *arguments)
 {
     static const char *const programs[2] = {
         "import importlib.util as u, trainerd.plot; raise SystemExit(u.find_spec('matplotlib') is None)",
         "import trainerd.plot"};
-    (void)exit_code_out;
     return start(arguments, programs);
 }

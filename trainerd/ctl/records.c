@@ -9,11 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-enum status run_backup(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_backup(const struct ctl_arguments *arguments)
 {
     char path[2 * PATH_MAX], here[PATH_MAX] = "";
     const char *name = arguments->operand[0];
-    (void)exit_code_out;
     if (name[0] != '/' && getcwd(here, sizeof here) == NULL) {
         return status_fail(STATUS_IO, "cannot find the current folder: %s", strerror(errno));
     }
@@ -25,9 +24,8 @@ enum status run_backup(const struct ctl_arguments *arguments, int *exit_code_out
     if (status != STATUS_OK) {
         return status;
     }
-    if (ctl_given(arguments, CTL_OPTION_JSON)) {
-        text_print_json(answer);
-    } else {
+    ctl_print(arguments, answer, NULL);
+    if (!ctl_given(arguments, CTL_OPTION_JSON)) {
         printf("%lld jobs in %s\n", (long long)integer_of(answer, "jobs"), path);
     }
     json_decref(answer);
@@ -60,10 +58,9 @@ enum status ctl_become_trainerd(const struct ctl_arguments *arguments, const cha
     return status_fail(STATUS_PEER, "cannot start '%s': %s", program, strerror(errno));
 }
 
-enum status run_restore(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_restore(const struct ctl_arguments *arguments)
 {
     bool restores = arguments->command == CTL_COMMAND_restore;
-    (void)exit_code_out;
     return ctl_become_trainerd(arguments, restores ? "--restore" : "--repair",
                                restores ? arguments->operand[0] : NULL);
 }

@@ -228,26 +228,23 @@ static size_t best_of(const struct history *history, bool falls)
  */
 static void draw_sparks(struct frame *frame, const json_t *job, const struct history *history)
 {
-    char sparks[3 * SPARKS_MOST + 1], loss[TEXT_BYTES], train[TEXT_BYTES], valid[TEXT_BYTES], test[TEXT_BYTES];
+    char sparks[3 * SPARKS_MOST + 1];
     enum job_metric metric = JOB_METRIC_AUTO;
     int n_cell = frame->n_column / 3;
     n_cell = n_cell < SPARKS_MOST ? n_cell : SPARKS_MOST;
     job_metric_find(text_of(job, "metric"), &metric);
     const char *name = metric != JOB_METRIC_AUTO ? job_choice_text("train", "metric", (int)metric) : "metric";
     int label = (int)strlen(name) + 2;
-    text_value(number_of(job, "loss"), loss);
-    text_metric(job, "train_metric", train);
-    text_metric(job, "valid_metric", valid);
-    text_metric(job, "test_metric", test);
     history_sparks(history, HISTORY_LOSS, n_cell, sparks);
-    line(frame, "%-*s%s  %s", label, "loss", sparks, loss);
+    line(frame, "%-*s%s  %s", label, "loss", sparks, figure_number(number_of(job, "loss")).text);
     history_sparks(history, HISTORY_VALID, n_cell, sparks);
-    line(frame, "%-*s%s  valid %s  train %s  test %s", label, name, sparks, valid, train, test);
+    line(frame, "%-*s%s  valid %s  train %s  test %s", label, name, sparks, text_metric(job, "valid_metric").text,
+         text_metric(job, "train_metric").text, text_metric(job, "test_metric").text);
     size_t best = best_of(history, job_metric_falls(metric));
     if (best < history->n) {
         double value = history->epoch[best].value[HISTORY_VALID];
-        (job_metric_is_fraction(metric) ? text_percent : text_value)(value, valid);
-        line(frame, "%*sbest valid %s at epoch %.0f", label, "", valid, history->epoch[best].at);
+        const struct figure text = (job_metric_is_fraction(metric) ? figure_fraction : figure_number)(value);
+        line(frame, "%*sbest valid %s at epoch %.0f", label, "", text.text, history->epoch[best].at);
     }
 }
 
@@ -255,23 +252,16 @@ static void draw_sparks(struct frame *frame, const json_t *job, const struct his
 
 static void draw_head(struct frame *frame, const json_t *job)
 {
-    char left[TEXT_BYTES], epoch_s[TEXT_BYTES], planned[TEXT_BYTES], held[TEXT_BYTES], workers[TEXT_BYTES],
-        epochs[TEXT_BYTES];
-    char progress[4 * TEXT_BYTES] = "no epochs", reason[REASON_BYTES];
-    text_reason(job, reason);
-    text_count(integer_of(job, "workers"), "worker", workers);
-    text_epochs(job, epochs);
-    text_duration(number_of(job, "seconds_left"), left);
-    text_duration(number_of(job, "epoch_s"), epoch_s);
-    text_bytes(number_of(job, "memory"), planned);
-    text_bytes(number_of(job, "memory_measured"), held);
+    char progress[4 * FIGURE_BYTES] = "no epochs";
     line(frame, "job %lld  %s  %s  %s", (long long)integer_of(job, "id"), text_of(job, "name"), text_of(job, "state"),
-         reason);
+         text_reason(job).text);
     if (integer_of(job, "epochs") > 0) {
-        snprintf(progress, sizeof progress, "epoch %s, %s left, %s/epoch", epochs, left, epoch_s);
+        snprintf(progress, sizeof progress, "epoch %s, %s left, %s/epoch", text_epochs(job).text,
+                 figure_seconds(number_of(job, "seconds_left")).text, figure_seconds(number_of(job, "epoch_s")).text);
     }
-    line(frame, "%s  %s, attempt %lld  memory %s of %s planned", progress, workers,
-         (long long)integer_of(job, "attempt"), held, planned);
+    line(frame, "%s  %s, attempt %lld  memory %s of %s planned", progress,
+         figure_count(integer_of(job, "workers"), "worker").text, (long long)integer_of(job, "attempt"),
+         figure_bytes(number_of(job, "memory_measured")).text, figure_bytes(number_of(job, "memory")).text);
     draw_bar(frame, number_of(job, "percent") / 100.0);
 }
 

@@ -10,8 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-#define PAGE_JOBS 1000
-
 /* --- the table --- */
 
 #define NAME_MOST 14 /* characters of a name on a terminal; 24 where that is wide */
@@ -21,18 +19,9 @@
 #define ROWS_LEAST 5    /* of jobs */
 #define PAGE_DEFAULT 50 /* jobs, where it is no screen */
 
-static char *copy_of(const char *text)
-{
-    char *copy = strdup(text);
-    ASSERT(copy != NULL);
-    return copy;
-}
-
 static char *short_duration(double seconds)
 {
-    char text[TEXT_BYTES];
-    text_duration_short(seconds, text);
-    return copy_of(text);
+    return text_format("%s", text_duration_short(seconds).text);
 }
 
 static char *cell_age(const json_t *job, const char *key)
@@ -56,24 +45,16 @@ static char *cell_name(const json_t *job, const char *key)
     return text_cut(text_of(job, key), n_column == 0 ? 0 : n_column < SCREEN_WIDE ? NAME_MOST : NAME_WIDE, false);
 }
 
-/* What is known of others' jobs has no reason. */
-static char *cell_own(const json_t *job, const char *key)
+static char *cell_epochs(const json_t *job, const char *key)
 {
-    char text[TEXT_BYTES] = "-";
-    if (json_object_get(job, "reason") != NULL && strcmp(key, "epoch") == 0) {
-        text_epochs(job, text);
-    } else if (json_object_get(job, "reason") != NULL) {
-        snprintf(text, sizeof text, "%lld", (long long)integer_of(job, key));
-    }
-    return copy_of(text);
+    (void)key;
+    return text_format("%s", text_epochs(job).text);
 }
 
 static char *cell_reason(const json_t *job, const char *key)
 {
-    char reason[REASON_BYTES];
     (void)key;
-    text_reason(job, reason);
-    return copy_of(reason);
+    return text_format("%s", text_reason(job).text);
 }
 
 static const struct column columns[] = {
@@ -82,11 +63,11 @@ static const struct column columns[] = {
     {"OWNER", "owner", cell_text, false, 2},
     {"GROUP", "group", cell_word, false, 4},
     {"STATE", "state", cell_text, false, 0},
-    {"GPUS", "gpus_held", cell_numbers, false, 5},
-    {"WORKERS", "workers", cell_own, true, 8},
+    {"GPUS", "gpus_held", cell_list, false, 5},
+    {"WORKERS", "workers", cell_integer, true, 8},
     {"AGE", "submitted_at", cell_age, true, 9},
     {"RAN", "ran_s", cell_ran, true, 10},
-    {"EPOCH", "epoch", cell_own, true, 11},
+    {"EPOCH", "epoch", cell_epochs, true, 11},
     {"VALID", "valid_metric", cell_metric, true, 1},
     {"BEST", "best_valid_metric", cell_metric, true, 7},
     {"TEST", "best_test_metric", cell_metric, true, 3},
@@ -128,47 +109,6 @@ static void print_left_out(const json_t *answer, bool active)
 
 /* --- asking --- */
 
-/* Request pages up to `limit` jobs (0: all), by turn or newest first. *out: an answer with the jobs of all. */
-static enum status collect(const struct ctl_arguments *arguments, long long limit, bool by_turn, json_t **out)
-{
-    struct client client;
-    enum status status = ctl_connect(arguments, &client);
-    const char *place = by_turn ? "skip" : "before"; /* of the next page */
-    json_t *all = NULL;
-    json_int_t at = by_turn ? 0 : INT64_MAX;
-    while (status == STATUS_OK) {
-        json_t *page, *request = json_pack("{s:s, s:I, s:b}", "cmd", "status", place, at, "by_turn", by_turn);
-        long long n_left = all == NULL || limit == 0
-                               ? limit
-                               : limit - (long long)json_array_size(json_object_get(all, "jobs"));
-        json_object_set_new(request, "limit", json_integer(n_left > 0 && n_left < PAGE_JOBS ? n_left : PAGE_JOBS));
-        json_object_set_new(request, "active", json_boolean(ctl_given(arguments, CTL_OPTION_ACTIVE)));
-        ctl_ask_group(arguments, request);
-        status = client_ask(&client, request, &page);
-        if (status != STATUS_OK) {
-            break;
-        }
-        json_t *more = json_object_get(page, place), *jobs = json_object_get(all == NULL ? page : all, "jobs");
-        at = json_integer_value(more);
-        bool has_more = more != NULL;
-        if (all == NULL) {
-            all = page;
-        } else {
-            json_array_extend(jobs, json_object_get(page, "jobs"));
-            json_decref(page);
-        }
-        if (!has_more || (limit > 0 && (long long)json_array_size(jobs) >= limit)) {
-            if (!has_more) {
-                json_object_del(all, place);
-            }
-            break;
-        }
-    }
-    client_close(&client);
-    *out = all;
-    return status;
-}
-
 /* As many jobs as a screen has place for. */
 static long long limit_default(bool is_json)
 {
@@ -176,64 +116,71 @@ static long long limit_default(bool is_json)
     return is_json || n_row == 0 ? PAGE_DEFAULT : n_row > ROWS_LEAST + ROWS_BESIDE ? n_row - ROWS_BESIDE : ROWS_LEAST;
 }
 
-enum status run_status(const struct ctl_arguments *arguments, int *exit_code_out)
+static void print_jobs(const json_t *answer)
 {
-    long long limit;
+    columns_print(columns, sizeof columns / sizeof *columns, json_object_get(answer, "jobs"), text_columns(stdout),
+                  NULL);
+    if (json_is_true(json_object_get(answer, "draining"))) {
+        fprintf(stderr, "the daemon is draining and starts no jobs (trainctl undrain)\n");
+    }
+}
+
+/* Up to `limit` jobs, by turn, or as JSON the newest first. */
+static enum status list_jobs(const struct ctl_arguments *arguments, long long limit)
+{
     json_t *answer = NULL;
-    (void)exit_code_out;
-    bool is_json = ctl_given(arguments, CTL_OPTION_JSON), is_one = arguments->n_operand > 0;
-    enum status status = ctl_int(arguments, CTL_OPTION_LIMIT, 0, 1000000000, limit_default(is_json), &limit);
-    if (status == STATUS_OK && is_one &&
-        (ctl_given(arguments, CTL_OPTION_GROUP) || ctl_given(arguments, CTL_OPTION_TAG))) {
-        status = status_fail(STATUS_USAGE,
-                             "status takes either JOB, or --group and --tag; see trainctl status --help");
-    }
+    bool by_turn = !ctl_given(arguments, CTL_OPTION_JSON), active = ctl_given(arguments, CTL_OPTION_ACTIVE);
+    json_t *request = json_pack("{s:s, s:b, s:b}", "cmd", "status", "by_turn", by_turn, "active", active);
+    ctl_ask_group(arguments, request);
+    enum status status = ctl_pages(arguments, request, "jobs", by_turn ? "skip" : "before", limit, &answer);
     if (status == STATUS_OK) {
-        status = is_one ? ctl_ask(arguments, ctl_job_request(arguments, "status"), &answer)
-                        : collect(arguments, limit, !is_json, &answer);
+        ctl_print(arguments, answer, print_jobs);
     }
-    if (status == STATUS_OK && is_json) {
-        text_print_json(answer);
-    } else if (status == STATUS_OK) {
-        columns_print(columns, sizeof columns / sizeof *columns, json_object_get(answer, "jobs"),
-                      text_columns(stdout), NULL);
-        if (json_is_true(json_object_get(answer, "draining"))) {
-            fprintf(stderr, "the daemon is draining and starts no jobs (trainctl undrain)\n");
-        }
-        if (!is_one) {
-            print_left_out(answer, ctl_given(arguments, CTL_OPTION_ACTIVE));
-            print_counts(json_object_get(answer, "counts"));
-        }
+    if (status == STATUS_OK && by_turn) {
+        print_left_out(answer, active);
+        print_counts(json_object_get(answer, "counts"));
     }
     json_decref(answer);
     return status;
 }
 
+enum status run_status(const struct ctl_arguments *arguments)
+{
+    long long limit;
+    bool is_one = arguments->n_operand > 0;
+    enum status status = ctl_int(arguments, CTL_OPTION_LIMIT, 0, 1000000000,
+                                 limit_default(ctl_given(arguments, CTL_OPTION_JSON)), &limit);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (is_one && (ctl_given(arguments, CTL_OPTION_GROUP) || ctl_given(arguments, CTL_OPTION_TAG))) {
+        return status_fail(STATUS_USAGE, "status takes either JOB, or --group and --tag; see trainctl status --help");
+    }
+    return is_one ? ctl_answer(arguments, ctl_job_request("status", arguments->operand[0]), print_jobs)
+                  : list_jobs(arguments, limit);
+}
+
 /* Without a daemon, only trainctl's own version is printed. */
-enum status run_version(const struct ctl_arguments *arguments, int *exit_code_out)
+static void print_versions(const json_t *both)
+{
+    const json_t *daemon = json_object_get(both, "daemon");
+    printf("trainctl %s\n", TRAINERD_VERSION);
+    if (json_is_object(daemon)) {
+        printf("trainerd %s, process %lld, up for %s, %s\n", text_of(daemon, "version"),
+               (long long)integer_of(daemon, "pid"), figure_seconds(number_of(daemon, "uptime_s")).text,
+               figure_count(integer_of(daemon, "jobs"), "job").text);
+    } else {
+        printf("no daemon: %s\n", status_reason());
+    }
+}
+
+enum status run_version(const struct ctl_arguments *arguments)
 {
     json_t *answer = NULL;
-    enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", "version"), &answer);
-    (void)exit_code_out;
-    if (ctl_given(arguments, CTL_OPTION_JSON)) {
-        json_t *both = json_pack("{s:s, s:o?}", "trainctl", TRAINERD_VERSION, "daemon", json_incref(answer));
-        if (answer == NULL) {
-            json_object_set_new(both, "daemon", json_null());
-        }
-        text_print_json(both);
-        json_decref(both);
-    } else {
-        char uptime[TEXT_BYTES], jobs[TEXT_BYTES];
-        text_count(integer_of(answer, "jobs"), "job", jobs);
-        text_duration(number_of(answer, "uptime_s"), uptime);
-        printf("trainctl %s\n", TRAINERD_VERSION);
-        if (status == STATUS_OK) {
-            printf("trainerd %s, process %lld, up for %s, %s\n", text_of(answer, "version"),
-                   (long long)integer_of(answer, "pid"), uptime, jobs);
-        } else {
-            printf("no daemon: %s\n", status_reason());
-        }
-    }
-    json_decref(answer);
+    ctl_ask(arguments, json_pack("{s:s}", "cmd", "version"), &answer);
+    json_t *both = json_pack("{s:s, s:o}", "trainctl", TRAINERD_VERSION, "daemon",
+                             answer != NULL ? answer : json_null());
+    ctl_print(arguments, both, print_versions);
+    json_decref(both);
     return STATUS_OK;
 }

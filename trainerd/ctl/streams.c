@@ -7,30 +7,19 @@
 /* Logs are printed as they are, metrics in fixed columns. */
 static void print_event(const json_t *event, bool is_first)
 {
-    static const char *const keys[] = {"loss", "train_metric", "valid_metric", "test_metric"};
     if (strcmp(text_of(event, "event"), "log") == 0) {
         text_print_lines(stdout, text_of(event, "text"));
         return;
     }
-    char text[TEXT_BYTES];
     if (is_first) {
         printf("%8s %12s %9s %9s %9s %9s %9s %9s %10s\n", "EPOCH", "LOSS", "TRAIN", "VALID", "TEST", "TIME",
                "COMPUTE", "WAIT", "SENT");
     }
-    printf("%8lld", (long long)integer_of(event, "epoch"));
-    text_value(number_of(event, keys[0]), text);
-    printf(" %12s", text);
-    for (int i = 1; i < 4; i++) {
-        text_metric(event, keys[i], text);
-        printf(" %9s", text);
-    }
-    static const char *const times[] = {"epoch_s", "compute_s", "wait_s"};
-    for (int i = 0; i < 3; i++) {
-        text_duration(number_of(event, times[i]), text);
-        printf(" %9s", text);
-    }
-    text_bytes(number_of(event, "bytes_sent"), text);
-    printf(" %10s\n", text);
+    printf("%8lld %12s %9s %9s %9s %9s %9s %9s %10s\n", (long long)integer_of(event, "epoch"),
+           figure_number(number_of(event, "loss")).text, text_metric(event, "train_metric").text,
+           text_metric(event, "valid_metric").text, text_metric(event, "test_metric").text,
+           figure_seconds(number_of(event, "epoch_s")).text, figure_seconds(number_of(event, "compute_s")).text,
+           figure_seconds(number_of(event, "wait_s")).text, figure_bytes(number_of(event, "bytes_sent")).text);
 }
 
 static enum status print_stream(const struct ctl_arguments *arguments, json_t *request)
@@ -66,43 +55,29 @@ static enum status print_stream(const struct ctl_arguments *arguments, json_t *r
     return status;
 }
 
-static enum status set_tail(const struct ctl_arguments *arguments, json_t *request)
+/* A number of the request, where the option is given. */
+static enum status set_number(const struct ctl_arguments *arguments, enum ctl_option option, long long most,
+                              json_t *request)
 {
-    long long n_tail;
-    enum status status = ctl_int(arguments, CTL_OPTION_TAIL, 0, 1000000000, -1, &n_tail);
-    if (n_tail >= 0) {
-        json_object_set_new(request, "tail", json_integer(n_tail));
-    }
-    if (ctl_given(arguments, CTL_OPTION_FOLLOW)) {
-        json_object_set_new(request, "follow", json_true());
+    long long n;
+    enum status status = ctl_int(arguments, option, 0, most, -1, &n);
+    if (n >= 0) {
+        json_object_set_new(request, ctl_options[option].name, json_integer(n));
     }
     return status;
 }
 
-enum status run_logs(const struct ctl_arguments *arguments, int *exit_code_out)
+/* The stream that the command is named after. */
+enum status run_stream(const struct ctl_arguments *arguments)
 {
-    long long rank;
-    (void)exit_code_out;
-    json_t *request = ctl_job_request(arguments, "logs");
-    enum status status = set_tail(arguments, request);
-    if (status != STATUS_OK || (status = ctl_int(arguments, CTL_OPTION_RANK, 0, 65535, -1, &rank)) != STATUS_OK) {
+    json_t *request = ctl_job_request(ctl_commands[arguments->command].name, arguments->operand[0]);
+    enum status status = set_number(arguments, CTL_OPTION_TAIL, 1000000000, request);
+    if (status != STATUS_OK || (status = set_number(arguments, CTL_OPTION_RANK, 65535, request)) != STATUS_OK) {
         json_decref(request);
         return status;
     }
-    if (rank >= 0) {
-        json_object_set_new(request, "rank", json_integer(rank));
-    }
-    return print_stream(arguments, request);
-}
-
-enum status run_metrics(const struct ctl_arguments *arguments, int *exit_code_out)
-{
-    (void)exit_code_out;
-    json_t *request = ctl_job_request(arguments, "metrics");
-    enum status status = set_tail(arguments, request);
-    if (status != STATUS_OK) {
-        json_decref(request);
-        return status;
+    if (ctl_given(arguments, CTL_OPTION_FOLLOW)) {
+        json_object_set_new(request, "follow", json_true());
     }
     return print_stream(arguments, request);
 }

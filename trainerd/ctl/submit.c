@@ -196,12 +196,7 @@ static void show_job(struct wait *wait, const json_t *job)
 {
     const char *state = text_of(job, "state"), *reason = text_of(job, "reason");
     if (!wait->is_quiet && (strcmp(state, wait->state) != 0 || strcmp(reason, wait->reason) != 0)) {
-        char told[REASON_BYTES];
-        text_reason(job, told);
-        char *reason_text = text_printable(told);
-        fprintf(stderr, "job %lld: %s%s%s\n", (long long)wait->job, state, reason_text[0] != '\0' ? ", " : "",
-                reason_text);
-        free(reason_text);
+        text_print_job(stderr, job);
         snprintf(wait->state, sizeof wait->state, "%s", state);
         snprintf(wait->reason, sizeof wait->reason, "%s", reason);
     }
@@ -209,16 +204,11 @@ static void show_job(struct wait *wait, const json_t *job)
 
 static void show_epoch(struct wait *wait, const json_t *event)
 {
-    char loss[TEXT_BYTES], valid[TEXT_BYTES], left[TEXT_BYTES];
     bool is_last = integer_of(event, "epoch") == integer_of(event, "epochs");
     if (wait->is_quiet || (!is_last && clock_s() - wait->shown_s < LINE_S)) {
         return;
     }
-    text_value(number_of(event, "loss"), loss);
-    text_metric(event, "valid_metric", valid);
-    text_duration(number_of(event, "seconds_left"), left);
-    fprintf(stderr, "epoch %lld/%lld  loss %s  %s: valid %s  %s left\n", (long long)integer_of(event, "epoch"),
-            (long long)integer_of(event, "epochs"), loss, text_of(event, "metric"), valid, left);
+    text_print_epoch(stderr, event);
     wait->shown_s = clock_s();
 }
 
@@ -299,28 +289,24 @@ static char *settings_text(const json_t *set)
 /* A row of the table of jobs that have ended, which grows at its end. set: the settings that are its own */
 static void show_row(const json_t *job, const json_t *set)
 {
-    char epochs[TEXT_BYTES], ran[TEXT_BYTES], valid[TEXT_BYTES], test[TEXT_BYTES], why[REASON_BYTES];
-    text_epochs(job, epochs);
-    text_duration_short(number_of(job, "ran_s"), ran);
-    text_metric(job, "best_valid_metric", valid);
-    text_metric(job, "best_test_metric", test);
-    text_reason(job, why);
-    char *name = settings_text(set), *reason = text_printable(why);
+    char *name = settings_text(set), *reason = text_printable(text_reason(job).text);
     fprintf(stderr, "%6lld  %-28s  %-9s %11s %7s %9s %9s  %s\n", (long long)integer_of(job, "id"), name,
-            text_of(job, "state"), epochs, ran, valid, test, reason);
+            text_of(job, "state"), text_epochs(job).text, text_duration_short(number_of(job, "ran_s")).text,
+            text_metric(job, "best_valid_metric").text, text_metric(job, "best_test_metric").text, reason);
     free(name);
     free(reason);
 }
 
 static enum status wait_end(const struct ctl_arguments *arguments, struct client *client, int64_t id,
-                            const json_t *set, int *exit_code_out)
+                            const json_t *set)
 {
     struct wait wait = {.job = id, .is_quiet = set != NULL};
     enum status status = wait_for(arguments, client, &wait);
     if (status == STATUS_OK) {
         const json_t *exit_code = json_object_get(wait.last, "exit_code");
-        *exit_code_out = json_is_integer(exit_code) ? (int)json_integer_value(exit_code)
-                                                    : status_exit_code(STATUS_INTERRUPTED);
+        int *out = arguments->exit_code_out, code = status_exit_code(STATUS_INTERRUPTED);
+        code = json_is_integer(exit_code) ? (int)json_integer_value(exit_code) : code;
+        *out = *out == 0 ? code : *out;
         if (set != NULL) {
             show_row(wait.last, set);
         }
@@ -335,7 +321,7 @@ static enum status wait_end(const struct ctl_arguments *arguments, struct client
 /* Wait for one job after another, several as the rows of a table, with the settings that each has (`each`); the exit
  * code is that of the first that did not succeed. */
 static enum status wait_ends(const struct ctl_arguments *arguments, struct client *client, const json_t *jobs,
-                             const json_t *each, int *exit_code_out)
+                             const json_t *each)
 {
     enum status status = STATUS_OK;
     const size_t n = json_array_size(jobs);
@@ -344,10 +330,8 @@ static enum status wait_ends(const struct ctl_arguments *arguments, struct clien
                 "TEST", "REASON");
     }
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
-        int exit_code = 0;
         status = wait_end(arguments, client, json_integer_value(json_array_get(jobs, i)),
-                          n > 1 ? json_array_get(each, i) : NULL, &exit_code);
-        *exit_code_out = *exit_code_out == 0 ? exit_code : *exit_code_out;
+                          n > 1 ? json_array_get(each, i) : NULL);
     }
     return status;
 }
@@ -369,7 +353,8 @@ static void print_answer(const struct ctl_arguments *arguments, const json_t *an
     text_print_lines(stdout, text_of(answer, "group"));
     printf("\n");
     fflush(stdout);
-    fprintf(stderr, "%zu job%s, %lld", n, n == 1 ? "" : "s", (long long)json_integer_value(json_array_get(jobs, 0)));
+    fprintf(stderr, "%s, %lld", figure_count((int64_t)n, "job").text,
+            (long long)json_integer_value(json_array_get(jobs, 0)));
     if (n > 1) {
         fprintf(stderr, " to %lld", (long long)json_integer_value(json_array_get(jobs, n - 1)));
     }
@@ -379,7 +364,7 @@ static void print_answer(const struct ctl_arguments *arguments, const json_t *an
     fprintf(stderr, "\n");
 }
 
-enum status run_submit(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_submit(const struct ctl_arguments *arguments)
 {
     char *config = NULL;
     struct client client = {.file = -1};
@@ -401,7 +386,7 @@ enum status run_submit(const struct ctl_arguments *arguments, int *exit_code_out
     if (status == STATUS_OK) {
         print_answer(arguments, answer, is_sweep);
         status = ctl_given(arguments, CTL_OPTION_WAIT)
-                     ? wait_ends(arguments, &client, json_object_get(answer, "jobs"), each, exit_code_out)
+                     ? wait_ends(arguments, &client, json_object_get(answer, "jobs"), each)
                      : STATUS_OK;
         json_decref(answer);
     }
@@ -413,17 +398,17 @@ enum status run_submit(const struct ctl_arguments *arguments, int *exit_code_out
 /* --- submissions by other names --- */
 
 /* predict MODEL FILE is submit FILE --predict MODEL. */
-enum status run_predict(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_predict(const struct ctl_arguments *arguments)
 {
     struct ctl_arguments submit = *arguments;
     submit.value[CTL_OPTION_PREDICT] = submit.operand[0];
     submit.operand++;
     submit.n_operand--;
-    return run_submit(&submit, exit_code_out);
+    return run_submit(&submit);
 }
 
 /* sweep FILE KEY=V1,V2 is submit FILE --sweep KEY=V1,V2. */
-enum status run_sweep(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_sweep(const struct ctl_arguments *arguments)
 {
     struct ctl_arguments submit = *arguments;
     struct ctl_list *sweep = &submit.list[CTL_OPTION_SWEEP];
@@ -432,5 +417,5 @@ enum status run_sweep(const struct ctl_arguments *arguments, int *exit_code_out)
     if (sweep->n == 0 && !ctl_given(arguments, CTL_OPTION_SEEDS) && !ctl_given(arguments, CTL_OPTION_SPLIT)) {
         return status_fail(STATUS_USAGE, "sweep takes KEY=V1,V2, --seeds or --split; see trainctl sweep --help");
     }
-    return run_submit(&submit, exit_code_out);
+    return run_submit(&submit);
 }

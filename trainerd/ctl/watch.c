@@ -28,23 +28,12 @@ struct watch {
 static void print_event(const struct watch *watch, const json_t *event)
 {
     const char *kind = text_of(event, "event");
-    const json_t *job = json_object_get(event, "job");
     if (watch->is_json) {
         text_print_json(event);
     } else if (strcmp(kind, "job") == 0) {
-        char reason[REASON_BYTES];
-        text_reason(job, reason);
-        char *reason_text = text_printable(reason);
-        printf("job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"),
-               reason_text[0] != '\0' ? ", " : "", reason_text);
-        free(reason_text);
+        text_print_job(stdout, json_object_get(event, "job"));
     } else if (strcmp(kind, "epoch") == 0) {
-        char loss[TEXT_BYTES], valid[TEXT_BYTES], left[TEXT_BYTES];
-        text_value(number_of(event, "loss"), loss);
-        text_metric(event, "valid_metric", valid);
-        text_duration(number_of(event, "seconds_left"), left);
-        printf("epoch %lld/%lld  loss %s  %s: valid %s  %s left\n", (long long)integer_of(event, "epoch"),
-               (long long)integer_of(event, "epochs"), loss, text_of(event, "metric"), valid, left);
+        text_print_epoch(stdout, event);
     } else if (strcmp(kind, "checkpoint") == 0) {
         printf("checkpoint after epoch %lld\n", (long long)integer_of(event, "epoch"));
     }
@@ -176,14 +165,13 @@ static enum status run(struct watch *watch)
     return status;
 }
 
-enum status run_watch(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_watch(const struct ctl_arguments *arguments)
 {
     const char *term = getenv("TERM");
     struct watch watch = {.footer = "q: quit, the job runs on"};
-    (void)exit_code_out;
     watch.is_json = ctl_given(arguments, CTL_OPTION_JSON);
     watch.is_live = !watch.is_json && isatty(STDOUT_FILENO) && (term == NULL || strcmp(term, "dumb") != 0);
-    json_t *request = ctl_job_request(arguments, "watch");
+    json_t *request = ctl_job_request("watch", arguments->operand[0]);
     json_object_set_new(request, "tail", json_integer(HISTORY_LINES));
     enum status status = ctl_connect(arguments, &watch.client);
     if (status != STATUS_OK) {

@@ -94,21 +94,22 @@ static void print_workers(const json_t *answer)
     json_decref(rows);
 }
 
-enum status run_workers(const struct ctl_arguments *arguments, int *exit_code_out)
+/* Ask, and print the answer with what is found of its GPUs. */
+static enum status answer_found(const struct ctl_arguments *arguments, json_t *request, ctl_printer *print)
 {
     json_t *answer = NULL;
-    (void)exit_code_out;
-    enum status status = ctl_ask(arguments, ctl_job_request(arguments, "workers"), &answer);
+    enum status status = ctl_ask(arguments, request, &answer);
     if (status == STATUS_OK) {
         set_found(json_object_get(answer, "gpus"));
-    }
-    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
-        text_print_json(answer);
-    } else if (status == STATUS_OK) {
-        print_workers(answer);
+        ctl_print(arguments, answer, print);
     }
     json_decref(answer);
     return status;
+}
+
+enum status run_workers(const struct ctl_arguments *arguments)
+{
+    return answer_found(arguments, ctl_job_request("workers", arguments->operand[0]), print_workers);
 }
 
 /* --- GPUs --- */
@@ -120,27 +121,16 @@ static const struct column gpu_columns[] = {
     {"OWNER", "owner", cell_word, false, 0},
 };
 
-static void print_gpus(const json_t *gpus)
+static void print_gpus(const json_t *answer)
 {
+    const json_t *gpus = json_object_get(answer, "gpus");
     columns_print(gpu_columns, sizeof gpu_columns / sizeof *gpu_columns, gpus, 0, NULL);
     if (json_array_size(gpus) == 0) {
         fprintf(stderr, "the daemon has no GPUs to give to jobs (daemon.gpus, in trainerd.toml)\n");
     }
 }
 
-enum status run_gpus(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_gpus(const struct ctl_arguments *arguments)
 {
-    json_t *answer = NULL;
-    (void)exit_code_out;
-    enum status status = ctl_ask(arguments, json_pack("{s:s}", "cmd", "gpus"), &answer);
-    if (status == STATUS_OK) {
-        set_found(json_object_get(answer, "gpus"));
-    }
-    if (status == STATUS_OK && ctl_given(arguments, CTL_OPTION_JSON)) {
-        text_print_json(answer);
-    } else if (status == STATUS_OK) {
-        print_gpus(json_object_get(answer, "gpus"));
-    }
-    json_decref(answer);
-    return status;
+    return answer_found(arguments, json_pack("{s:s}", "cmd", "gpus"), print_gpus);
 }

@@ -19,6 +19,7 @@ struct ctl_arguments {
     struct ctl_list list[CTL_OPTION_N]; /* all values of an option that may be repeated */
     char **operand;                     /* n_operand, of argv */
     int n_operand;
+    int *exit_code_out; /* 0; a command that does not fail may set another exit code */
 };
 
 /* Parse the command line; options and operands may be mixed.

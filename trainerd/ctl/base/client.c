@@ -20,6 +20,7 @@
 #define ANSWER_MS 60000
 #define SYSTEM_PATH "/run/trainerd/trainerd.sock"
 #define PIECE_BYTES 65536
+#define PAGE_ENTRIES 1000
 #define SHOWN_BYTES 400 /* of what a daemon without TLS says */
 
 /* --- connecting --- */
@@ -454,5 +455,33 @@ enum status client_seen(const char *address, char out[TLS_FINGERPRINT_BYTES])
         snprintf(out, TLS_FINGERPRINT_BYTES, "%s", tls_fingerprint(client.tls));
     }
     client_close(&client);
+    return status;
+}
+
+enum status client_pages(struct client *client, json_t *request, const char *list, const char *place, int64_t n_most,
+                         json_t **out)
+{
+    enum status status = STATUS_OK;
+    json_t *more = NULL, *all = NULL;
+    *out = NULL;
+    do {
+        json_t *page = NULL;
+        int64_t n_left = n_most == 0 ? PAGE_ENTRIES : n_most - (int64_t)json_array_size(all);
+        json_object_set_new(request, "limit", json_integer(n_left < PAGE_ENTRIES ? n_left : PAGE_ENTRIES));
+        status = client_ask(client, json_incref(request), &page);
+        if (status != STATUS_OK) {
+            break;
+        }
+        if (all != NULL) {
+            json_array_extend(all, json_object_get(page, list));
+            json_object_set(page, list, all);
+        }
+        json_decref(*out);
+        *out = page;
+        all = json_object_get(page, list);
+        more = json_object_get(page, place);
+        json_object_set(request, place, more);
+    } while (more != NULL && (n_most == 0 || (int64_t)json_array_size(all) < n_most));
+    json_decref(request);
     return status;
 }

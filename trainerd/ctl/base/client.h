@@ -57,4 +57,13 @@ enum status client_next(struct client *client, int wait_ms, json_t **out);
 /* Send a request and wait for its one answer. */
 enum status client_ask(struct client *client, json_t *request, json_t **out);
 
+/* Ask for a list page by page, until it has n_most entries (0: all).
+ *
+ *   list   the answer's array · place  its field from which the next page begins, and the request's
+ *   owns   takes the request's reference. *out: the last answer, with the entries of all, and `place` where there are
+ *          more: json_decref, also after an error
+ */
+enum status client_pages(struct client *client, json_t *request, const char *list, const char *place, int64_t n_most,
+                         json_t **out);
+
 #endif

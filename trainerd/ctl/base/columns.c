@@ -1,6 +1,5 @@
 #include "trainerd/ctl/base/columns.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "trainerd/ctl/base/text.h"
 
@@ -118,7 +117,7 @@ void table_print(struct table *table, FILE *file, int n_columns, bool *is_out)
 
 static const json_t *value_of(const json_t *row, const char *path)
 {
-    char key[TEXT_BYTES];
+    char key[64];
     const char *dot;
     for (; (dot = strchr(path, '.')) != NULL; path = dot + 1) {
         snprintf(key, sizeof key, "%.*s", (int)(dot - path), path);
@@ -127,61 +126,48 @@ static const json_t *value_of(const json_t *row, const char *path)
     return json_object_get(row, path);
 }
 
-static char *copy_of(const char *text)
-{
-    char *copy = strdup(text);
-    ASSERT(copy != NULL);
-    return copy;
-}
-
 char *cell_text(const json_t *row, const char *path)
 {
     const char *text = json_string_value(value_of(row, path));
-    return copy_of(text != NULL ? text : "");
+    return text_format("%s", text != NULL ? text : "");
 }
 
 char *cell_word(const json_t *row, const char *path)
 {
     const char *text = json_string_value(value_of(row, path));
-    return copy_of(text != NULL && text[0] != '\0' ? text : "-");
+    return text_format("%s", text != NULL && text[0] != '\0' ? text : "-");
 }
 
 char *cell_integer(const json_t *row, const char *path)
 {
-    char text[TEXT_BYTES] = "-";
     const json_t *value = value_of(row, path);
-    if (json_is_integer(value)) {
-        snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
-    }
-    return copy_of(text);
+    return json_is_integer(value) ? text_format("%lld", (long long)json_integer_value(value)) : text_format("-");
 }
 
 char *cell_number(const json_t *row, const char *path)
 {
-    return json_integer_value(value_of(row, path)) != 0 ? cell_integer(row, path) : copy_of("");
+    return json_integer_value(value_of(row, path)) != 0 ? cell_integer(row, path) : text_format("%s", "");
 }
 
-static char *cell_unit(const json_t *row, const char *path, void (*print)(double value, char *out))
+static char *cell_unit(const json_t *row, const char *path, struct figure (*print)(double value))
 {
-    char text[TEXT_BYTES];
     const json_t *value = value_of(row, path);
-    print(json_is_number(value) ? json_number_value(value) : NAN, text);
-    return copy_of(text);
+    return text_format("%s", print(json_is_number(value) ? json_number_value(value) : NAN).text);
 }
 
 char *cell_bytes(const json_t *row, const char *path)
 {
-    return cell_unit(row, path, text_bytes);
+    return cell_unit(row, path, figure_bytes);
 }
 
 char *cell_duration(const json_t *row, const char *path)
 {
-    return cell_unit(row, path, text_duration);
+    return cell_unit(row, path, figure_seconds);
 }
 
 char *cell_percent(const json_t *row, const char *path)
 {
-    return cell_unit(row, path, text_percent);
+    return cell_unit(row, path, figure_fraction);
 }
 
 char *cell_moment(const json_t *row, const char *path)
@@ -191,19 +177,13 @@ char *cell_moment(const json_t *row, const char *path)
 
 char *cell_metric(const json_t *row, const char *path)
 {
-    char text[TEXT_BYTES];
-    text_metric(row, path, text);
-    return copy_of(text);
+    return text_format("%s", text_metric(row, path).text);
 }
 
-char *cell_numbers(const json_t *row, const char *path)
+char *cell_list(const json_t *row, const char *path)
 {
-    char *text = text_numbers(value_of(row, path));
-    if (text[0] != '\0') {
-        return text;
-    }
-    free(text);
-    return copy_of("-");
+    const json_t *list = value_of(row, path);
+    return json_array_size(list) > 0 ? text_list(list) : text_format("-");
 }
 
 void columns_print(const struct column *column, int n_column, const json_t *rows, int n_columns, bool *is_out)

@@ -6,12 +6,11 @@
 #include "trainerd/ctl/base/client.h"
 #include "trainerd/ctl/base/known_hosts.h"
 
-/* *exit_code_out is 0 at the call; a command that does not fail may set another exit code. */
-typedef enum status ctl_run(const struct ctl_arguments *arguments, int *exit_code_out);
+typedef enum status ctl_run(const struct ctl_arguments *arguments);
 
-ctl_run run_submit, run_predict, run_sweep, run_status, run_show, run_logs, run_watch, run_control, run_scale,
-    run_workers, run_gpus, run_metrics, run_plot, run_compare, run_audit, run_backup, run_login, run_logout,
-    run_fingerprint, run_drain, run_restore, run_doctor, run_users, run_version, run_web;
+ctl_run run_submit, run_predict, run_sweep, run_status, run_show, run_stream, run_watch, run_control, run_scale,
+    run_workers, run_gpus, run_plot, run_compare, run_audit, run_backup, run_login, run_logout, run_fingerprint,
+    run_drain, run_restore, run_doctor, run_users, run_version, run_web;
 
 /* Connect to the daemon of --to, $TRAINERD_TO, or the default. */
 enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out);
@@ -25,11 +24,20 @@ enum status ctl_become_trainerd(const struct ctl_arguments *arguments, const cha
 
 /* Connect, send one request (its reference is taken) and return its answer. owns  *out: json_decref */
 enum status ctl_ask(const struct ctl_arguments *arguments, json_t *request, json_t **out);
+/* Connect, and client_pages. */
+enum status ctl_pages(const struct ctl_arguments *arguments, json_t *request, const char *list, const char *place,
+                      int64_t n_most, json_t **out);
+
+/* Print a value as JSON where --json is given, else by `print`, NULL: not at all. */
+typedef void ctl_printer(const json_t *value);
+void ctl_print(const struct ctl_arguments *arguments, const json_t *value, ctl_printer *print);
+/* Ask, and print the answer. */
+enum status ctl_answer(const struct ctl_arguments *arguments, json_t *request, ctl_printer *print);
 
 /* Add --group and --tag to a request. */
 void ctl_ask_group(const struct ctl_arguments *arguments, json_t *request);
 
-/* A request that names the first operand as its job. */
-json_t *ctl_job_request(const struct ctl_arguments *arguments, const char *command);
+/* A request that names a job. */
+json_t *ctl_job_request(const char *command, const char *name);
 
 #endif

@@ -6,6 +6,7 @@
 #include "protocol/job/job.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
@@ -33,110 +34,87 @@ int64_t integer_of(const json_t *object, const char *key)
 
 /* --- units --- */
 
-void text_duration(double seconds, char *out)
+struct figure text_duration_short(double seconds)
 {
-    long long s = isfinite(seconds) && fabs(seconds) < 1e15 ? (long long)(seconds + 0.5) : 0;
-    if (!isfinite(seconds)) {
-        snprintf(out, TEXT_BYTES, "-");
-    } else if (seconds < 10.0) {
-        snprintf(out, TEXT_BYTES, "%.*f s", seconds < 0.01 ? 4 : seconds < 1.0 ? 3 : 1, seconds);
-    } else if (s < 120) {
-        snprintf(out, TEXT_BYTES, "%lld s", s);
-    } else if (s < 7200) {
-        snprintf(out, TEXT_BYTES, "%lld min", s / 60);
-    } else if (s < 172800) {
-        snprintf(out, TEXT_BYTES, "%lld h %02lld min", s / 3600, s / 60 % 60);
-    } else {
-        snprintf(out, TEXT_BYTES, "%lld d %lld h", s / 86400, s / 3600 % 24);
-    }
-}
-
-void text_duration_short(double seconds, char *out)
-{
+    struct figure out = {"-"};
     long long s = isfinite(seconds) && seconds < 1e13 ? (long long)(seconds > 0 ? seconds : 0) : 0;
     if (!isfinite(seconds)) {
-        snprintf(out, TEXT_BYTES, "-");
-    } else if (s < 60) {
-        snprintf(out, TEXT_BYTES, "%llds", s);
+        return out;
+    }
+    if (s < 60) {
+        snprintf(out.text, sizeof out.text, "%llds", s);
     } else if (s < 3600) {
-        snprintf(out, TEXT_BYTES, "%lldm", s / 60);
+        snprintf(out.text, sizeof out.text, "%lldm", s / 60);
     } else if (s < 86400) {
-        snprintf(out, TEXT_BYTES, "%lldh%02lldm", s / 3600, s / 60 % 60);
+        snprintf(out.text, sizeof out.text, "%lldh%02lldm", s / 3600, s / 60 % 60);
     } else {
-        snprintf(out, TEXT_BYTES, "%lldd%02lldh", s / 86400, s / 3600 % 24);
+        snprintf(out.text, sizeof out.text, "%lldd%02lldh", s / 86400, s / 3600 % 24);
     }
+    return out;
 }
 
-void text_bytes(double n_bytes, char *out)
+struct figure text_moment(double at)
 {
-    static const char *const units[] = {"B", "kB", "MB", "GB", "TB", "PB"};
-    size_t unit = 0;
-    if (!isfinite(n_bytes)) {
-        snprintf(out, TEXT_BYTES, "-");
-        return;
+    time_t seconds = isfinite(at) ? (time_t)at : 0;
+    struct tm local;
+    struct figure out;
+    if (seconds <= 0 || localtime_r(&seconds, &local) == NULL ||
+        strftime(out.text, sizeof out.text, "%Y-%m-%d %H:%M:%S", &local) == 0) {
+        return (struct figure){"-"};
     }
-    for (; n_bytes >= 999.5 && unit + 1 < sizeof units / sizeof *units; unit++) {
-        n_bytes /= 1000.0;
-    }
-    snprintf(out, TEXT_BYTES, "%.*f %s", unit > 0 && n_bytes < 99.95 ? 1 : 0, n_bytes, units[unit]);
+    return out;
 }
 
-void text_percent(double fraction, char *out)
-{
-    if (fabs(fraction) > 1.0) {
-        text_value(fraction, out);
-        return;
-    }
-    snprintf(out, TEXT_BYTES, isfinite(fraction) ? "%.2f %%" : "-", 100.0 * fraction);
-}
-
-void text_metric(const json_t *object, const char *key, char *out)
+struct figure text_metric(const json_t *object, const char *key)
 {
     enum job_metric metric;
     bool is_fraction = !job_metric_find(text_of(object, "metric"), &metric) || job_metric_is_fraction(metric);
-    (is_fraction ? text_percent : text_value)(number_of(object, key), out);
+    return (is_fraction ? figure_fraction : figure_number)(number_of(object, key));
 }
 
-void text_value(double value, char *out)
+struct figure text_epochs(const json_t *job)
 {
-    snprintf(out, TEXT_BYTES, isfinite(value) ? "%.4g" : "-", value);
-}
-
-void text_count(int64_t n, const char *noun, char *out)
-{
-    snprintf(out, TEXT_BYTES, "%lld %s%s", (long long)n, noun, n == 1 ? "" : "s");
-}
-
-void text_epochs(const json_t *job, char *out)
-{
+    struct figure out = {"-"};
     int64_t n = integer_of(job, "epochs");
-    snprintf(out, TEXT_BYTES, n > 0 ? "%lld/%lld" : "-", (long long)integer_of(job, "epoch"), (long long)n);
+    if (n > 0) {
+        snprintf(out.text, sizeof out.text, "%lld/%lld", (long long)integer_of(job, "epoch"), (long long)n);
+    }
+    return out;
 }
 
-void text_reason(const json_t *job, char *out)
+/* --- what is known of a job --- */
+
+struct reason text_reason(const json_t *job)
 {
     const char *reason = text_of(job, "reason"),
                *text = strcmp(reason, "NONE") != 0 ? text_of(job, "reason_text") : "";
     int64_t position = integer_of(job, "position");
+    struct reason out = {""};
     size_t n = 0;
-    out[0] = '\0';
     if (position > 0) {
-        n = (size_t)snprintf(out, REASON_BYTES, "waiting, position %lld", (long long)position);
+        n = (size_t)snprintf(out.text, sizeof out.text, "waiting, position %lld", (long long)position);
         text = strcmp(reason, "WAITING_TURN") == 0 ? "" : text; /* the position says it */
     }
     if (text[0] != '\0') {
-        snprintf(out + n, REASON_BYTES - n, "%s%.560s", n > 0 ? ": " : "", text);
+        snprintf(out.text + n, sizeof out.text - n, "%s%.560s", n > 0 ? ": " : "", text);
     }
+    return out;
 }
 
-void text_moment(double at, char *out)
+void text_print_job(FILE *file, const json_t *job)
 {
-    time_t seconds = isfinite(at) ? (time_t)at : 0;
-    struct tm local;
-    if (seconds <= 0 || localtime_r(&seconds, &local) == NULL ||
-        strftime(out, TEXT_BYTES, "%Y-%m-%d %H:%M:%S", &local) == 0) {
-        snprintf(out, TEXT_BYTES, "-");
-    }
+    char *reason = text_printable(text_reason(job).text);
+    fprintf(file, "job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"),
+            reason[0] != '\0' ? ", " : "", reason);
+    free(reason);
+}
+
+void text_print_epoch(FILE *file, const json_t *event)
+{
+    fprintf(file, "epoch %lld/%lld  loss %s  %s: valid %s  %s left\n", (long long)integer_of(event, "epoch"),
+            (long long)integer_of(event, "epochs"), figure_number(number_of(event, "loss")).text,
+            text_of(event, "metric"), text_metric(event, "valid_metric").text,
+            figure_seconds(number_of(event, "seconds_left")).text);
 }
 
 enum status text_read_duration(const char *text, const char *what, double *out)
@@ -180,6 +158,17 @@ int text_bytes_of(const char *text, int n_character)
     return at;
 }
 
+char *text_format(const char *format, ...)
+{
+    char *text = NULL;
+    va_list arguments;
+    va_start(arguments, format);
+    int n = vasprintf(&text, format, arguments);
+    va_end(arguments);
+    ASSERT(n >= 0);
+    return text;
+}
+
 char *text_printable(const char *text)
 {
     size_t n = 4 * strlen(text) + 1;
@@ -190,26 +179,34 @@ char *text_printable(const char *text)
 
 char *text_cut(const char *text, int n_most, bool keeps_end)
 {
-    char *whole = text_printable(text), *cut = NULL;
+    char *whole = text_printable(text);
     int n = text_width(whole);
     if (n_most == 0 || n <= n_most) {
         return whole;
     }
-    int n_written = keeps_end ? asprintf(&cut, "…%s", whole + text_bytes_of(whole, n - n_most + 1))
-                              : asprintf(&cut, "%.*s…", text_bytes_of(whole, n_most - 1), whole);
-    ASSERT(n_written > 0);
+    char *cut = keeps_end ? text_format("…%s", whole + text_bytes_of(whole, n - n_most + 1))
+                          : text_format("%.*s…", text_bytes_of(whole, n_most - 1), whole);
     free(whole);
     return cut;
 }
 
-char *text_numbers(const json_t *array)
+char *text_list(const json_t *array)
 {
-    size_t n = json_array_size(array), capacity = 24 * n + 1, at = 0;
-    char *text = memory_alloc(capacity, 1);
-    for (size_t i = 0; i < n; i++) {
-        at += (size_t)snprintf(text + at, capacity - at, "%s%lld", i > 0 ? ", " : "",
-                               (long long)json_integer_value(json_array_get(array, i)));
+    char *text = NULL;
+    size_t n, i;
+    FILE *file = open_memstream(&text, &n);
+    const json_t *value;
+    ASSERT(file != NULL);
+    json_array_foreach(array, i, value)
+    {
+        fputs(i > 0 ? ", " : "", file);
+        if (json_is_string(value)) {
+            fputs(json_string_value(value), file);
+        } else {
+            fprintf(file, "%lld", (long long)json_integer_value(value));
+        }
     }
+    fclose(file);
     return text;
 }
 

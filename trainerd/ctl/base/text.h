@@ -4,39 +4,41 @@
 #define TRAINERD_CTL_TEXT_H
 
 #include "protocol/base/status.h"
+#include "trainerd/base/figure.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 
-#define TEXT_BYTES 32
-#define REASON_BYTES 600
-
 /* Fields: "" / NaN / 0 when they are missing, null or of another type. */
 const char *text_of(const json_t *object, const char *key);
 double number_of(const json_t *object, const char *key);
 int64_t integer_of(const json_t *object, const char *key);
 
-/* "-" when not finite. out TEXT_BYTES */
-void text_duration(double seconds, char *out);
-void text_duration_short(double seconds, char *out); /* "45s", "12m", "3h05m", "2d04h" */
-void text_bytes(double n_bytes, char *out);
-void text_percent(double fraction, char *out);
+/* "-" when not finite. */
+struct figure text_duration_short(double seconds); /* "45s", "12m", "3h05m", "2d04h" */
+struct figure text_moment(double at);              /* local time */
 /* The metric of that key; in percent where the object's "metric" is the name of a fraction, or is missing. */
-void text_metric(const json_t *object, const char *key, char *out);
-void text_value(double value, char *out); /* four digits */
-/* "1 epoch", "2 epochs". noun less than TEXT_BYTES - 22 bytes */
-void text_count(int64_t n, const char *noun, char *out);
+struct figure text_metric(const json_t *object, const char *key);
 /* "3/10" epochs of a job; "-" of a job without epochs: a prediction, and train.epochs = 0 */
-void text_epochs(const json_t *job, char *out);
-void text_moment(double at, char *out); /* local time */
-/* Why a job is in its state: "waiting, position 3: too few worker slots are free"; or "". out REASON_BYTES */
-void text_reason(const json_t *job, char *out);
+struct figure text_epochs(const json_t *job);
+
+/* Why a job is in its state: "waiting, position 3: too few worker slots are free"; or "". */
+struct reason {
+    char text[600];
+};
+struct reason text_reason(const json_t *job);
+
+/* What an event tells, in one line: of "job" with its job, of "epoch". */
+void text_print_job(FILE *file, const json_t *job);
+void text_print_epoch(FILE *file, const json_t *event);
 
 /* "90", "90s", "15m", "2h", "1d" to seconds. errors  STATUS_USAGE */
 enum status text_read_duration(const char *text, const char *what, double *out);
 
+/* As printf. owns  the caller frees it */
+char *text_format(const char *format, ...) __attribute__((format(printf, 1, 2)));
 /* A text made printable, in one line. owns  the caller frees it */
 char *text_printable(const char *text);
 /* The same, cut to n_most characters (0: not) by "…" at its end or its beginning. owns  the caller frees it */
@@ -44,8 +46,8 @@ char *text_cut(const char *text, int n_most, bool keeps_end);
 /* Columns of a terminal that a text takes: one per character. / Bytes of its first n_character characters. */
 int text_width(const char *text);
 int text_bytes_of(const char *text, int n_character);
-/* "0, 2, 3": the numbers of an array; "" of an empty or missing one. owns  the caller frees it */
-char *text_numbers(const json_t *array);
+/* "0, 2, 3": the numbers or texts of an array; "" of an empty or missing one. owns  the caller frees it */
+char *text_list(const json_t *array);
 /* Print lines: keep newlines and tabs, drop other ASCII controls, print other unprintable bytes as \xNN. */
 void text_print_lines(FILE *file, const char *text);
 

@@ -81,20 +81,25 @@ static enum status check_data(const struct runs *runs)
 /* --- the table --- */
 
 /* "81.52 ± 0.43 %", "0.1234 ± 0.0021"; without a deviation where it is not known. */
-static void print_sample(const struct sample *sample, enum job_metric metric, char *out, size_t capacity)
+static struct figure sample_text(const struct sample *sample, enum job_metric metric)
 {
-    char mean[TEXT_BYTES], std[TEXT_BYTES] = "";
-    bool is_fraction = job_metric_is_fraction(metric);
-    if (!isfinite(sample->mean)) {
-        snprintf(out, capacity, "-");
-        return;
+    struct figure out = {"-"};
+    bool is_fraction = job_metric_is_fraction(metric), has_std = isfinite(sample->std);
+    double mean = is_fraction ? 100.0 * sample->mean : sample->mean;
+    double std = is_fraction ? 100.0 * sample->std : sample->std;
+    if (isfinite(mean) && is_fraction) {
+        snprintf(out.text, sizeof out.text, has_std ? "%.2f ± %.2f %%" : "%.2f %%", mean, std);
+    } else if (isfinite(mean)) {
+        snprintf(out.text, sizeof out.text, has_std ? "%.4g ± %.2g" : "%.4g", mean, std);
     }
-    snprintf(mean, sizeof mean, is_fraction ? "%.2f" : "%.4g", is_fraction ? 100.0 * sample->mean : sample->mean);
-    if (isfinite(sample->std)) {
-        snprintf(std, sizeof std, is_fraction ? " ± %.2f" : " ± %.2g",
-                 is_fraction ? 100.0 * sample->std : sample->std);
-    }
-    snprintf(out, capacity, "%s%s%s", mean, std, is_fraction ? " %" : "");
+    return out;
+}
+
+static struct figure whole_text(double value)
+{
+    struct figure out;
+    snprintf(out.text, sizeof out.text, isfinite(value) ? "%.0f" : "-", value);
+    return out;
 }
 
 static void add_title(struct table *table, const char *title, bool is_right, int worth)
@@ -127,27 +132,6 @@ static void add_values(struct table *table, const struct run *run, const enum jo
         add_cell(table, text[0] != '\0' ? text : "-", true);
         free(text);
     }
-}
-
-static void add_number(struct table *table, double value)
-{
-    char text[TEXT_BYTES];
-    snprintf(text, sizeof text, isfinite(value) ? "%.0f" : "-", value);
-    table_add(table, text);
-}
-
-static void add_metric(struct table *table, const struct sample *sample, enum job_metric metric)
-{
-    char text[3 * TEXT_BYTES];
-    print_sample(sample, metric, text, sizeof text);
-    table_add(table, text);
-}
-
-static void add_seconds(struct table *table, double seconds)
-{
-    char text[TEXT_BYTES];
-    text_duration(seconds, text);
-    table_add(table, text);
 }
 
 /* Print it; keys that are in none of its columns are counted. n_key: that differ · first, n: columns of keys */
@@ -188,15 +172,15 @@ static void print_settings(const struct settings *settings)
     add_metric_titles(&table);
     for (size_t s = 0; s < settings->n; s++) {
         const struct setting *setting = &settings->setting[s];
-        char runs[2 * TEXT_BYTES];
+        char runs[FIGURE_BYTES];
         snprintf(runs, sizeof runs, setting->n_done < setting->n_run ? "%zu of %zu" : "%zu", setting->n_done,
                  setting->n_run);
         add_values(&table, &settings->runs->run[setting->run[0]], settings->differs, n_key);
         table_add(&table, runs);
-        add_metric(&table, &setting->valid, settings->metric);
-        add_metric(&table, &setting->test, settings->metric);
-        add_number(&table, setting->best_epoch.mean);
-        add_seconds(&table, setting->seconds.mean);
+        table_add(&table, sample_text(&setting->valid, settings->metric).text);
+        table_add(&table, sample_text(&setting->test, settings->metric).text);
+        table_add(&table, whole_text(setting->best_epoch.mean).text);
+        table_add(&table, figure_seconds(setting->seconds.mean).text);
     }
     print_table(&table, settings->n_differs, 0, n_key);
 }
@@ -216,16 +200,16 @@ static void print_runs(const struct settings *settings)
     for (size_t s = 0; s < settings->n; s++) {
         for (size_t i = 0; i < settings->setting[s].n_run; i++) {
             const struct run *run = &settings->runs->run[settings->setting[s].run[i]];
-            add_number(&table, run->job > 0 ? (double)run->job : NAN);
+            table_add(&table, whole_text(run->job > 0 ? (double)run->job : NAN).text);
             const char *last = strrchr(run->folder, '/'); /* runs of one name are told by their folders */
             add_cell(&table, run->job == 0 && last != NULL ? last + 1 : run->name, false);
             table_add(&table, run->state);
             add_values(&table, run, settings->differs, n_differs);
             add_values(&table, run, settings->varies, n_varies);
-            add_metric(&table, &(struct sample){.n = 1, .mean = run->valid, .std = NAN}, settings->metric);
-            add_metric(&table, &(struct sample){.n = 1, .mean = run->test, .std = NAN}, settings->metric);
-            add_number(&table, run->best_epoch);
-            add_seconds(&table, run->seconds);
+            table_add(&table, sample_text(&(struct sample){1, run->valid, NAN}, settings->metric).text);
+            table_add(&table, sample_text(&(struct sample){1, run->test, NAN}, settings->metric).text);
+            table_add(&table, whole_text(run->best_epoch).text);
+            table_add(&table, figure_seconds(run->seconds).text);
         }
     }
     print_table(&table, settings->n_differs + settings->n_varies, 3, n_key);
@@ -390,12 +374,11 @@ static void print_json(const struct settings *settings)
     json_decref(all);
 }
 
-enum status run_compare(const struct ctl_arguments *arguments, int *exit_code_out)
+enum status run_compare(const struct ctl_arguments *arguments)
 {
     struct runs runs = {0};
     struct settings settings = {0};
     bool by_run = ctl_given(arguments, CTL_OPTION_RUNS);
-    (void)exit_code_out;
     if (ctl_given(arguments, CTL_OPTION_CSV) && ctl_given(arguments, CTL_OPTION_JSON)) {
         return status_fail(STATUS_USAGE, "compare takes either --csv or --json");
     }

@@ -2,6 +2,7 @@
 
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"
 
 #include <errno.h>
@@ -12,8 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-
-#define PAGE_JOBS 1000
 
 void runs_release(struct runs *runs)
 {
@@ -169,39 +168,18 @@ static enum status add_job(struct runs *runs, struct client *client, int64_t id)
     return status;
 }
 
-/* The numbers of a group's jobs, ascending. owns  *out: json_decref */
-static enum status find_group(struct client *client, const char *group, json_t **out)
-{
-    json_int_t before = INT64_MAX;
-    enum status status = STATUS_OK;
-    *out = json_array();
-    for (bool has_more = true; has_more && status == STATUS_OK;) {
-        json_t *page = NULL, *name = json_string(group);
-        status = client_ask(client,
-                            json_pack("{s:s, s:I, s:i, s:o}", "cmd", "status", "before", before, "limit", PAGE_JOBS,
-                                      "group", name != NULL ? name : json_string("")),
-                            &page);
-        size_t i;
-        const json_t *job;
-        json_array_foreach(json_object_get(page, "jobs"), i, job)
-        {
-            json_array_insert_new(*out, 0, json_integer(integer_of(job, "id")));
-        }
-        has_more = json_object_get(page, "before") != NULL;
-        before = integer_of(page, "before");
-        json_decref(page);
-    }
-    return status;
-}
-
+/* The jobs of a group, the oldest first. */
 static enum status add_group(struct runs *runs, struct client *client, const char *group)
 {
-    json_t *ids = NULL;
-    enum status status = find_group(client, group, &ids);
-    for (size_t i = 0; i < json_array_size(ids) && status == STATUS_OK; i++) {
-        status = add_job(runs, client, json_integer_value(json_array_get(ids, i)));
+    json_t *answer = NULL, *name = json_string(group);
+    enum status status = client_pages(
+        client, json_pack("{s:s, s:o}", "cmd", "status", "group", name != NULL ? name : json_string("")), "jobs",
+        "before", 0, &answer);
+    const json_t *jobs = json_object_get(answer, "jobs");
+    for (size_t i = json_array_size(jobs); i > 0 && status == STATUS_OK; i--) {
+        status = add_job(runs, client, integer_of(json_array_get(jobs, i - 1), "id"));
     }
-    json_decref(ids);
+    json_decref(answer);
     return status;
 }
 
@@ -212,9 +190,8 @@ enum status runs_add_named(struct runs *runs, struct client *client, const char 
     if (status != STATUS_OK || runs->n > n_before) {
         return status;
     }
-    json_t *answer = NULL, *job = json_string(name);
-    status = client_ask(client, json_pack("{s:s, s:o}", "cmd", "status", "job", job != NULL ? job : json_null()),
-                        &answer);
+    json_t *answer = NULL;
+    status = client_ask(client, ctl_job_request("status", name), &answer);
     if (status == STATUS_NO_INPUT) {
         status = status_fail(
             status, "there is no group and no job '%.64s', and no folder of that name with result.json", name);
