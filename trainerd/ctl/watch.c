@@ -45,16 +45,23 @@ static void print_event(const struct watch *watch, const json_t *event)
 /* Copy an epoch's numbers to the job: events "job" come with changes of state only. */
 static void handle_epoch(struct watch *watch, const json_t *event)
 {
-    static const char *const keys[] = {"epoch",        "epochs",      "loss",    "metric",      "train_metric",
-                                       "valid_metric", "test_metric", "epoch_s", "seconds_left"};
+    static const struct {
+        const char *field, *name; /* of the event, of the job */
+    } keys[] = {
+        {"epoch", "epoch"},
+        {"epochs", "epochs"},
+        {"metric", "metric"},
+#define FIGURE(field, name, form) {#field, name},
+#include "trainerd/base/epoch_figures.def"
+    };
     history_add(&watch->history, event);
     if (watch->job == NULL) {
         return;
     }
     for (size_t i = 0; i < sizeof keys / sizeof *keys; i++) {
-        json_t *value = json_object_get(event, keys[i]);
+        json_t *value = json_object_get(event, keys[i].field);
         if (value != NULL && !json_is_null(value)) {
-            json_object_set(watch->job, keys[i], value);
+            json_object_set(watch->job, keys[i].name, value);
         }
     }
     double n = number_of(event, "epochs");

@@ -253,25 +253,25 @@ static void show_epoch(struct training *training, const struct fleet_report *rep
     struct progress_epoch seen = {.n_done = state->n_epoch,
                                   .is_evaluated = is_evaluated,
                                   .loss = state->last.loss,
-                                  .train = state->last.of[0].train,
-                                  .valid = state->last.of[0].valid,
-                                  .test = state->last.of[0].test,
-                                  .best_valid = state->best_epoch >= 0 ? state->best.of[0].valid : NAN,
-                                  .best_test = state->best_epoch >= 0 ? state->best.of[0].test : NAN,
+                                  .train_metric = state->last.of[0].train,
+                                  .valid_metric = state->last.of[0].valid,
+                                  .test_metric = state->last.of[0].test,
+                                  .best_valid_metric = state->best_epoch >= 0 ? state->best.of[0].valid : NAN,
+                                  .best_test_metric = state->best_epoch >= 0 ? state->best.of[0].test : NAN,
                                   .epoch_s = report->epoch_s,
                                   .compute_s = report->compute_s,
                                   .pack_s = report->pack_s,
                                   .wait_s = report->wait_s,
                                   .evaluate_s = report->evaluate_s,
-                                  .n_sent = (int64_t)report->bytes_sent,
-                                  .n_bytes = (int64_t)report->bytes_received};
+                                  .bytes_sent = (double)report->bytes_sent,
+                                  .bytes_received = (double)report->bytes_received,
+                                  .memory = (double)training->memory};
     double now_s = clock_s();
     for (int i = 0; i < training->metrics.n; i++) {
         seen.valid_of[i] = state->last.of[i].valid;
     }
     progress_epoch(training->progress, &seen, now_s);
-    events_epoch(training->events, training->progress, (enum job_metric)training->metrics.of[0], training->memory,
-                 now_s);
+    events_epoch(training->events, training->progress, (enum job_metric)training->metrics.of[0], now_s);
 }
 
 static enum status run_epoch(struct training *training, int64_t epoch)

@@ -234,26 +234,23 @@ static double epoch_period_s(const struct events *events)
     return ldexp(EPOCH_PERIOD_S, 1 + (int)((about.st_size - most / 4) / (most / 16)));
 }
 
-void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, int64_t memory,
-                  double now_s)
+void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, double now_s)
 {
     if (events == NULL) {
         return;
     }
     const struct progress_epoch *epoch = &progress->last;
     json_t *line = line_begin(events, "epoch");
-    json_t *fields = json_pack(
-        "{s:I, s:I, s:o, s:s, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:o, s:I, s:I, s:I, s:o}", "epoch",
-        (json_int_t)epoch->n_done, "epochs", (json_int_t)progress->n_epoch, "loss", report_number(epoch->loss),
-        "metric", job_choice_text("train", "metric", metric), "train_metric", report_number(epoch->train),
-        "valid_metric", report_number(epoch->valid), "test_metric", report_number(epoch->test), "best_valid_metric",
-        report_number(epoch->best_valid), "best_test_metric", report_number(epoch->best_test), "epoch_s",
-        report_number(epoch->epoch_s), "compute_s", report_number(epoch->compute_s), "pack_s",
-        report_number(epoch->pack_s), "wait_s", report_number(epoch->wait_s), "evaluate_s",
-        report_number(epoch->evaluate_s), "bytes_sent", (json_int_t)epoch->n_sent, "bytes_received",
-        (json_int_t)epoch->n_bytes, "memory", (json_int_t)memory, "seconds_left", report_number(progress->left_s));
-    json_object_update(line, fields);
-    json_decref(fields);
+    json_object_set_new(line, "epoch", json_integer(epoch->n_done));
+    json_object_set_new(line, "epochs", json_integer(progress->n_epoch));
+    json_object_set_new(line, "metric", json_string(job_choice_text("train", "metric", metric)));
+    json_object_set_new(line, "pack_s", report_number(epoch->pack_s));
+#define REAL(value) report_number(value)
+#define WHOLE(value) json_integer((json_int_t)(value))
+#define FIGURE(field, name, form) json_object_set_new(line, #field, form(epoch->field));
+#include "trainerd/base/epoch_figures.def"
+#undef REAL
+#undef WHOLE
     json_decref(events->pending);
     events->pending = line;
     if (events->epoch_shown_s == 0.0 || now_s - events->epoch_shown_s >= epoch_period_s(events)) {

@@ -10,10 +10,8 @@
  *   state       state                       "PREPARING" graph, parts, plan · "STARTING" workers · "RUNNING" epochs
  *   plan        memory, workers             bytes of all workers together, their number
  *   workers     host, workers               the coordinator's; [{"rank", "pid", "host"}]
- *   epoch       epoch, epochs, loss, train_metric, valid_metric, test_metric, epoch_s, compute_s, pack_s, wait_s,
- *               evaluate_s, bytes_sent, bytes_received, memory, seconds_left
- *                                           epoch: how many are done. memory: bytes of all workers, measured. null:
- *                                           not known. At most 10 lines a second, fewer as the file nears its limit;
+ *   epoch       epoch, epochs, metric, pack_s, and the fields of trainerd/base/epoch_figures.def
+ *                                           epoch: how many are done. At most 10 lines a second, fewer as the file nears its limit;
  *                                           of the epochs in between, the last is written before the next line of
  *                                           another event
  *   checkpoint  epoch, path                 it is on the disk
@@ -65,9 +63,8 @@ void events_state(struct events *events, const char *state);
 void events_plan(struct events *events, int64_t memory, int32_t n_worker);
 /* In the order of their ranks. workers n_worker */
 void events_workers(struct events *events, const struct events_worker *workers, int32_t n_worker);
-/* The last epoch of `progress`. memory: bytes of all workers; now_s: on the clock of `progress` */
-void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, int64_t memory,
-                  double now_s);
+/* The last epoch of `progress`. now_s: on its clock */
+void events_epoch(struct events *events, const struct progress *progress, enum job_metric metric, double now_s);
 /* output: the job's output folder */
 void events_checkpoint(struct events *events, int64_t n_epoch, const char *output);
 void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason);

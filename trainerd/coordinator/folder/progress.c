@@ -65,8 +65,11 @@ void progress_begin(struct progress *progress, int64_t n_first, int64_t n_epoch,
     progress->start_s = progress->shown_s = now_s;
     int64_t n = eval_every > 0 ? (n_epoch - n_first) / eval_every : 1;
     progress->stride = (n + N_LINE_MOST - 1) / N_LINE_MOST;
-    progress->last = (struct progress_epoch){
-        .train = NAN, .valid = NAN, .test = NAN, .best_valid = NAN, .best_test = NAN};
+    progress->last = (struct progress_epoch){.train_metric = NAN,
+                                             .valid_metric = NAN,
+                                             .test_metric = NAN,
+                                             .best_valid_metric = NAN,
+                                             .best_test_metric = NAN};
     for (int i = 0; i < PROGRESS_METRICS_MOST; i++) {
         progress->last.valid_of[i] = NAN;
     }
@@ -124,7 +127,7 @@ static void append_metrics(const struct progress *progress, struct line *line)
     const struct {
         const char *name;
         double value;
-    } splits[] = {{"train", now->train}, {"valid", now->valid}, {"test", now->test}};
+    } splits[] = {{"train", now->train_metric}, {"valid", now->valid_metric}, {"test", now->test_metric}};
     bool is_named = progress->n_metric > 0 && (!progress->is_live || line->columns >= NAME_COLUMNS);
     const char *metric = is_named ? progress->metric[0] : "";
     for (size_t i = 0; i < sizeof splits / sizeof *splits; i++) {
@@ -158,13 +161,13 @@ static void line_build(const struct progress *progress, struct line *line)
         append_bar(line, now->n_done, progress->n_epoch);
     }
     append(line, "loss %.4g", now->loss);
-    if (progress->left_s > 0.0) {
-        append(line, "%s left", figure_seconds(progress->left_s).text);
+    if (now->seconds_left > 0.0) {
+        append(line, "%s left", figure_seconds(now->seconds_left).text);
     }
     append_metrics(progress, line);
     append(line, "%s/epoch", figure_seconds(now->epoch_s).text);
-    if (now->n_bytes > 0) {
-        append(line, "%s/epoch", figure_bytes(now->n_bytes).text);
+    if (now->bytes_received > 0) {
+        append(line, "%s/epoch", figure_bytes(now->bytes_received).text);
     }
 }
 
@@ -185,13 +188,13 @@ void progress_epoch(struct progress *progress, const struct progress_epoch *epoc
     if (now.is_evaluated) {
         progress->n_evaluation++;
     } else {
-        now.train = progress->last.train;
-        now.valid = progress->last.valid;
-        now.test = progress->last.test;
+        now.train_metric = progress->last.train_metric;
+        now.valid_metric = progress->last.valid_metric;
+        now.test_metric = progress->last.test_metric;
         memcpy(now.valid_of, progress->last.valid_of, sizeof now.valid_of);
     }
     progress->last = now;
-    progress->left_s = left_s(progress, now_s);
+    progress->last.seconds_left = left_s(progress, now_s);
     double since = now_s - progress->shown_s;
     if (now.n_done - progress->n_first == 1) {
         progress->start_s = now_s; /* estimates leave out the first epoch, which warms up caches */

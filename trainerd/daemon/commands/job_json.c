@@ -58,9 +58,8 @@ static void set_progress(json_t *job, const struct job_progress *progress)
     set(job, "epochs", json_integer(progress->n_epoch));
     set(job, "percent", json_real(share));
     set(job, "metric", progress->metric[0] != '\0' ? json_string(progress->metric) : json_null());
-#define X(field, name) set(job, name, answer_number(progress->field));
-    JOB_PROGRESS_LIST(X)
-#undef X
+#define FIGURE(field, name, form) set(job, name, answer_number(progress->field));
+#include "trainerd/base/epoch_figures.def"
 }
 
 static json_t *gpus_json(uint64_t set)

@@ -11,9 +11,8 @@
 #include <string.h>
 
 static const struct job_progress unknown_progress = {
-#define X(field, name) .field = NAN,
-    JOB_PROGRESS_LIST(X)
-#undef X
+#define FIGURE(field, name, form) .field = NAN,
+#include "trainerd/base/epoch_figures.def"
 };
 
 /* A job's record and its output folder, from its job file. errors  those of jobs_submit */

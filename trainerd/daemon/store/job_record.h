@@ -107,30 +107,12 @@ enum job_reason {
 #define JOB_TAGS_MOST 8
 #define JOB_TAGS_BYTES (JOB_TAGS_MOST * JOB_TAG_BYTES)
 
-/* Numbers of the newest epoch; NaN: not known. The name is the store's column and the field in JSON. */
-/*         field              name              */
-#define JOB_PROGRESS_LIST(X)                                                                                         \
-    X(loss, "loss")                                                                                                  \
-    X(train_metric, "train_metric")                                                                                  \
-    X(valid_metric, "valid_metric")                                                                                  \
-    X(test_metric, "test_metric")                                                                                    \
-    X(best_valid_metric, "best_valid_metric") /* of the best evaluation so far */                                    \
-    X(best_test_metric, "best_test_metric")                                                                          \
-    X(epoch_s, "epoch_s")                                                                                            \
-    X(seconds_left, "seconds_left")                                                                                  \
-    X(compute_s, "compute_s")   /* part of epoch_s: arithmetic; the maximum over workers */                          \
-    X(wait_s, "wait_s")         /* part of epoch_s: waiting for rows of other workers; the maximum */                \
-    X(evaluate_s, "evaluate_s") /* part of epoch_s: the evaluation at its end, waiting included */                   \
-    X(bytes_sent, "bytes_sent") /* in that epoch, by all workers */                                                  \
-    X(bytes_received, "bytes_received")                                                                              \
-    X(memory, "memory_measured") /* bytes of all workers; record.memory is planned */
-
+/* Numbers of the newest epoch. */
 struct job_progress {
     int64_t epoch, n_epoch;        /* done, of the whole job */
     char metric[JOB_METRIC_BYTES]; /* name of the metric; "": not known yet */
-#define X(field, name) double field;
-    JOB_PROGRESS_LIST(X)
-#undef X
+#define FIGURE(field, name, form) double field;
+#include "trainerd/base/epoch_figures.def"
 };
 
 /* Seconds since 1970; 0: not yet. */

@@ -49,9 +49,8 @@ static const struct column {
     COLUMN(INT, "exit_code", exit_code)
     COLUMN(INT, "epoch", progress.epoch)
     COLUMN(INT, "n_epoch", progress.n_epoch)
-#define X(field, name) COLUMN(REAL, name, progress.field)
-    JOB_PROGRESS_LIST(X)
-#undef X
+#define FIGURE(field, name, form) COLUMN(REAL, name, progress.field)
+#include "trainerd/base/epoch_figures.def"
     COLUMN(INT, "gpus", gpus)
     FIXED(TEXT, "job_group", group)
     FIXED(TEXT, "tags", tags)

@@ -54,22 +54,9 @@ static bool read_state(const json_t *line, struct event *out)
 static bool read_epoch(const json_t *line, struct event *out)
 {
     out->kind = EVENT_KIND_EPOCH;
-    out->progress = (struct job_progress){.epoch = integer_of(line, "epoch"),
-                                          .n_epoch = integer_of(line, "epochs"),
-                                          .loss = number_of(line, "loss"),
-                                          .train_metric = number_of(line, "train_metric"),
-                                          .valid_metric = number_of(line, "valid_metric"),
-                                          .test_metric = number_of(line, "test_metric"),
-                                          .best_valid_metric = number_of(line, "best_valid_metric"),
-                                          .best_test_metric = number_of(line, "best_test_metric"),
-                                          .epoch_s = number_of(line, "epoch_s"),
-                                          .seconds_left = number_of(line, "seconds_left"),
-                                          .compute_s = number_of(line, "compute_s"),
-                                          .wait_s = number_of(line, "wait_s"),
-                                          .evaluate_s = number_of(line, "evaluate_s"),
-                                          .bytes_sent = number_of(line, "bytes_sent"),
-                                          .bytes_received = number_of(line, "bytes_received"),
-                                          .memory = number_of(line, "memory")};
+    out->progress = (struct job_progress){.epoch = integer_of(line, "epoch"), .n_epoch = integer_of(line, "epochs")};
+#define FIGURE(field, name, form) out->progress.field = number_of(line, #field);
+#include "trainerd/base/epoch_figures.def"
     enum job_metric metric;
     if (job_metric_find(text_of(line, "metric"), &metric)) {
         snprintf(out->progress.metric, sizeof out->progress.metric, "%s", job_choice_text("train", "metric", metric));

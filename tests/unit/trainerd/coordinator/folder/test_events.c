@@ -149,11 +149,15 @@ Test(events, a_line_that_a_death_cut_short_is_ended_by_the_next_attempt)
 Test(events, epochs_between_two_tenths_of_a_second_are_left_out_but_for_the_last)
 {
     struct events *events = take(1);
-    struct progress progress = {.n_epoch = 100, .left_s = NAN};
+    struct progress progress = {.n_epoch = 100};
     for (int i = 0; i < 30; i++) {
-        progress.last = (struct progress_epoch){
-            .n_done = i + 1, .loss = 0.5, .train = 0.25, .valid = NAN, .test = NAN};
-        events_epoch(events, &progress, JOB_METRIC_ACCURACY, 4096, 10.0 + i / 64.0);
+        progress.last = (struct progress_epoch){.n_done = i + 1,
+                                                .loss = 0.5,
+                                                .train_metric = 0.25,
+                                                .valid_metric = NAN,
+                                                .seconds_left = NAN,
+                                                .memory = 4096};
+        events_epoch(events, &progress, JOB_METRIC_ACCURACY, 10.0 + i / 64.0);
     }
     events_checkpoint(events, 30, "o");
     events_close(events);
@@ -213,11 +217,11 @@ Test(events, epochs_become_rarer_as_a_file_with_a_limit_grows_and_never_fill_it)
     struct events *events;
     struct stat about;
     struct job_files files = inherited(MOST);
-    struct progress progress = {.n_epoch = 1 << 20, .left_s = NAN};
+    struct progress progress = {.n_epoch = 1 << 20};
     cr_assert_eq(events_open(folder, 1, &files, false, &events), STATUS_OK);
     for (int i = 0; i < 30000; i++) { /* a quarter of an hour of epochs */
         progress.last = (struct progress_epoch){.n_done = i + 1, .loss = 0.5};
-        events_epoch(events, &progress, JOB_METRIC_ACCURACY, 4096, 10.0 + i / 32.0);
+        events_epoch(events, &progress, JOB_METRIC_ACCURACY, 10.0 + i / 32.0);
     }
     cr_assert_eq(fstat(files.file[JOB_FILE_EVENTS], &about), 0);
     cr_assert_gt(about.st_size, MOST / 2);
@@ -269,7 +273,7 @@ Test(events, a_job_that_nobody_follows_writes_nothing)
 {
     struct progress progress = {.n_epoch = 1};
     events_state(NULL, "RUNNING");
-    events_epoch(NULL, &progress, JOB_METRIC_ACCURACY, 0, 0);
+    events_epoch(NULL, &progress, JOB_METRIC_ACCURACY, 0);
     events_workers(NULL, NULL, 0);
     events_end(NULL, STATUS_OK);
     events_end_at_once();

@@ -46,11 +46,11 @@ static struct progress_epoch epoch_of(int64_t n_done, bool is_evaluated)
     return (struct progress_epoch){.n_done = n_done,
                                    .is_evaluated = is_evaluated,
                                    .loss = 0.5,
-                                   .train = known,
-                                   .valid = known,
-                                   .test = known,
+                                   .train_metric = known,
+                                   .valid_metric = known,
+                                   .test_metric = known,
                                    .epoch_s = 0.02,
-                                   .n_bytes = 1500000};
+                                   .bytes_received = 1500000};
 }
 
 Test(progress, metrics_are_in_per_cent_unless_they_are_numbers)
@@ -89,8 +89,8 @@ Test(progress, metrics_have_their_names_and_others_their_validation)
     progress.metric[1] = "accuracy";
     progress_begin(&progress, 0, 2, 1, 0.0);
     struct progress_epoch epoch = epoch_of(1, true);
-    epoch.n_bytes = 0;
-    epoch.train = NAN;
+    epoch.bytes_received = 0;
+    epoch.train_metric = NAN;
     epoch.valid_of[1] = 0.25;
     progress_epoch(&progress, &epoch, 1.0);
     progress_end(&progress);
@@ -158,5 +158,5 @@ Test(progress, a_live_line_between_evaluations_keeps_the_last_metrics)
     progress_epoch(&progress, &first, 1.0);
     progress_epoch(&progress, &second, 2.0);
     cr_assert_eq(progress.last.n_done, 2);
-    cr_assert_eq(progress.last.valid, 0.815);
+    cr_assert_eq(progress.last.valid_metric, 0.815);
 }
