@@ -15,8 +15,7 @@ enum library {
 #define LIBRARY_UNKNOWN 0u /* changes no bits: another device, or not used by the job; or not recorded */
 #define LIBRARY_NONE 1u    /* not available: the device uses its own kernels */
 #define LIBRARY_MOST 1000000u
-#define LIBRARY_TEXT_BYTES 16
-#define LIBRARY_RANGE_BYTES 48
+#define LIBRARY_TEXT_BYTES 48
 
 /* Versions of one worker. */
 struct library_versions {
@@ -43,23 +42,31 @@ static inline const char *library_key(enum library library)
     return library == LIBRARY_BLAS ? "cublas" : "cusparse";
 }
 
+struct library_text {
+    char of[LIBRARY_TEXT_BYTES];
+};
+
 /* "13.0.2" of 130002; "none", "unknown". */
-static inline void library_text(uint32_t version, char out[LIBRARY_TEXT_BYTES])
+static inline struct library_text library_text(uint32_t version)
 {
-    if (version <= LIBRARY_NONE) {
-        snprintf(out, LIBRARY_TEXT_BYTES, "%s", version == LIBRARY_NONE ? "none" : "unknown");
-    } else {
-        snprintf(out, LIBRARY_TEXT_BYTES, "%u.%u.%u", version / 10000u % 100u, version / 100u % 100u, version % 100u);
+    struct library_text out = {"unknown"};
+    if (version == LIBRARY_NONE) {
+        return (struct library_text){"none"};
     }
+    if (version > LIBRARY_NONE) {
+        snprintf(out.of, 16, "%u.%u.%u", version / 10000u % 100u, version / 100u % 100u, version % 100u);
+    }
+    return out;
 }
 
 /* "13.0.2", or where workers differ "none to 13.0.2". */
-static inline void library_range_text(struct library_range range, char out[LIBRARY_RANGE_BYTES])
+static inline struct library_text library_range_text(struct library_range range)
 {
-    char least[LIBRARY_TEXT_BYTES], most[LIBRARY_TEXT_BYTES];
-    library_text(range.least, least);
-    library_text(range.most, most);
-    snprintf(out, LIBRARY_RANGE_BYTES, range.least == range.most ? "%s" : "%s to %s", least, most);
+    struct library_text out = library_text(range.least);
+    if (range.least != range.most) {
+        snprintf(out.of, sizeof out.of, "%.16s to %.16s", library_text(range.least).of, library_text(range.most).of);
+    }
+    return out;
 }
 
 static inline struct library_ranges library_ranges_of(const struct library_versions *worker, uint32_t n_worker)

@@ -37,7 +37,7 @@ static enum status ship(struct coordinator *c)
 static enum status resume(struct coordinator *c)
 {
     for (int l = 0; l < LIBRARY_N; l++) {
-        char warning[PATH_MAX + 128 + 2 * LIBRARY_RANGE_BYTES];
+        char warning[PATH_MAX + 128 + 2 * LIBRARY_TEXT_BYTES];
         const struct library_range now = c->training.libraries.of[l];
         if (checkpoint_library_differs(&c->checkpoint, (enum library)l, now, warning, sizeof warning)) {
             progress_print(&c->progress, "warning: %s", warning);
@@ -125,14 +125,12 @@ static void report_libraries(struct coordinator *c)
             other++;
         }
         if (other < n) {
-            char here[LIBRARY_TEXT_BYTES], there[LIBRARY_TEXT_BYTES];
-            library_text(first, here);
-            library_text(c->workers.libraries[other].of[l], there);
             progress_print(
                 &c->progress,
                 "warning: workers differ in %s, %s on worker 0 and %s on worker %u: results depend on which worker "
                 "has which part",
-                library_name((enum library)l), here, there, other);
+                library_name((enum library)l), library_text(first).of,
+                library_text(c->workers.libraries[other].of[l]).of, other);
         }
     }
 }

@@ -221,19 +221,8 @@ enum status coordinator_write_results(struct coordinator *c)
         return status;
     }
     coordinator_phase_end(c, RESULT_PHASE_POST);
-    c->result.job = &c->job;
-    c->result.source = job_predicts(&c->job) ? &c->source : NULL;
-    c->result.dataset = &c->facts;
-    c->result.quality = &c->parts.quality;
-    c->result.training = &c->training;
-    c->result.memory = c->workers.memory;
-    c->result.libraries = c->workers.libraries;
-    c->result.machine_of_rank = c->workers.machine_of_rank;
-    c->result.cipher = c->workers.cipher;
-    c->result.plan = &c->plan;
-    c->result.program = &c->program;
     c->result.total_s = clock_s() - c->start_s;
-    return result_save(&c->result, &c->output.dir);
+    return result_save(c);
 }
 
 static void print_links(struct coordinator *c)
@@ -286,10 +275,8 @@ static void print_training(struct coordinator *c)
     const char *metric = score_name(c->training.metrics.of[0]);
     const struct figure last = progress_metric(&c->progress, state->last.of[0].test);
     if (c->training.end == TRAINING_END_PATIENCE) {
-        char what[PATIENCE_TEXT_BYTES];
-        patience_text(&c->training, what);
-        progress_print(&c->progress, "stopped after %s: no better %s in %s",
-                       figure_count(state->n_epoch, "epoch").text, what,
+        progress_print(&c->progress, "stopped after %s: no better valid %s in %s",
+                       figure_count(state->n_epoch, "epoch").text, patience_of(&c->training),
                        figure_count(state->n_stale, "evaluation").text);
     }
     if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {

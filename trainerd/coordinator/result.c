@@ -1,7 +1,7 @@
 #include "trainerd/coordinator/result.h"
 
 #include "protocol/base/version.h"
-#include "protocol/files/file.h"
+#include "trainerd/coordinator/coordinator_state.h"
 #include "trainerd/coordinator/epochs/guard.h"
 #include "trainerd/coordinator/epochs/patience.h"
 #include "trainerd/coordinator/epochs/training_arrays.h"
@@ -12,28 +12,11 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* "valid_roc_auc": value. */
-static void put_named(json_t *all, const char *split, int metric, double value)
-{
-    char key[64];
-    snprintf(key, sizeof key, "%s_%s", split, score_name(metric));
-    json_object_set_new(all, key, report_number(value));
-}
-
 static json_t *score_json(const struct training *training, int64_t epoch, const struct checkpoint_score *score)
 {
     json_t *all = json_object();
     json_object_set_new(all, "epoch", epoch >= 0 ? json_integer(epoch) : json_null());
-    json_object_set_new(all, "loss", report_number(score->loss));
-    json_object_set_new(all, "valid_loss", report_number(score->valid_loss));
-    json_object_set_new(all, "train_metric", report_number(score->of[0].train));
-    json_object_set_new(all, "valid_metric", report_number(score->of[0].valid));
-    json_object_set_new(all, "test_metric", report_number(score->of[0].test));
-    for (int i = 0; i < training->metrics.n && training->job->train.metrics.n > 0; i++) {
-        put_named(all, "train", training->metrics.of[i], score->of[i].train);
-        put_named(all, "valid", training->metrics.of[i], score->of[i].valid);
-        put_named(all, "test", training->metrics.of[i], score->of[i].test);
-    }
+    report_score(all, training->job, &training->metrics, score);
     return all;
 }
 
@@ -49,11 +32,11 @@ const char *result_no_choice(const struct dataset *dataset)
 }
 
 /* With what best.safetensors holds, and why. */
-static json_t *best_json(const struct result *result)
+static json_t *best_json(const struct coordinator *c)
 {
-    const struct checkpoint_state *state = &result->training->state;
-    bool is_chosen = result_is_chosen(result->training);
-    json_t *all = score_json(result->training, state->best_epoch, &state->best);
+    const struct checkpoint_state *state = &c->training.state;
+    bool is_chosen = result_is_chosen(&c->training);
+    json_t *all = score_json(&c->training, state->best_epoch, &state->best);
     char reason[160];
     if (state->n_epoch == 0) {
         snprintf(reason, sizeof reason, "there was no epoch: best.safetensors holds the initial weights");
@@ -62,14 +45,14 @@ static json_t *best_json(const struct result *result)
                  figure_count(state->best_epoch + 1, "epoch").text);
     } else {
         snprintf(reason, sizeof reason, "%s to choose by: best.safetensors holds the last weights",
-                 result_no_choice(result->dataset));
+                 result_no_choice(&c->facts));
     }
     json_object_set_new(all, "chosen_by", is_chosen ? json_string("valid_metric") : json_null());
     json_object_set_new(all, "reason", json_string(reason));
     return all;
 }
 
-static json_t *seconds_json(const struct result *result)
+static json_t *seconds_json(const struct coordinator *c)
 {
     static const char *const names[] = {
 #define X(name, text) text,
@@ -77,11 +60,11 @@ static json_t *seconds_json(const struct result *result)
 #undef X
     };
     json_t *all = json_object();
-    json_object_set_new(all, "total", json_real(result->total_s));
+    json_object_set_new(all, "total", json_real(c->result.total_s));
     for (int i = 0; i < RESULT_PHASE_N; i++) {
-        json_object_set_new(all, names[i], json_real(result->phase_s[i]));
+        json_object_set_new(all, names[i], json_real(c->result.phase_s[i]));
     }
-    const struct checkpoint_state *state = &result->training->state;
+    const struct checkpoint_state *state = &c->training.state;
     json_object_set_new(all, "epoch_mean",
                         report_number(state->n_epoch > 0 ? state->train_s / (double)state->n_epoch : NAN));
     return all;
@@ -94,13 +77,13 @@ static json_t *memory_place_json(const struct fleet_memory *memory, enum memory_
 }
 
 /* With a device that has memory of its own planned and measured are of that. */
-static json_t *memory_json(const struct result *result)
+static json_t *memory_json(const struct coordinator *c)
 {
     json_t *all = json_array();
-    for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
-        const struct fleet_memory *memory = &result->memory[rank];
-        const struct plan_worker *plan = &result->plan->worker[rank];
-        bool apart = result->plan->apart;
+    for (int64_t rank = 0; rank < c->job.workers.count; rank++) {
+        const struct fleet_memory *memory = &c->workers.memory[rank];
+        const struct plan_worker *plan = &c->plan.worker[rank];
+        bool apart = c->plan.apart;
         json_t *one = json_pack("{s:I}", "worker", (json_int_t)rank), *arrays;
         arrays = memory_place_json(memory, apart ? MEMORY_PLACE_DEVICE : MEMORY_PLACE_HOST);
         json_object_update(one, arrays);
@@ -117,37 +100,34 @@ static json_t *memory_json(const struct result *result)
     return all;
 }
 
-static json_t *machines_json(const struct result *result)
+static json_t *machines_json(const struct coordinator *c)
 {
     json_t *of_worker = json_array();
-    for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
-        json_array_append_new(of_worker, json_integer(result->machine_of_rank[rank]));
+    for (int64_t rank = 0; rank < c->job.workers.count; rank++) {
+        json_array_append_new(of_worker, json_integer(c->workers.machine_of_rank[rank]));
     }
-    return json_pack("{s:o, s:s}", "of_worker", of_worker, "cipher", result->cipher);
+    return json_pack("{s:o, s:s}", "of_worker", of_worker, "cipher", c->workers.cipher);
 }
 
 /* Versions of libraries, where bits depend on them: of all workers, and of each. */
-static void put_libraries(json_t *all, const struct result *result)
+static void put_libraries(json_t *all, const struct coordinator *c)
 {
     json_t *of_worker = json_array();
     bool any = false, differ = false;
-    for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
+    for (int64_t rank = 0; rank < c->job.workers.count; rank++) {
         json_array_append_new(of_worker, json_object());
     }
     for (int l = 0; l < LIBRARY_N; l++) {
-        const struct library_range range = result->training->libraries.of[l];
-        char text[LIBRARY_RANGE_BYTES];
+        const struct library_range range = c->training.libraries.of[l];
         if (range.most == LIBRARY_UNKNOWN) {
             continue;
         }
         any = true;
         differ = differ || range.least != range.most;
-        library_range_text(range, text);
-        json_object_set_new(all, library_key((enum library)l), json_string(text));
-        for (int64_t rank = 0; rank < result->job->workers.count; rank++) {
-            library_text(result->libraries[rank].of[l], text);
+        json_object_set_new(all, library_key((enum library)l), json_string(library_range_text(range).of));
+        for (int64_t rank = 0; rank < c->job.workers.count; rank++) {
             json_object_set_new(json_array_get(of_worker, (size_t)rank), library_key((enum library)l),
-                                json_string(text));
+                                json_string(library_text(c->workers.libraries[rank].of[l]).of));
         }
     }
     if (any) {
@@ -157,16 +137,14 @@ static void put_libraries(json_t *all, const struct result *result)
     json_decref(of_worker);
 }
 
-static void put_end(json_t *all, const struct result *result)
+static void put_end(json_t *all, const struct coordinator *c)
 {
-    const struct training *training = result->training;
+    const struct training *training = &c->training;
     char reason[160];
-    if (result->source != NULL) {
-        snprintf(reason, sizeof reason, "all %lld nodes are predicted", (long long)result->dataset->n_node);
+    if (job_predicts(&c->job)) {
+        snprintf(reason, sizeof reason, "all %lld nodes are predicted", (long long)c->facts.n_node);
     } else if (training->end == TRAINING_END_PATIENCE) {
-        char what[PATIENCE_TEXT_BYTES];
-        patience_text(training, what);
-        snprintf(reason, sizeof reason, "no better %s in %s, after %lld of %lld epochs", what,
+        snprintf(reason, sizeof reason, "no better valid %s in %s, after %lld of %lld epochs", patience_of(training),
                  figure_count(training->state.n_stale, "evaluation").text, (long long)training->state.n_epoch,
                  (long long)training->job->train.epochs);
     } else {
@@ -201,32 +179,33 @@ static json_t *guard_json(const struct training *training)
 }
 
 /* Of the classes' probabilities, which a job may write. */
-static void put_calibration(json_t *all, const struct result *result)
+static void put_calibration(json_t *all, const struct coordinator *c)
 {
-    if (result->job->output.probabilities && !result->dataset->multi_label) {
+    if (c->job.output.probabilities && !c->facts.multi_label) {
         json_object_set_new(all, "calibration_error",
-                            json_pack("{s:o, s:o}", "valid", report_number(result->calibration[DATASET_SPLIT_VALID]),
-                                      "test", report_number(result->calibration[DATASET_SPLIT_TEST])));
+                            json_pack("{s:o, s:o}", "valid",
+                                      report_number(c->result.calibration[DATASET_SPLIT_VALID]), "test",
+                                      report_number(c->result.calibration[DATASET_SPLIT_TEST])));
     }
 }
 
 /* The graph, with what a prediction asks of another one. */
-static json_t *dataset_json(const struct result *result)
+static json_t *dataset_json(const struct coordinator *c)
 {
-    const struct embedded *embedded = &result->program->embedded;
-    json_t *all = report_dataset(result->dataset);
-    json_object_set_new(all, "fingerprint", json_string(result->training->state.dataset));
+    const struct embedded *embedded = &c->program.embedded;
+    json_t *all = report_dataset(&c->facts);
+    json_object_set_new(all, "fingerprint", json_string(c->training.state.dataset));
     json_object_set_new(all, "embedded_nodes", json_integer(embedded->n_run > 0 ? embedded_count(embedded) : 0));
-    const struct graph_counts *counts = &result->dataset->counts;
+    const struct graph_counts *counts = &c->facts.counts;
     if (counts->n_node > 0) { /* what graph.NAME is in a prediction with the model */
         json_object_set_new(all, "counts",
                             json_pack("{s:I, s:I, s:f, s:f}", "nodes", (json_int_t)counts->n_node, "edges",
                                       (json_int_t)counts->n_edge, "mean_degree", counts->mean_degree,
                                       "mean_log_degree", counts->mean_log_degree));
     }
-    const char *names = result->dataset->class_names;
+    const char *names = c->facts.class_names;
     json_object_set_new(all, "class_names", names != NULL ? json_loads(names, 0, NULL) : json_null());
-    char *path = result->job->dataset.path[0] != '\0' ? realpath(result->job->dataset.path, NULL) : NULL;
+    char *path = c->job.dataset.path[0] != '\0' ? realpath(c->job.dataset.path, NULL) : NULL;
     json_object_set_new(all, "path", path != NULL ? json_string(path) : json_null());
     free(path);
     return all;
@@ -243,23 +222,22 @@ static json_t *scores_json(const struct training *training, const struct trainin
         }
         json_object_set_new(metrics, names[split], report_number(scores->of[0][split]));
         for (int i = 0; i < training->metrics.n && training->job->train.metrics.n > 0; i++) {
-            put_named(metrics, names[split], training->metrics.of[i], scores->of[i][split]);
+            report_named(metrics, names[split], training->metrics.of[i], scores->of[i][split]);
         }
     }
     return metrics;
 }
 
 /* Propagations after it; null without. */
-static json_t *posted_json(const struct result *result)
+static json_t *posted_json(const struct coordinator *c)
 {
     json_t *all = json_object();
     for (int post = 0; post < RESULT_POST_N; post++) {
-        const struct result_posted *posted = &result->posted[post];
+        const struct result_posted *posted = &c->result.posted[post];
         if (posted->file != NULL) {
             json_object_set_new(all, posted->key,
                                 json_pack("{s:s, s:o, s:f}", "file", posted->file, "metrics",
-                                          scores_json(result->training, &posted->scores), "seconds",
-                                          posted->seconds));
+                                          scores_json(&c->training, &posted->scores), "seconds", posted->seconds));
         }
     }
     if (json_object_size(all) > 0) {
@@ -269,22 +247,22 @@ static json_t *posted_json(const struct result *result)
     return json_null();
 }
 
-static void put_prediction(json_t *all, const struct result *result)
+static void put_prediction(json_t *all, const struct coordinator *c)
 {
-    json_object_set_new(all, "metrics", scores_json(result->training, &result->scores));
+    json_object_set_new(all, "metrics", scores_json(&c->training, &c->result.scores));
     /* The folder itself: a link to the newest run may lead elsewhere tomorrow. */
-    const char *weights = strrchr(result->source->weights, '/');
-    char *folder = realpath(result->source->folder, NULL);
+    const char *weights = strrchr(c->source.weights, '/');
+    char *folder = realpath(c->source.folder, NULL);
     json_object_set_new(all, "model",
-                        json_pack("{s:s, s:s}", "folder", folder != NULL ? folder : result->source->folder, "weights",
-                                  weights != NULL ? weights + 1 : result->source->weights));
+                        json_pack("{s:s, s:s}", "folder", folder != NULL ? folder : c->source.folder, "weights",
+                                  weights != NULL ? weights + 1 : c->source.weights));
     free(folder);
 }
 
 /* What epochs came to. */
-static void put_training(json_t *all, const struct result *result)
+static void put_training(json_t *all, const struct coordinator *c)
 {
-    const struct training *training = result->training;
+    const struct training *training = &c->training;
     const struct checkpoint_state *state = &training->state;
     double n = state->n_epoch > 0 ? (double)state->n_epoch : NAN;
     json_t *traffic = json_object();
@@ -292,31 +270,31 @@ static void put_training(json_t *all, const struct result *result)
     json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));
     json_object_set_new(all, "guard", guard_json(training));
     json_object_set_new(all, "last", score_json(training, state->n_epoch - 1, &state->last));
-    json_object_set_new(all, "best", best_json(result));
+    json_object_set_new(all, "best", best_json(c));
     json_object_set_new(traffic, "sent", report_number((double)state->n_sent / n));
     json_object_set_new(traffic, "received", report_number((double)state->n_received / n));
     json_object_set_new(all, "bytes_per_epoch", traffic);
-    json_object_set_new(all, "left_out", json_real(result->plan->left_out));
+    json_object_set_new(all, "left_out", json_real(c->plan.left_out));
 }
 
-static json_t *result_json(const struct result *result)
+static json_t *result_json(const struct coordinator *c)
 {
-    const struct job *job = result->job;
-    const struct training *training = result->training;
+    const struct job *job = &c->job;
+    const struct training *training = &c->training;
     json_t *all = json_object();
-    put_end(all, result);
+    put_end(all, c);
     json_object_set_new(all, "name", json_string(job->job.name));
     json_object_set_new(all, "versions", json_pack("{s:s}", "trainerd", TRAINERD_VERSION));
     json_object_set_new(all, "device", json_string(job_choice_text("workers", "device", job->workers.device)));
-    put_libraries(all, result);
+    put_libraries(all, c);
     json_object_set_new(all, "seed", json_integer(job->train.seed));
     json_object_set_new(all, "metric", json_string(score_name(training->metrics.of[0])));
-    (result->source != NULL ? put_prediction : put_training)(all, result);
-    json_object_set_new(all, "confusion", report_confusion(&result->confusion));
-    put_calibration(all, result);
-    json_object_set_new(all, "post", posted_json(result));
-    json_object_set_new(all, "seconds", seconds_json(result));
-    json_object_set_new(all, "traffic", plan_traffic_compared(result->program, result->plan, &result->traffic));
+    (job_predicts(&c->job) ? put_prediction : put_training)(all, c);
+    json_object_set_new(all, "confusion", report_confusion(&c->result.confusion));
+    put_calibration(all, c);
+    json_object_set_new(all, "post", posted_json(c));
+    json_object_set_new(all, "seconds", seconds_json(c));
+    json_object_set_new(all, "traffic", plan_traffic_compared(&c->program, &c->plan, &c->result.traffic));
     json_object_set_new(all, "allocations_in_epochs", json_integer(training->state.n_call));
     json_object_set_new(all, "device_waits",
                         json_pack("{s:I, s:I, s:I, s:I, s:I}", "waits", (json_int_t)training->spent.waits.n_wait,
@@ -325,11 +303,11 @@ static json_t *result_json(const struct result *result)
                                   (json_int_t)training->spent.n_replay, "staged_bytes",
                                   (json_int_t)training->spent.n_staged));
     json_object_set_new(all, "weights", json_integer(training_array_floats(training, CHECKPOINT_ARRAY_WEIGHTS)));
-    json_object_set_new(all, "memory", memory_json(result));
-    json_object_set_new(all, "machines", machines_json(result));
+    json_object_set_new(all, "memory", memory_json(c));
+    json_object_set_new(all, "machines", machines_json(c));
     json_object_set_new(all, "coordinator_resident_peak", json_integer(memory_resident_peak()));
-    json_object_set_new(all, "dataset", dataset_json(result));
-    json_object_set_new(all, "partition", report_partition(job, result->quality));
+    json_object_set_new(all, "dataset", dataset_json(c));
+    json_object_set_new(all, "partition", report_partition(job, &c->parts.quality));
     json_object_set_new(all, "job", report_job(job));
     char *text = job_print(job);
     json_object_set_new(all, "job_text", json_string(text));
@@ -337,14 +315,15 @@ static json_t *result_json(const struct result *result)
     return all;
 }
 
-enum status result_save(const struct result *result, const struct dir *dir)
+enum status result_save(const struct coordinator *c)
 {
+    const struct dir *dir = &c->output.dir;
     json_t *files = NULL;
     enum status status = report_files(dir, &files);
     if (status != STATUS_OK) {
         return status;
     }
-    json_t *all = result_json(result);
+    json_t *all = result_json(c);
     json_object_set_new(all, "files", files);
     char *text = json_dumps(all, JSON_INDENT(2));
     json_decref(all);

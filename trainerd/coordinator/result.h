@@ -3,14 +3,8 @@
 #define TRAINERD_RESULT_H
 
 #include "partition/graph/dataset.h"
-#include "partition/part/partition.h"
 #include "protocol/base/status.h"
-#include "protocol/files/dir.h"
-#include "protocol/job/job.h"
 #include "trainerd/coordinator/epochs/training.h"
-#include "trainerd/coordinator/fleet/fleet.h"
-#include "trainerd/coordinator/model_source.h"
-#include "trainerd/coordinator/plan/plan.h"
 #include "trainerd/coordinator/plan/plan_traffic.h"
 
 #include <stdint.h>
@@ -44,25 +38,15 @@ struct result_posted {
     double seconds;
 };
 
+/* What is measured for it alone; its other figures are the coordinator's. */
 struct result {
-    const struct job *job;
-    const struct dataset *dataset; /* sizes only */
-    const struct partition_quality *quality;
-    const struct training *training;
-    const struct fleet_memory *memory;        /* job->workers.count */
-    const struct library_versions *libraries; /* likewise */
-    const struct plan *plan;
-    const struct program *program;
     struct plan_measured traffic;
-    const struct model_source *source; /* of a prediction; NULL: a training */
-    struct training_scores scores;     /* of a prediction */
+    struct training_scores scores; /* of a prediction */
     /* of test nodes, with the weights that logits.npy is of; n_class 0: not counted */
     struct score_confusion confusion;
     double calibration[DATASET_SPLIT_N]; /* of VALID and TEST, where there are probabilities of classes */
     struct result_posted posted[RESULT_POST_N];
-    const uint32_t *machine_of_rank; /* job->workers.count: equal where workers share a machine */
-    const char *cipher;              /* that seals their messages; "none" */
-    double phase_s[RESULT_PHASE_N];  /* PHASE_TRAIN without the two after it */
+    double phase_s[RESULT_PHASE_N]; /* PHASE_TRAIN without the two after it */
     double total_s;
 };
 
@@ -70,8 +54,11 @@ struct result {
 bool result_is_chosen(const struct training *training);
 const char *result_no_choice(const struct dataset *dataset);
 
-/* Write DIR/result.json, complete or not at all, with checksums of the other result files there, which are complete.
+struct coordinator;
+
+/* Write result.json into the folder of results, complete or not at all, with checksums of the other result files there,
+ * which are complete.
  * errors  STATUS_CREATE, STATUS_IO */
-enum status result_save(const struct result *result, const struct dir *dir);
+enum status result_save(const struct coordinator *c);
 
 #endif

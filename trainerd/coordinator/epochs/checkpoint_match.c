@@ -125,17 +125,14 @@ static enum status parts_match(const struct job *then, const char *path, struct 
 bool checkpoint_library_differs(const struct checkpoint *checkpoint, enum library library, struct library_range now,
                                 char *out, size_t capacity)
 {
-    char before[LIBRARY_RANGE_BYTES], here[LIBRARY_RANGE_BYTES];
     const struct library_range then = checkpoint->libraries.of[library];
     bool is_same = then.least == now.least && then.most == now.most;
     if (is_same || then.least == LIBRARY_UNKNOWN || now.least == LIBRARY_UNKNOWN) {
         return false;
     }
-    library_range_text(then, before);
-    library_range_text(now, here);
     snprintf(out, capacity,
              "checkpoint '%s' was computed with %s %s, it is %s here: results have other bits than without a stop",
-             checkpoint->path, library_name(library), before, here);
+             checkpoint->path, library_name(library), library_range_text(then).of, library_range_text(now).of);
     return true;
 }
 

@@ -1,7 +1,6 @@
 #include "trainerd/coordinator/epochs/patience.h"
 
 #include <math.h>
-#include <stdio.h>
 
 static bool is_of_loss(const struct training *training)
 {
@@ -34,8 +33,7 @@ bool patience_is_over(const struct job *job, const struct checkpoint_state *stat
     return job->train.patience > 0 && state->n_stale >= job->train.patience;
 }
 
-void patience_text(const struct training *training, char out[PATIENCE_TEXT_BYTES])
+const char *patience_of(const struct training *training)
 {
-    snprintf(out, PATIENCE_TEXT_BYTES, "valid %s",
-             is_of_loss(training) ? "loss" : score_name(training->metrics.of[0]));
+    return is_of_loss(training) ? "loss" : score_name(training->metrics.of[0]);
 }

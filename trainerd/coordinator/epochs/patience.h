@@ -18,8 +18,7 @@ void patience_note(const struct training *training, const struct checkpoint_scor
 
 bool patience_is_over(const struct job *job, const struct checkpoint_state *state);
 
-/* "valid loss", "valid accuracy": what got no better. */
-#define PATIENCE_TEXT_BYTES 64
-void patience_text(const struct training *training, char out[PATIENCE_TEXT_BYTES]);
+/* "loss", "accuracy": of what, of the validation split, got no better. */
+const char *patience_of(const struct training *training);
 
 #endif

@@ -11,9 +11,9 @@
  *   plan        memory, workers             bytes of all workers together, their number
  *   workers     host, workers               the coordinator's; [{"rank", "pid", "host"}]
  *   epoch       epoch, epochs, metric, pack_s, and the fields of trainerd/base/epoch_figures.def
- *                                           epoch: how many are done. At most 10 lines a second, fewer as the file nears its limit;
- *                                           of the epochs in between, the last is written before the next line of
- *                                           another event
+ *                                           epoch: how many are done. At most 10 lines a second, fewer as the file
+ *                                           nears its limit; of the epochs in between, the last is written before
+ *                                           the next line of another event
  *   checkpoint  epoch, path                 it is on the disk
  *   rollback    epoch, rollbacks, reason    training diverged and continues after `epoch` epochs, for the
  *               `rollbacks`-th time

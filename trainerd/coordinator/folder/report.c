@@ -17,6 +17,28 @@ json_t *report_number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
+void report_named(json_t *all, const char *split, int metric, double value)
+{
+    char key[64];
+    snprintf(key, sizeof key, "%s_%s", split, score_name(metric));
+    json_object_set_new(all, key, report_number(value));
+}
+
+void report_score(json_t *all, const struct job *job, const struct job_choices *metrics,
+                  const struct checkpoint_score *score)
+{
+    json_object_set_new(all, "loss", report_number(score->loss));
+    json_object_set_new(all, "valid_loss", report_number(score->valid_loss));
+    json_object_set_new(all, "train_metric", report_number(score->of[0].train));
+    json_object_set_new(all, "valid_metric", report_number(score->of[0].valid));
+    json_object_set_new(all, "test_metric", report_number(score->of[0].test));
+    for (int i = 0; i < metrics->n && job->train.metrics.n > 0; i++) {
+        report_named(all, "train", metrics->of[i], score->of[i].train);
+        report_named(all, "valid", metrics->of[i], score->of[i].valid);
+        report_named(all, "test", metrics->of[i], score->of[i].test);
+    }
+}
+
 static json_t *choices_value(const struct job_key *key, const struct job_choices *choices)
 {
     json_t *all = json_array();

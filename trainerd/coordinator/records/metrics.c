@@ -2,33 +2,16 @@
 
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
-#include "trainerd/coordinator/score/score.h"
+#include "trainerd/coordinator/folder/report.h"
 
-#include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-#define N_NUMBER 11
-#define NAME_BYTES 64
 #define WORKERS_MOST 256 /* with more, their times are left out: a line is read in one piece */
 
-static void put_value(FILE *file, double value, int digits)
-{
-    if (isfinite(value)) {
-        fprintf(file, "%.*g", digits, value);
-    } else {
-        fputs("null", file);
-    }
-}
-
-static void put_number(FILE *file, const char *name, double value)
-{
-    fprintf(file, ",\"%s\":", name);
-    put_value(file, value, 17);
-}
-
-/* Of each worker [compute, pack, wait, evaluate]. */
+/* Of each worker [compute, pack, wait, evaluate], in four digits each: of many workers they are most of the line. */
 static void put_times(FILE *file, const struct fleet *fleet, int64_t n_worker)
 {
     fputs(",\"seconds_workers\":[", file);
@@ -37,7 +20,7 @@ static void put_times(FILE *file, const struct fleet *fleet, int64_t n_worker)
         const double seconds[] = {times.compute_s, times.pack_s, times.wait_s, times.evaluate_s};
         for (size_t i = 0; i < sizeof seconds / sizeof *seconds; i++) {
             fputs(i > 0 ? "," : rank > 0 ? ",[" : "[", file);
-            put_value(file, seconds[i], 4);
+            fprintf(file, isfinite(seconds[i]) ? "%.4g" : "null", seconds[i]);
         }
         fputc(']', file);
     }
@@ -45,100 +28,77 @@ static void put_times(FILE *file, const struct fleet *fleet, int64_t n_worker)
 }
 
 /* All that is received is one of forward, backward, evaluate and reduce; the first three by layer, too. */
-static void put_bytes(FILE *file, const struct fleet_report *report)
+static void put_bytes(json_t *all, const struct fleet_report *report)
 {
     uint64_t sum[TRAFFIC_N_WHAT] = {0}, payloads = 0;
+    json_t *layers = json_array();
     for (int l = 0; l < report->n_layer; l++) {
+        json_t *layer = json_array();
         for (int what = 0; what < TRAFFIC_N_WHAT; what++) {
             sum[what] += report->layer[l][what];
             payloads += report->layer[l][what];
+            json_array_append_new(layer, json_integer((json_int_t)report->layer[l][what]));
         }
+        json_array_append_new(layers, layer);
     }
-    const struct {
-        const char *key;
-        uint64_t n_bytes;
-    } numbers[] = {{"bytes_sent", report->bytes_sent},        {"bytes_received", report->bytes_received},
-                   {"bytes_forward", sum[TRAFFIC_FORWARD]},   {"bytes_backward", sum[TRAFFIC_BACKWARD]},
-                   {"bytes_evaluate", sum[TRAFFIC_EVALUATE]}, {"bytes_reduce", report->bytes_received - payloads}};
-    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
-        fprintf(file, ",\"%s\":%" PRIu64, numbers[i].key, numbers[i].n_bytes);
-    }
-    fputs(",\"bytes_layers\":[", file);
-    for (int l = 0; l < report->n_layer; l++) {
-        fprintf(file, "%s[%" PRIu64 ",%" PRIu64 ",%" PRIu64 "]", l > 0 ? "," : "", report->layer[l][TRAFFIC_FORWARD],
-                report->layer[l][TRAFFIC_BACKWARD], report->layer[l][TRAFFIC_EVALUATE]);
-    }
-    fputc(']', file);
+    json_object_set_new(all, "bytes_sent", json_integer((json_int_t)report->bytes_sent));
+    json_object_set_new(all, "bytes_received", json_integer((json_int_t)report->bytes_received));
+    json_object_set_new(all, "bytes_forward", json_integer((json_int_t)sum[TRAFFIC_FORWARD]));
+    json_object_set_new(all, "bytes_backward", json_integer((json_int_t)sum[TRAFFIC_BACKWARD]));
+    json_object_set_new(all, "bytes_evaluate", json_integer((json_int_t)sum[TRAFFIC_EVALUATE]));
+    json_object_set_new(all, "bytes_reduce", json_integer((json_int_t)(report->bytes_received - payloads)));
+    json_object_set_new(all, "bytes_layers", layers);
 }
 
 /* Of the last comparison of gradients. */
-static void put_guard(FILE *file, const struct checkpoint_state *state)
+static void put_guard(json_t *all, const struct checkpoint_state *state)
 {
-    fprintf(file, ",\"back_offs\":%lld", (long long)state->n_back_off);
-    put_number(file, "guard_epoch", state->guard_epoch >= 0 ? (double)state->guard_epoch : NAN);
-    put_number(file, "guard_loss", state->guard_loss);
-    put_number(file, "guard_error", state->guard_error);
-    put_number(file, "guard_cosine", state->guard_cosine);
+    json_object_set_new(all, "back_offs", json_integer(state->n_back_off));
+    json_object_set_new(all, "guard_epoch", state->guard_epoch >= 0 ? json_integer(state->guard_epoch) : json_null());
+    json_object_set_new(all, "guard_loss", report_number(state->guard_loss));
+    json_object_set_new(all, "guard_error", report_number(state->guard_error));
+    json_object_set_new(all, "guard_cosine", report_number(state->guard_cosine));
 }
 
-/* The metrics of train.metrics by their names. */
-static void put_named(FILE *file, const struct metrics_epoch *epoch)
+static json_t *epoch_json(const struct metrics_epoch *epoch)
 {
-    for (int i = 0; i < epoch->metrics->n && epoch->job->train.metrics.n > 0; i++) {
-        const char *name = score_name(epoch->metrics->of[i]);
-        const struct checkpoint_metric *of = &epoch->score.of[i];
-        const struct {
-            const char *split;
-            double value;
-        } splits[] = {{"train", of->train}, {"valid", of->valid}, {"test", of->test}};
-        for (size_t k = 0; k < sizeof splits / sizeof *splits; k++) {
-            char key[NAME_BYTES];
-            snprintf(key, sizeof key, "%s_%s", splits[k].split, name);
-            put_number(file, key, splits[k].value);
-        }
+    const struct fleet_report *report = epoch->report;
+    json_t *all = json_object();
+    json_object_set_new(all, "epoch", json_integer(epoch->epoch));
+    json_object_set_new(all, "metric", json_string(score_name(epoch->metrics->of[0])));
+    report_score(all, epoch->job, epoch->metrics, &epoch->score);
+    json_object_set_new(all, "lr", report_number(epoch->lr));
+    json_object_set_new(all, "epoch_s", report_number(report->epoch_s));
+    json_object_set_new(all, "compute_s", report_number(report->compute_s));
+    json_object_set_new(all, "pack_s", report_number(report->pack_s));
+    json_object_set_new(all, "wait_s", report_number(report->wait_s));
+    json_object_set_new(all, "evaluate_s", report_number(report->evaluate_s));
+    put_bytes(all, report);
+    if (epoch->job->train.clip_norm > 0.0) {
+        json_object_set_new(all, "grad_norm", report_number(report->grad_norm));
     }
+    if (epoch->job->exchange.guard_every > 0) {
+        put_guard(all, epoch->state);
+    }
+    json_object_set_new(all, "rollbacks", json_integer(epoch->state->n_rollback));
+    json_object_set_new(all, "time", json_real(floor(1e3 * clock_wall_s()) / 1e3));
+    return all;
 }
 
 enum status metrics_write(struct output *output, const struct metrics_epoch *epoch)
 {
-    const struct fleet_report *report = epoch->report;
-    const struct checkpoint_score *score = &epoch->score;
-    const struct {
-        const char *key;
-        double value;
-    } numbers[N_NUMBER] = {
-        {"loss", score->loss},
-        {"valid_loss", score->valid_loss},
-        {"train_metric", score->of[0].train},
-        {"valid_metric", score->of[0].valid},
-        {"test_metric", score->of[0].test},
-        {"lr", epoch->lr},
-        {"epoch_s", report->epoch_s},
-        {"compute_s", report->compute_s},
-        {"pack_s", report->pack_s},
-        {"wait_s", report->wait_s},
-        {"evaluate_s", report->evaluate_s},
-    };
-    char *line = NULL;
+    json_t *all = epoch_json(epoch);
+    char *text = json_dumps(all, JSON_COMPACT), *line = NULL;
     size_t n_line = 0;
     FILE *file = open_memstream(&line, &n_line);
-    ASSERT(file != NULL);
-    fprintf(file, "{\"epoch\":%lld,\"metric\":\"%s\"", (long long)epoch->epoch, score_name(epoch->metrics->of[0]));
-    for (int i = 0; i < N_NUMBER; i++) {
-        put_number(file, numbers[i].key, numbers[i].value);
-    }
+    ASSERT(text != NULL && file != NULL);
+    fwrite(text, 1, strlen(text) - 1, file); /* all but the last brace */
     put_times(file, epoch->fleet, epoch->job->workers.count);
-    put_named(file, epoch);
-    put_bytes(file, report);
-    if (epoch->job->train.clip_norm > 0.0) {
-        put_number(file, "grad_norm", report->grad_norm);
-    }
-    if (epoch->job->exchange.guard_every > 0) {
-        put_guard(file, epoch->state);
-    }
-    fprintf(file, ",\"rollbacks\":%lld,\"time\":%.3f}\n", (long long)epoch->state->n_rollback, clock_wall_s());
+    fputs("}\n", file);
     fclose(file);
     enum status status = output_metrics_append(output, line, n_line);
     free(line);
+    free(text);
+    json_decref(all);
     return status;
 }
