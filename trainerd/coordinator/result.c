@@ -66,7 +66,7 @@ static json_t *seconds_json(const struct coordinator *c)
     }
     const struct checkpoint_state *state = &c->training.state;
     json_object_set_new(all, "epoch_mean",
-                        report_number(state->n_epoch > 0 ? state->train_s / (double)state->n_epoch : NAN));
+                        number_json(state->n_epoch > 0 ? state->train_s / (double)state->n_epoch : NAN));
     return all;
 }
 
@@ -165,9 +165,9 @@ static json_t *guard_json(const struct training *training)
     const struct level level = guard_level(training->job, state, state->n_epoch - 1);
     json_t *all = json_object(), *last = json_object();
     json_object_set_new(last, "epoch", state->guard_epoch >= 0 ? json_integer(state->guard_epoch) : json_null());
-    json_object_set_new(last, "loss", report_number(state->guard_loss));
-    json_object_set_new(last, "error", report_number(state->guard_error));
-    json_object_set_new(last, "cosine", report_number(state->guard_cosine));
+    json_object_set_new(last, "loss", number_json(state->guard_loss));
+    json_object_set_new(last, "error", number_json(state->guard_error));
+    json_object_set_new(last, "cosine", number_json(state->guard_cosine));
     json_object_set_new(all, "comparisons", json_integer(state->n_guard));
     json_object_set_new(all, "back_offs", json_integer(state->n_back_off));
     json_object_set_new(all, "last", last);
@@ -183,9 +183,8 @@ static void put_calibration(json_t *all, const struct coordinator *c)
 {
     if (c->job.output.probabilities && !c->facts.multi_label) {
         json_object_set_new(all, "calibration_error",
-                            json_pack("{s:o, s:o}", "valid",
-                                      report_number(c->result.calibration[DATASET_SPLIT_VALID]), "test",
-                                      report_number(c->result.calibration[DATASET_SPLIT_TEST])));
+                            json_pack("{s:o, s:o}", "valid", number_json(c->result.calibration[DATASET_SPLIT_VALID]),
+                                      "test", number_json(c->result.calibration[DATASET_SPLIT_TEST])));
     }
 }
 
@@ -220,7 +219,7 @@ static json_t *scores_json(const struct training *training, const struct trainin
         if (names[split] == NULL) {
             continue; /* they are in valid and in test */
         }
-        json_object_set_new(metrics, names[split], report_number(scores->of[0][split]));
+        json_object_set_new(metrics, names[split], number_json(scores->of[0][split]));
         for (int i = 0; i < training->metrics.n && training->job->train.metrics.n > 0; i++) {
             report_named(metrics, names[split], training->metrics.of[i], scores->of[i][split]);
         }
@@ -271,8 +270,8 @@ static void put_training(json_t *all, const struct coordinator *c)
     json_object_set_new(all, "guard", guard_json(training));
     json_object_set_new(all, "last", score_json(training, state->n_epoch - 1, &state->last));
     json_object_set_new(all, "best", best_json(c));
-    json_object_set_new(traffic, "sent", report_number((double)state->n_sent / n));
-    json_object_set_new(traffic, "received", report_number((double)state->n_received / n));
+    json_object_set_new(traffic, "sent", number_json((double)state->n_sent / n));
+    json_object_set_new(traffic, "received", number_json((double)state->n_received / n));
     json_object_set_new(all, "bytes_per_epoch", traffic);
     json_object_set_new(all, "left_out", json_real(c->plan.left_out));
 }

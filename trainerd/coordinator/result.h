@@ -56,8 +56,8 @@ const char *result_no_choice(const struct dataset *dataset);
 
 struct coordinator;
 
-/* Write result.json into the folder of results, complete or not at all, with checksums of the other result files there,
- * which are complete.
+/* Write result.json into the folder of results, complete or not at all, with checksums of the other result files
+ * there, which are complete.
  * errors  STATUS_CREATE, STATUS_IO */
 enum status result_save(const struct coordinator *c);
 

@@ -103,17 +103,9 @@ struct frame {
 /* Text in one line, made printable and cut at the edge. */
 static void print_cut(const struct frame *frame, const char *content)
 {
-    struct table table; /* of one cell: it cuts the line */
-    table_init(&table, 1);
-    table_add(&table, content);
-    char *text = NULL;
-    size_t n;
-    FILE *memory = open_memstream(&text, &n);
-    table_print(&table, memory, frame->n_column, NULL);
-    fclose(memory);
-    fwrite(text, 1, n - 1, frame->file); /* without its end */
+    char *text = text_printable(content);
+    fprintf(frame->file, "%.*s\x1b[K", text_bytes_of(text, frame->n_column), text);
     free(text);
-    fputs("\x1b[K", frame->file);
 }
 
 static void line(struct frame *frame, const char *format, ...) __attribute__((format(printf, 2, 3)));
@@ -158,15 +150,7 @@ void history_add(struct history *history, const json_t *event)
     while (history->n > 0 && history->epoch[history->n - 1].at >= at) {
         history->n--;
     }
-    if (history->n == history->capacity) {
-        history->capacity = history->capacity == 0 ? 256 : 2 * history->capacity;
-        struct history_epoch *more = memory_alloc(history->capacity, sizeof *more);
-        if (history->n > 0) {
-            memcpy(more, history->epoch, history->n * sizeof *more);
-        }
-        free(history->epoch);
-        history->epoch = more;
-    }
+    history->epoch = memory_list_grow(history->epoch, (int32_t)history->n, sizeof *history->epoch);
     history->epoch[history->n++] = (struct history_epoch){
         at, {number_of(event, "loss"), number_of(event, "valid_metric")}};
 }

@@ -28,7 +28,7 @@ enum history_value { HISTORY_LOSS, HISTORY_VALID, HISTORY_N };
 
 /* A job's epochs, from {0} on: history_release. */
 struct history {
-    size_t n, capacity;
+    size_t n;
     struct history_epoch {
         double at, value[HISTORY_N]; /* ascending; NaN where not known */
     } * epoch;

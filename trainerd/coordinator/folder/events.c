@@ -244,8 +244,8 @@ void events_epoch(struct events *events, const struct progress *progress, enum j
     json_object_set_new(line, "epoch", json_integer(epoch->n_done));
     json_object_set_new(line, "epochs", json_integer(progress->n_epoch));
     json_object_set_new(line, "metric", json_string(job_choice_text("train", "metric", metric)));
-    json_object_set_new(line, "pack_s", report_number(epoch->pack_s));
-#define REAL(value) report_number(value)
+    json_object_set_new(line, "pack_s", number_json(epoch->pack_s));
+#define REAL(value) number_json(value)
 #define WHOLE(value) json_integer((json_int_t)(value))
 #define FIGURE(field, name, form) json_object_set_new(line, #field, form(epoch->field));
 #include "trainerd/base/epoch_figures.def"
@@ -276,9 +276,9 @@ void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback,
 void events_back_off(struct events *events, const struct events_back_off *what)
 {
     event(events, "back_off", "{s:I, s:I, s:o, s:o, s:o, s:s, s:s, s:i}", "epoch", (json_int_t)what->epoch,
-          "back_offs", (json_int_t)what->n_back_off, "error", report_number(what->error), "limit",
-          report_number(what->limit), "sampling", report_number(what->sampling), "codec", what->codec,
-          "codec_backward", what->codec_backward, "stale", (int)what->stale);
+          "back_offs", (json_int_t)what->n_back_off, "error", number_json(what->error), "limit",
+          number_json(what->limit), "sampling", number_json(what->sampling), "codec", what->codec, "codec_backward",
+          what->codec_backward, "stale", (int)what->stale);
 }
 
 void events_end(struct events *events, enum status status)

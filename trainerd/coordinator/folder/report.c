@@ -6,32 +6,26 @@
 
 #include <errno.h>
 #include <inttypes.h>
-#include <math.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 #include <xxhash.h>
 
-json_t *report_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 void report_named(json_t *all, const char *split, int metric, double value)
 {
     char key[64];
     snprintf(key, sizeof key, "%s_%s", split, score_name(metric));
-    json_object_set_new(all, key, report_number(value));
+    json_object_set_new(all, key, number_json(value));
 }
 
 void report_score(json_t *all, const struct job *job, const struct job_choices *metrics,
                   const struct checkpoint_score *score)
 {
-    json_object_set_new(all, "loss", report_number(score->loss));
-    json_object_set_new(all, "valid_loss", report_number(score->valid_loss));
-    json_object_set_new(all, "train_metric", report_number(score->of[0].train));
-    json_object_set_new(all, "valid_metric", report_number(score->of[0].valid));
-    json_object_set_new(all, "test_metric", report_number(score->of[0].test));
+    json_object_set_new(all, "loss", number_json(score->loss));
+    json_object_set_new(all, "valid_loss", number_json(score->valid_loss));
+    json_object_set_new(all, "train_metric", number_json(score->of[0].train));
+    json_object_set_new(all, "valid_metric", number_json(score->of[0].valid));
+    json_object_set_new(all, "test_metric", number_json(score->of[0].test));
     for (int i = 0; i < metrics->n && job->train.metrics.n > 0; i++) {
         report_named(all, "train", metrics->of[i], score->of[i].train);
         report_named(all, "valid", metrics->of[i], score->of[i].valid);
@@ -204,10 +198,10 @@ json_t *report_partition(const struct job *job, const struct partition_quality *
     json_t *all = json_pack("{s:i, s:s, s:I, s:I}", "parts", (int)job->partition.parts, "method",
                             job_choice_text("partition", "method", job->partition.method), "cut_edges",
                             (json_int_t)quality->n_cut, "halo_rows", (json_int_t)quality->n_halo);
-    json_object_set_new(all, "halo_ratio", report_number(quality->halo_ratio));
-    json_object_set_new(all, "imbalance_nodes", report_number(quality->imbalance_node));
-    json_object_set_new(all, "imbalance_edges", report_number(quality->imbalance_edge));
-    json_object_set_new(all, "imbalance_halo", report_number(quality->imbalance_halo));
+    json_object_set_new(all, "halo_ratio", number_json(quality->halo_ratio));
+    json_object_set_new(all, "imbalance_nodes", number_json(quality->imbalance_node));
+    json_object_set_new(all, "imbalance_edges", number_json(quality->imbalance_edge));
+    json_object_set_new(all, "imbalance_halo", number_json(quality->imbalance_halo));
     return all;
 }
 

@@ -8,16 +8,14 @@
 #include "protocol/base/status.h"
 #include "protocol/files/dir.h"
 #include "protocol/job/job.h"
+#include "trainerd/base/fields.h"
 #include "trainerd/coordinator/folder/checkpoint.h"
 #include "trainerd/coordinator/score/score.h"
 
 #include <jansson.h>
 #include <stdint.h>
 
-/* A number, null when it is not finite. */
-json_t *report_number(double value);
-
-/* Loss and metrics of an evaluation; where the job has train.metrics, each of these also by its name. / One of them. */
+/* Loss and metrics of an evaluation; where the job has train.metrics, each of these also by its name. / One. */
 void report_score(json_t *all, const struct job *job, const struct job_choices *metrics,
                   const struct checkpoint_score *score);
 void report_named(json_t *all, const char *split, int metric, double value);

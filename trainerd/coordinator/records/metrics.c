@@ -55,9 +55,9 @@ static void put_guard(json_t *all, const struct checkpoint_state *state)
 {
     json_object_set_new(all, "back_offs", json_integer(state->n_back_off));
     json_object_set_new(all, "guard_epoch", state->guard_epoch >= 0 ? json_integer(state->guard_epoch) : json_null());
-    json_object_set_new(all, "guard_loss", report_number(state->guard_loss));
-    json_object_set_new(all, "guard_error", report_number(state->guard_error));
-    json_object_set_new(all, "guard_cosine", report_number(state->guard_cosine));
+    json_object_set_new(all, "guard_loss", number_json(state->guard_loss));
+    json_object_set_new(all, "guard_error", number_json(state->guard_error));
+    json_object_set_new(all, "guard_cosine", number_json(state->guard_cosine));
 }
 
 static json_t *epoch_json(const struct metrics_epoch *epoch)
@@ -67,15 +67,15 @@ static json_t *epoch_json(const struct metrics_epoch *epoch)
     json_object_set_new(all, "epoch", json_integer(epoch->epoch));
     json_object_set_new(all, "metric", json_string(score_name(epoch->metrics->of[0])));
     report_score(all, epoch->job, epoch->metrics, &epoch->score);
-    json_object_set_new(all, "lr", report_number(epoch->lr));
-    json_object_set_new(all, "epoch_s", report_number(report->epoch_s));
-    json_object_set_new(all, "compute_s", report_number(report->compute_s));
-    json_object_set_new(all, "pack_s", report_number(report->pack_s));
-    json_object_set_new(all, "wait_s", report_number(report->wait_s));
-    json_object_set_new(all, "evaluate_s", report_number(report->evaluate_s));
+    json_object_set_new(all, "lr", number_json(epoch->lr));
+    json_object_set_new(all, "epoch_s", number_json(report->epoch_s));
+    json_object_set_new(all, "compute_s", number_json(report->compute_s));
+    json_object_set_new(all, "pack_s", number_json(report->pack_s));
+    json_object_set_new(all, "wait_s", number_json(report->wait_s));
+    json_object_set_new(all, "evaluate_s", number_json(report->evaluate_s));
     put_bytes(all, report);
     if (epoch->job->train.clip_norm > 0.0) {
-        json_object_set_new(all, "grad_norm", report_number(report->grad_norm));
+        json_object_set_new(all, "grad_norm", number_json(report->grad_norm));
     }
     if (epoch->job->exchange.guard_every > 0) {
         put_guard(all, epoch->state);

@@ -16,15 +16,7 @@ void table_init(struct table *table, int n_column)
 
 void table_add(struct table *table, const char *text)
 {
-    if (table->n_cell == table->capacity) {
-        table->capacity = table->capacity == 0 ? 64 : 2 * table->capacity;
-        char **more = memory_alloc(table->capacity, sizeof *more);
-        if (table->n_cell > 0) {
-            memcpy(more, table->cell, table->n_cell * sizeof *more);
-        }
-        free(table->cell);
-        table->cell = more;
-    }
+    table->cell = memory_list_grow(table->cell, (int32_t)table->n_cell, sizeof *table->cell);
     table->cell[table->n_cell++] = text_printable(text);
 }
 

@@ -12,7 +12,7 @@
 struct table {
     int n_column;
     char **cell;
-    size_t n_cell, capacity;
+    size_t n_cell;
     bool is_right[TABLE_COLUMNS_MOST]; /* numbers */
     /* 0: the column stays; else it is left out when empty, or when lines are too wide, the smallest first. */
     int worth[TABLE_COLUMNS_MOST];

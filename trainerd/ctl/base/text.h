@@ -4,17 +4,13 @@
 #define TRAINERD_CTL_TEXT_H
 
 #include "protocol/base/status.h"
+#include "trainerd/base/fields.h"
 #include "trainerd/base/figure.h"
 
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
-
-/* Fields: "" / NaN / 0 when they are missing, null or of another type. */
-const char *text_of(const json_t *object, const char *key);
-double number_of(const json_t *object, const char *key);
-int64_t integer_of(const json_t *object, const char *key);
 
 /* "-" when not finite. */
 struct figure text_duration_short(double seconds); /* "45s", "12m", "3h05m", "2d04h" */

@@ -313,11 +313,6 @@ static void csv_runs(const struct settings *settings)
 
 /* --- JSON --- */
 
-static json_t *number_json(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
 static json_t *sample_json(const struct sample *sample)
 {
     return json_pack("{s:I, s:o, s:o}", "n", (json_int_t)sample->n, "mean", number_json(sample->mean), "std",

@@ -28,15 +28,7 @@ void runs_release(struct runs *runs)
 /* One more run; it is the runs' at once. */
 static struct run *add(struct runs *runs, const char *name, const char *folder, const char *state)
 {
-    if (runs->n == runs->capacity) {
-        runs->capacity = runs->capacity == 0 ? 16 : 2 * runs->capacity;
-        struct run *more = memory_alloc(runs->capacity, sizeof *more);
-        if (runs->n > 0) {
-            memcpy(more, runs->run, runs->n * sizeof *more);
-        }
-        free(runs->run);
-        runs->run = more;
-    }
+    runs->run = memory_list_grow(runs->run, (int32_t)runs->n, sizeof *runs->run);
     struct run *run = &runs->run[runs->n++];
     *run = (struct run){.name = strdup(name),
                         .folder = strdup(folder),

@@ -25,7 +25,7 @@ struct run {
 
 struct runs {
     struct run *run;
-    size_t n, capacity;
+    size_t n;
 };
 
 void runs_release(struct runs *runs);

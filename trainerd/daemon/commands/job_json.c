@@ -1,5 +1,6 @@
 #include "trainerd/daemon/commands/job_json.h"
 
+#include "trainerd/base/fields.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/store/gpus.h"
 #include "trainerd/daemon/store/job_clock.h"
@@ -58,7 +59,7 @@ static void set_progress(json_t *job, const struct job_progress *progress)
     set(job, "epochs", json_integer(progress->n_epoch));
     set(job, "percent", json_real(share));
     set(job, "metric", progress->metric[0] != '\0' ? json_string(progress->metric) : json_null());
-#define FIGURE(field, name, form) set(job, name, answer_number(progress->field));
+#define FIGURE(field, name, form) set(job, name, number_json(progress->field));
 #include "trainerd/base/epoch_figures.def"
 }
 

@@ -1,5 +1,6 @@
 /* Users with jobs, what they have of the machine and may have, and what they have used of it. */
 #include "protocol/base/memory.h"
+#include "trainerd/base/fields.h"
 #include "trainerd/daemon/commands/job_json.h"
 #include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"
@@ -97,8 +98,8 @@ static json_t *user_json(const struct user_row *user, const struct quota *quota,
     json_object_set_new(one, "slots", json_integer(user->has.n_slot));
     json_object_set_new(one, "gpus", json_integer(user->has.n_gpu));
     json_object_set_new(one, "memory", json_integer(user->has.memory));
-    json_object_set_new(one, "used_s", answer_number(user->used_s));
-    json_object_set_new(one, "share", answer_number(share));
+    json_object_set_new(one, "used_s", number_json(user->used_s));
+    json_object_set_new(one, "share", number_json(share));
     json_object_set_new(one, "limits", limits);
     return one;
 }

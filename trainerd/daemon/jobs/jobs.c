@@ -37,11 +37,7 @@ size_t jobs_live_place(const struct jobs *jobs, int64_t id)
 void jobs_add(struct jobs *jobs, const struct job_record *record)
 {
     size_t place = jobs_live_place(jobs, record->id);
-    if (jobs->n_live == jobs->capacity) {
-        jobs->capacity = jobs->capacity > 0 ? 2 * jobs->capacity : 16;
-        jobs->live = realloc(jobs->live, jobs->capacity * sizeof *jobs->live);
-        ASSERT(jobs->live != NULL);
-    }
+    jobs->live = memory_list_grow(jobs->live, (int32_t)jobs->n_live, sizeof *jobs->live);
     memmove(&jobs->live[place + 1], &jobs->live[place], (jobs->n_live - place) * sizeof *jobs->live);
     jobs->live[place] = memory_alloc(1, sizeof **jobs->live);
     *jobs->live[place] = *record;

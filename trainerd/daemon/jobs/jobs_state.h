@@ -31,7 +31,7 @@ struct jobs {
     bool in_slurm;
     char folder[PATH_MAX - 64]; /* STATE/jobs or SHARED/jobs, absolute; shorter than PATH_MAX for the names in it */
     struct job_record **live;   /* n_live, ids ascending: those that have not ended, or whose planning has not */
-    size_t n_live, capacity;
+    size_t n_live;
     struct job_record *row; /* of the job without a live record that was read last */
     struct promise *promises;
     struct listener *listeners;

@@ -1,6 +1,6 @@
 #include "trainerd/daemon/jobs/shares.h"
 
-#include "protocol/base/log.h"
+#include "protocol/base/memory.h"
 
 #include <math.h>
 #include <stdlib.h>
@@ -35,11 +35,7 @@ static struct share *find_or_add(struct shares *shares, uid_t uid)
     if (at < shares->n && shares->share[at].uid == uid) {
         return &shares->share[at];
     }
-    if (shares->n == shares->capacity) {
-        shares->capacity = shares->capacity > 0 ? 2 * shares->capacity : 16;
-        shares->share = realloc(shares->share, shares->capacity * sizeof *shares->share);
-        ASSERT(shares->share != NULL);
-    }
+    shares->share = memory_list_grow(shares->share, (int32_t)shares->n, sizeof *shares->share);
     memmove(&shares->share[at + 1], &shares->share[at], (shares->n - at) * sizeof *shares->share);
     shares->share[at] = (struct share){.uid = uid};
     shares->n++;

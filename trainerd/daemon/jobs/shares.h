@@ -23,7 +23,7 @@ struct shares {
     double half_life_s;  /* 0: nothing is counted, all users are equal */
     struct need whole;   /* the machine */
     struct share *share; /* n, uids ascending */
-    size_t n, capacity;
+    size_t n;
 };
 
 /* Read what was saved. owns  the caller: shares_release. errors  STATUS_IO */

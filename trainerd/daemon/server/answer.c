@@ -1,7 +1,5 @@
 #include "trainerd/daemon/server/answer.h"
 
-#include <math.h>
-
 static json_t *begin(json_t *id)
 {
     json_t *answer = json_object();
@@ -37,9 +35,4 @@ json_t *answer_end(json_t *id)
     json_t *answer = begin(id);
     json_object_set_new(answer, "end", json_true());
     return answer;
-}
-
-json_t *answer_number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
 }

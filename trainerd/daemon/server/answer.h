@@ -19,7 +19,4 @@ json_t *answer_failure(const json_t *request, enum status status);
 json_t *answer_event(json_t *id, const char *event);
 json_t *answer_end(json_t *id);
 
-/* A number, null when it is not finite. */
-json_t *answer_number(double value);
-
 #endif

@@ -172,7 +172,7 @@ static enum status set_aside(struct store *store, struct store_repaired *out)
                                    "set rows aside");
     bool begins = status == STATUS_OK && sqlite3_prepare_v2(store->base, sql, -1, &statement, NULL) == SQLITE_OK;
     int64_t *bad = NULL;
-    size_t n_bad = 0, capacity = 0;
+    size_t n_bad = 0;
     while (begins && sqlite3_step(statement) == SQLITE_ROW) {
         struct job_record record;
         if (store_row_read(statement, 1, &record) == STATUS_OK) {
@@ -180,15 +180,7 @@ static enum status set_aside(struct store *store, struct store_repaired *out)
             continue;
         }
         log_warn("job %lld is set aside: %s", (long long)sqlite3_column_int64(statement, 0), status_reason());
-        if (n_bad == capacity) {
-            capacity = capacity > 0 ? 2 * capacity : 16;
-            int64_t *more = memory_alloc(capacity, sizeof *more);
-            if (n_bad > 0) {
-                memcpy(more, bad, n_bad * sizeof *more);
-            }
-            free(bad);
-            bad = more;
-        }
+        bad = memory_list_grow(bad, (int32_t)n_bad, sizeof *bad);
         bad[n_bad++] = sqlite3_column_int64(statement, 0);
     }
     sqlite3_finalize(statement);

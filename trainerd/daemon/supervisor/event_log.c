@@ -4,11 +4,11 @@
 #include "protocol/base/printable.h"
 #include "protocol/files/file.h"
 #include "protocol/job/job.h"
+#include "trainerd/base/fields.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <jansson.h>
-#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -18,24 +18,6 @@
 #define TAIL_BYTES 2048
 
 /* --- one line --- */
-
-/* NaN for null and for whatever is not a number. */
-static double number_of(const json_t *line, const char *key)
-{
-    const json_t *value = json_object_get(line, key);
-    return json_is_number(value) ? json_number_value(value) : (double)NAN;
-}
-
-static int64_t integer_of(const json_t *line, const char *key)
-{
-    return json_integer_value(json_object_get(line, key));
-}
-
-static const char *text_of(const json_t *line, const char *key)
-{
-    const char *text = json_string_value(json_object_get(line, key));
-    return text == NULL ? "" : text;
-}
 
 static bool read_begin(const json_t *line, struct event *out)
 {

@@ -1,0 +1,25 @@
+#include "trainerd/base/fields.h"
+
+#include <math.h>
+
+const char *text_of(const json_t *object, const char *key)
+{
+    const char *text = json_string_value(json_object_get(object, key));
+    return text != NULL ? text : "";
+}
+
+double number_of(const json_t *object, const char *key)
+{
+    const json_t *value = json_object_get(object, key);
+    return json_is_number(value) ? json_number_value(value) : (double)NAN;
+}
+
+int64_t integer_of(const json_t *object, const char *key)
+{
+    return json_integer_value(json_object_get(object, key));
+}
+
+json_t *number_json(double value)
+{
+    return isfinite(value) ? json_real(value) : json_null();
+}

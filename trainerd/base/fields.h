@@ -1,0 +1,16 @@
+/* Fields of JSON objects: read with a default, and numbers written. */
+#ifndef TRAINERD_FIELDS_H
+#define TRAINERD_FIELDS_H
+
+#include <jansson.h>
+#include <stdint.h>
+
+/* "" / NaN / 0 where the field is missing, null or of another type. */
+const char *text_of(const json_t *object, const char *key);
+double number_of(const json_t *object, const char *key);
+int64_t integer_of(const json_t *object, const char *key);
+
+/* A number, null when it is not finite. */
+json_t *number_json(double value);
+
+#endif
