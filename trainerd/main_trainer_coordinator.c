@@ -46,46 +46,41 @@ static const char help_text[] =
     "  --memo FD        of trainerd: a file in memory that coordinators of a job leave to the next, should they die\n"
     "  --version, --help, -h\n";
 
+/* All options: their names, and whether they have a value. */
+#define OPTION_LIST(X)                                                                                               \
+    X(CONFIG, "config", required_argument)                                                                           \
+    X(SET, "set", required_argument)                                                                                 \
+    X(RESUME, "resume", no_argument)                                                                                 \
+    X(PLAN, "plan", no_argument)                                                                                     \
+    X(STEPS, "steps", no_argument)                                                                                   \
+    X(ROOFLINE, "roofline", no_argument)                                                                             \
+    X(DEVICE, "device", required_argument)                                                                           \
+    X(PROGRAM, "program", no_argument)                                                                               \
+    X(JSON, "json", no_argument)                                                                                     \
+    X(PLAN_MOST, "plan-most", required_argument)                                                                     \
+    X(PARENT, "parent", required_argument)                                                                           \
+    X(FOLDER, "job-folder", required_argument)                                                                       \
+    X(FILES, "job-files", required_argument)                                                                         \
+    X(ATTEMPT, "attempt", required_argument)                                                                         \
+    X(WAIT, "wait", no_argument)                                                                                     \
+    X(MEMO, "memo", required_argument)                                                                               \
+    X(VERSION, "version", no_argument)
+
+/* getopt's numbers of them */
 enum {
-    OPTION_CONFIG = 'c',
-    OPTION_SET = 's',
-    OPTION_RESUME = 'r',
-    OPTION_PLAN = 'p',
-    OPTION_STEPS = 'S',
-    OPTION_ROOFLINE = 'R',
-    OPTION_DEVICE = 'D',
-    OPTION_PROGRAM = 'G',
-    OPTION_JSON = 'j',
-    OPTION_PARENT = 'o',
-    OPTION_FOLDER = 'f',
-    OPTION_FILES = 'F',
-    OPTION_PLAN_MOST = 'm',
-    OPTION_ATTEMPT = 'a',
-    OPTION_WAIT = 'w',
-    OPTION_MEMO = 'M',
-    OPTION_VERSION = 'v',
-    OPTION_HELP = 'h'
+    OPTION_HELP = 'h',
+    OPTION_BEGIN = 127,
+#define X(option, name, value) OPTION_##option,
+    OPTION_LIST(X)
+#undef X
 };
 
-static const struct option options[] = {{"config", required_argument, NULL, OPTION_CONFIG},
-                                        {"set", required_argument, NULL, OPTION_SET},
-                                        {"resume", no_argument, NULL, OPTION_RESUME},
-                                        {"plan", no_argument, NULL, OPTION_PLAN},
-                                        {"steps", no_argument, NULL, OPTION_STEPS},
-                                        {"roofline", no_argument, NULL, OPTION_ROOFLINE},
-                                        {"device", required_argument, NULL, OPTION_DEVICE},
-                                        {"program", no_argument, NULL, OPTION_PROGRAM},
-                                        {"json", no_argument, NULL, OPTION_JSON},
-                                        {"plan-most", required_argument, NULL, OPTION_PLAN_MOST},
-                                        {"parent", required_argument, NULL, OPTION_PARENT},
-                                        {"job-folder", required_argument, NULL, OPTION_FOLDER},
-                                        {"job-files", required_argument, NULL, OPTION_FILES},
-                                        {"attempt", required_argument, NULL, OPTION_ATTEMPT},
-                                        {"wait", no_argument, NULL, OPTION_WAIT},
-                                        {"memo", required_argument, NULL, OPTION_MEMO},
-                                        {"version", no_argument, NULL, OPTION_VERSION},
-                                        {"help", no_argument, NULL, OPTION_HELP},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+#define X(option, name, value) {name, value, NULL, OPTION_##option},
+    OPTION_LIST(X)
+#undef X
+        {"help", no_argument, NULL, OPTION_HELP},
+    {NULL, 0, NULL, 0}};
 
 /* A parent that is killed forwards no signal. */
 static void follow_parent(const char *pid)

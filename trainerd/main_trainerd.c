@@ -59,64 +59,52 @@ static const char help_text[] =
     "            70 internal error, 71 out of memory, 73 cannot create output, 74 I/O error,\n"
     "            75 interrupted (checkpoint saved), 78 bad job file\n";
 
-enum command {
+/* All commands and options: their names, and whether they have a value. */
+#define ARGUMENT_LIST(X)                                                                                             \
+    X(COMMAND_CONFIG, "config", required_argument)                                                                   \
+    X(COMMAND_CHECK, "check", required_argument)                                                                     \
+    X(COMMAND_PLAN, "plan", required_argument)                                                                       \
+    X(COMMAND_DESCRIBE, "describe-config", no_argument)                                                              \
+    X(COMMAND_LISTEN, "listen", required_argument)                                                                   \
+    X(COMMAND_DESCRIBE_DAEMON, "describe-daemon", no_argument)                                                       \
+    X(COMMAND_DESCRIBE_ERRORS, "describe-errors", no_argument)                                                       \
+    X(OPTION_STATE, "state", required_argument)                                                                      \
+    X(OPTION_DAEMON_CONFIG, "daemon-config", required_argument)                                                      \
+    X(COMMAND_RESTORE, "restore", required_argument)                                                                 \
+    X(COMMAND_REPAIR, "repair", no_argument)                                                                         \
+    X(COMMAND_FINGERPRINT, "fingerprint", no_argument)                                                               \
+    X(COMMAND_VERSION, "version", no_argument)                                                                       \
+    X(OPTION_SET, "set", required_argument)                                                                          \
+    X(OPTION_RESUME, "resume", no_argument)                                                                          \
+    X(OPTION_PREDICT, "predict", required_argument)                                                                  \
+    X(OPTION_STEPS, "steps", no_argument)                                                                            \
+    X(OPTION_ROOFLINE, "roofline", no_argument)                                                                      \
+    X(OPTION_DEVICE, "device", required_argument)                                                                    \
+    X(OPTION_PROGRAM, "program", no_argument)                                                                        \
+    X(OPTION_JSON, "json", no_argument)                                                                              \
+    X(OPTION_MARKDOWN, "markdown", no_argument)
+
+/* getopt's numbers of them */
+enum argument {
     COMMAND_NONE,
-    COMMAND_CONFIG = 'c',
-    COMMAND_CHECK = 'k',
-    COMMAND_PLAN = 'p',
-    COMMAND_DESCRIBE = 'd',
-    COMMAND_LISTEN = 'l',
-    COMMAND_DESCRIBE_DAEMON = 'D',
-    COMMAND_DESCRIBE_ERRORS = 'E',
-    COMMAND_RESTORE = 'b',
-    COMMAND_REPAIR = 'R',
-    COMMAND_FINGERPRINT = 'F',
-    COMMAND_VERSION = 'v',
-    COMMAND_HELP = 'h'
-};
-enum {
-    OPTION_OPERAND = 1, /* getopt's number of an argument that is no option, for letters that begin with '-' */
-    OPTION_SET = 's',
-    OPTION_PREDICT = 'P',
-    OPTION_RESUME = 'r',
-    OPTION_STEPS = 'S',
-    OPTION_ROOFLINE = 'o',
-    OPTION_DEVICE = 'i',
-    OPTION_PROGRAM = 'G',
-    OPTION_JSON = 'j',
-    OPTION_MARKDOWN = 'm',
-    OPTION_STATE = 't',
-    OPTION_DAEMON_CONFIG = 'f'
+    OPTION_OPERAND = 1, /* of an argument that is no option, for letters that begin with '-' */
+    COMMAND_HELP = 'h',
+    ARGUMENT_BEGIN = 127,
+#define X(argument, name, value) argument,
+    ARGUMENT_LIST(X)
+#undef X
 };
 
-static const struct option options[] = {{"config", required_argument, NULL, COMMAND_CONFIG},
-                                        {"check", required_argument, NULL, COMMAND_CHECK},
-                                        {"plan", required_argument, NULL, COMMAND_PLAN},
-                                        {"describe-config", no_argument, NULL, COMMAND_DESCRIBE},
-                                        {"listen", required_argument, NULL, COMMAND_LISTEN},
-                                        {"describe-daemon", no_argument, NULL, COMMAND_DESCRIBE_DAEMON},
-                                        {"describe-errors", no_argument, NULL, COMMAND_DESCRIBE_ERRORS},
-                                        {"state", required_argument, NULL, OPTION_STATE},
-                                        {"daemon-config", required_argument, NULL, OPTION_DAEMON_CONFIG},
-                                        {"restore", required_argument, NULL, COMMAND_RESTORE},
-                                        {"repair", no_argument, NULL, COMMAND_REPAIR},
-                                        {"fingerprint", no_argument, NULL, COMMAND_FINGERPRINT},
-                                        {"version", no_argument, NULL, COMMAND_VERSION},
-                                        {"help", no_argument, NULL, COMMAND_HELP},
-                                        {"set", required_argument, NULL, OPTION_SET},
-                                        {"resume", no_argument, NULL, OPTION_RESUME},
-                                        {"predict", required_argument, NULL, OPTION_PREDICT},
-                                        {"steps", no_argument, NULL, OPTION_STEPS},
-                                        {"roofline", no_argument, NULL, OPTION_ROOFLINE},
-                                        {"device", required_argument, NULL, OPTION_DEVICE},
-                                        {"program", no_argument, NULL, OPTION_PROGRAM},
-                                        {"json", no_argument, NULL, OPTION_JSON},
-                                        {"markdown", no_argument, NULL, OPTION_MARKDOWN},
-                                        {NULL, 0, NULL, 0}};
+static const struct option options[] = {
+#define X(argument, name, value) {name, value, NULL, argument},
+    ARGUMENT_LIST(X)
+#undef X
+        {"help", no_argument, NULL, COMMAND_HELP},
+    {NULL, 0, NULL, 0}};
 
 /* The parsed command line. */
 struct request {
-    enum command command;
+    enum argument command;
     const char *file; /* of the command; --listen: the address */
     const char *state, *daemon_config, *device;
     char *predict;    /* --predict as a setting, the last of set; NULL: none */
@@ -176,7 +164,7 @@ static enum status read_option(struct request *request, int option)
         if (request->command != COMMAND_NONE) {
             return status_fail(STATUS_USAGE, "more than one command is given; see trainerd --help");
         }
-        request->command = (enum command)option;
+        request->command = (enum argument)option;
         request->file = optarg;
         return STATUS_OK;
     }
@@ -188,7 +176,7 @@ static enum status check_request(struct request *request)
     if (request->command == COMMAND_NONE && request->daemon_config != NULL) {
         request->command = COMMAND_LISTEN;
     }
-    enum command command = request->command;
+    enum argument command = request->command;
     if ((request->steps || request->program || request->roofline) && command != COMMAND_PLAN) {
         return status_fail(STATUS_USAGE, "--%s goes with --plan; see trainerd --help",
                            request->steps     ? "steps"
@@ -348,8 +336,7 @@ static enum status run(const struct request *request, int *exit_code_out)
     case COMMAND_VERSION:
         puts("trainerd " TRAINERD_VERSION);
         break;
-    case COMMAND_HELP:
-    case COMMAND_NONE:
+    default: /* COMMAND_HELP */
         fputs(help_text, stdout);
         break;
     }

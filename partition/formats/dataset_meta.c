@@ -3,48 +3,17 @@
 
 #include "partition/graph/dataset.h"
 #include "protocol/base/log.h"
-#include "protocol/base/memory.h"
 #include "protocol/base/printable.h"
 #include "protocol/files/file.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <jansson.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define BYTES_MOST ((int64_t)1 << 28)
-
-static enum status bytes_read(const char *path, char **text_out, size_t *n_out)
-{
-    int file;
-    enum status status = file_open(path, &file);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    struct stat info;
-    int error = fstat(file, &info) == 0 ? 0 : errno;
-    if (error == 0 && info.st_size > BYTES_MOST) {
-        close(file);
-        return status_fail(STATUS_DATA, "%s: has %lld bytes, expected at most %" PRId64, path,
-                           (long long)info.st_size, BYTES_MOST);
-    }
-    size_t n = error == 0 ? (size_t)info.st_size : 0;
-    char *text = memory_alloc(n + 1, 1);
-    error = error == 0 ? file_read(file, text, n) : error;
-    close(file);
-    if (error != 0) {
-        free(text);
-        return status_fail(STATUS_IO, "%s: %s", path, strerror(error));
-    }
-    *text_out = text;
-    *n_out = n;
-    return STATUS_OK;
-}
 
 /* Words that Python's json writes and JSON readers refuse become empty strings of the same length. */
 static void words_blank(char *text)
@@ -108,7 +77,7 @@ static enum status json_open(const char *path, const char *expected, json_t **ou
     char *text = NULL;
     size_t n = 0;
     *out = NULL;
-    enum status status = bytes_read(path, &text, &n);
+    enum status status = file_load(path, BYTES_MOST, &text, &n);
     if (status != STATUS_OK) {
         return status == STATUS_NO_INPUT ? STATUS_OK : status;
     }

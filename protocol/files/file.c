@@ -1,11 +1,13 @@
 #include "protocol/files/file.h"
 
+#include "protocol/base/memory.h"
 #include "protocol/files/dir.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -124,6 +126,32 @@ enum status file_open(const char *path, int *file_out)
         return status_fail(STATUS_DATA, "%s: is a folder, device, pipe or socket, expected a file", path);
     }
     *file_out = file;
+    return STATUS_OK;
+}
+
+enum status file_load(const char *path, int64_t n_most, char **text_out, size_t *n_out)
+{
+    int file;
+    struct stat info;
+    enum status status = file_open(path, &file);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    int error = fstat(file, &info) == 0 ? 0 : errno;
+    if (error == 0 && info.st_size > n_most) {
+        close(file);
+        return status_fail(STATUS_DATA, "%s: has %lld bytes, expected at most %lld", path, (long long)info.st_size,
+                           (long long)n_most);
+    }
+    *n_out = error == 0 ? (size_t)info.st_size : 0;
+    char *text = memory_alloc(*n_out + 1, 1);
+    error = error == 0 ? file_read(file, text, *n_out) : error;
+    close(file);
+    if (error != 0) {
+        free(text);
+        return status_fail(STATUS_IO, "%s: %s", path, strerror(error));
+    }
+    *text_out = text;
     return STATUS_OK;
 }
 

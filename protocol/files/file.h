@@ -40,6 +40,13 @@ ssize_t file_read_at(int file, void *bytes, size_t n_bytes, int64_t offset);
  */
 enum status file_open(const char *path, int *file_out);
 
+/* Read a whole input of at most n_most bytes; a NUL is behind it.
+ *
+ *   owns    the caller frees *text_out
+ *   errors  those of file_open; STATUS_DATA it has more bytes; STATUS_IO
+ */
+enum status file_load(const char *path, int64_t n_most, char **text_out, size_t *n_out);
+
 /* Ensure that this process may have n files open, by raising its limit if needed.
  *
  *   what    "a worker", for the reason

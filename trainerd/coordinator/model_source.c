@@ -2,7 +2,6 @@
 
 #include "models/program/level.h"
 #include "models/program/row_filter.h"
-#include "protocol/base/memory.h"
 #include "protocol/files/file.h"
 
 #include <errno.h>
@@ -57,32 +56,6 @@ static enum status places_find(const char *model, struct model_source *out)
     return status_fail(STATUS_NO_INPUT,
                        "predict.model: '%s' has neither %s nor %s, expected the folder of a training's results",
                        model, weight_names[0], weight_names[1]);
-}
-
-/* The whole file and a NUL. owns  the caller frees *text_out */
-static enum status text_read(const char *path, char **text_out, size_t *n_out)
-{
-    int file;
-    struct stat about;
-    enum status status = file_open(path, &file);
-    if (status != STATUS_OK) {
-        return status_fail(status, "%s; expected the result.json of the training beside its weights",
-                           status_reason());
-    }
-    if (fstat(file, &about) != 0 || about.st_size > RESULT_BYTES_MOST) {
-        status = status_fail(STATUS_DATA, "'%s' has %lld bytes, expected a result.json of at most %d", path,
-                             (long long)about.st_size, RESULT_BYTES_MOST);
-    } else {
-        *n_out = (size_t)about.st_size;
-        *text_out = memory_alloc(*n_out + 1, 1);
-        int error = file_read(file, *text_out, *n_out);
-        status = error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(error));
-        if (error != 0) {
-            free(*text_out);
-        }
-    }
-    close(file);
-    return status;
 }
 
 static enum status missing(const char *path, const char *what)
@@ -199,9 +172,10 @@ enum status model_source_open(const char *model, const struct job *job, struct m
         out->job = *job;
         return STATUS_OK;
     }
-    status = text_read(path, &text, &n);
+    status = file_load(path, RESULT_BYTES_MOST, &text, &n);
     if (status != STATUS_OK) {
-        return status;
+        return status_fail(status, "%s; expected the result.json of the training beside its weights",
+                           status_reason());
     }
     json_error_t error;
     json_t *result = json_loadb(text, n, JSON_REJECT_DUPLICATES, &error);

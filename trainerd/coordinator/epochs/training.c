@@ -135,10 +135,9 @@ static enum status note_plateau(struct training *training, int64_t epoch, const 
     if (!plateau_note(training, epoch, now, state)) {
         return STATUS_OK;
     }
-    progress_print(training->progress,
-                   "epoch %lld: no better valid %s in %lld evaluation%s; the learning rate falls to %g",
+    progress_print(training->progress, "epoch %lld: no better valid %s in %s; the learning rate falls to %g",
                    (long long)epoch, job_choice_text("train", "lr_monitor", train->lr_monitor),
-                   (long long)train->lr_patience + 1, train->lr_patience == 0 ? "" : "s",
+                   figure_count(train->lr_patience + 1, "evaluation").text,
                    schedule_lr(training->job, (uint32_t)epoch) * rate_factor(training));
     return rate_put(training);
 }

@@ -1,6 +1,5 @@
 #include "trainerd/coordinator/machines/hosts.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "protocol/files/file.h"
 
@@ -9,8 +8,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
-#include <unistd.h>
 
 #define LINE_MOST 1024
 
@@ -82,11 +79,7 @@ static enum status host_add(struct hosts *hosts, const char *where, const struct
     if (hosts->n_slot > HOSTS_SLOTS_MOST) {
         return status_fail(STATUS_CONFIG, "%s: more than %d slots in all", where, HOSTS_SLOTS_MOST);
     }
-    if ((hosts->n_host & (hosts->n_host - 1)) == 0) { /* a power of two, or 0: full */
-        size_t n = hosts->n_host > 0 ? 2 * (size_t)hosts->n_host : 1;
-        hosts->host = realloc(hosts->host, n * sizeof *hosts->host);
-        ASSERT(hosts->host != NULL);
-    }
+    hosts->host = memory_list_grow(hosts->host, (int32_t)hosts->n_host, sizeof *hosts->host);
     hosts->host[hosts->n_host++] = *host;
     return STATUS_OK;
 }
@@ -131,21 +124,13 @@ enum status hosts_read(const char *text, size_t n_bytes, const char *origin, str
 
 enum status hosts_load(const char *path, struct hosts *out)
 {
-    int file;
-    struct stat about;
-    enum status status = file_open(path, &file);
+    char *text;
+    size_t n;
+    enum status status = file_load(path, (int64_t)HOSTS_FILE_MOST_BYTES, &text, &n);
     if (status != STATUS_OK) {
         return status_fail(status, "workers.hosts: %s", status_reason());
     }
-    if (fstat(file, &about) != 0 || about.st_size > (off_t)HOSTS_FILE_MOST_BYTES) {
-        close(file);
-        return status_fail(STATUS_CONFIG, "workers.hosts: '%s' has more than %zu bytes", path, HOSTS_FILE_MOST_BYTES);
-    }
-    char *text = memory_alloc((size_t)about.st_size + 1, 1);
-    int error = file_read(file, text, (size_t)about.st_size);
-    close(file);
-    status = error == 0 ? hosts_read(text, (size_t)about.st_size, path, out)
-                        : status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(error));
+    status = hosts_read(text, n, path, out);
     free(text);
     return status;
 }

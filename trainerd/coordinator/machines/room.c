@@ -3,6 +3,7 @@
 #include "protocol/base/memory.h"
 #include "protocol/files/file.h"
 #include "protocol/transport/transport.h"
+#include "trainerd/base/figure.h"
 
 #include <pthread.h>
 #include <stdbool.h>
@@ -130,7 +131,7 @@ enum status room_check(const struct job *job)
     const int64_t n = job->workers.count;
     const bool is_local = job->workers.launcher == JOB_LAUNCHER_LOCAL;
     char what[96];
-    snprintf(what, sizeof what, "the coordinator of %lld worker%s", (long long)n, n == 1 ? "" : "s");
+    snprintf(what, sizeof what, "the coordinator of %s", figure_count(n, "worker").text);
     enum status status = file_room(FILES_OWN + FILES_EACH * (is_local ? n : 2 * n), what);
     return status == STATUS_OK && is_local ? segments_choose(n + 1) : status;
 }

@@ -5,14 +5,13 @@
 #include "protocol/toml/toml.h"
 #include "trainerd/base/figure.h"
 
-#include <errno.h>
 #include <math.h>
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 /* --- the device --- */
 
+#define FILE_BYTES_MOST 4096
 #define EXPECTED                                                                                                     \
     "expected name, a text, and fp32_tflops, bf16_tflops, bandwidth_gbs and where it is known sms, numbers "         \
     "greater than 0"
@@ -58,8 +57,8 @@ static enum status text_read(const char *path, const char *text, size_t n, struc
 enum status roofline_load(const char *path, const struct job *job, struct roofline *out)
 {
     static const char cpu[] = "name = 'cpu'\nfp32_tflops = 0.3\nbf16_tflops = 0.3\nbandwidth_gbs = 20";
-    char text[4096];
-    int file;
+    char *text;
+    size_t n;
     *out = (struct roofline){.peak = job->train.products == JOB_PRECISION_BF16 ? ROOFLINE_BF16 : ROOFLINE_FP32};
     if (path == NULL) {
         return job->workers.device != JOB_DEVICE_CUDA
@@ -67,15 +66,12 @@ enum status roofline_load(const char *path, const struct job *job, struct roofli
                    : status_fail(STATUS_USAGE, "--roofline needs --device FILE where workers.device is \"" JOB_CUDA
                                                "\": a GPU's numbers, as in configs/devices/h100.toml");
     }
-    enum status status = file_open(path, &file);
-    if (status != STATUS_OK) {
-        return status;
+    enum status status = file_load(path, FILE_BYTES_MOST, &text, &n);
+    if (status == STATUS_OK) {
+        status = text_read(path, text, n, out);
+        free(text);
     }
-    ssize_t n = file_read_at(file, text, sizeof text, 0);
-    close(file);
-    return n >= 0 && n < (ssize_t)sizeof text
-               ? text_read(path, text, (size_t)n, out)
-               : status_fail(STATUS_IO, "'%.400s' cannot be read, or has %zu bytes or more", path, sizeof text);
+    return status;
 }
 
 /* --- floors --- */
