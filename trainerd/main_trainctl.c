@@ -11,21 +11,9 @@
 #include <stdlib.h>
 
 static ctl_run *const runs[CTL_COMMAND_N] = {
-    [CTL_COMMAND_submit] = run_submit,   [CTL_COMMAND_status] = run_status,
-    [CTL_COMMAND_show] = run_show,       [CTL_COMMAND_logs] = run_stream,
-    [CTL_COMMAND_watch] = run_watch,     [CTL_COMMAND_cancel] = run_control,
-    [CTL_COMMAND_resume] = run_control,  [CTL_COMMAND_checkpoint] = run_control,
-    [CTL_COMMAND_scale] = run_scale,     [CTL_COMMAND_workers] = run_workers,
-    [CTL_COMMAND_metrics] = run_stream,  [CTL_COMMAND_plot] = run_plot,
-    [CTL_COMMAND_audit] = run_audit,     [CTL_COMMAND_drain] = run_drain,
-    [CTL_COMMAND_undrain] = run_drain,   [CTL_COMMAND_backup] = run_backup,
-    [CTL_COMMAND_restore] = run_restore, [CTL_COMMAND_repair] = run_restore,
-    [CTL_COMMAND_compare] = run_compare, [CTL_COMMAND_gpus] = run_gpus,
-    [CTL_COMMAND_users] = run_users,     [CTL_COMMAND_doctor] = run_doctor,
-    [CTL_COMMAND_login] = run_login,     [CTL_COMMAND_fingerprint] = run_fingerprint,
-    [CTL_COMMAND_logout] = run_logout,   [CTL_COMMAND_version] = run_version,
-    [CTL_COMMAND_predict] = run_predict, [CTL_COMMAND_sweep] = run_sweep,
-    [CTL_COMMAND_web] = run_web,
+#define OPTION(...)
+#define COMMAND(name, run, ...) run_##run,
+#include "trainerd/ctl/base/commands.def"
 };
 
 static enum status print_help(FILE *file, const struct ctl_arguments *arguments)
@@ -63,7 +51,7 @@ static enum status print_reference(FILE *file, const struct ctl_arguments *argum
 }
 
 /* Commands that the table answers; as JSON, help is the table, and the others a text. */
-static enum status run_reference(const struct ctl_arguments *arguments)
+enum status run_reference(const struct ctl_arguments *arguments)
 {
     if (!ctl_given(arguments, CTL_OPTION_JSON)) {
         return print_reference(stdout, arguments);
@@ -95,8 +83,7 @@ int main(int argc, char **argv)
     enum status status = ctl_arguments_read(argc, argv, &arguments);
     arguments.exit_code_out = &exit_code;
     if (status == STATUS_OK) {
-        ctl_run *run = runs[arguments.command];
-        status = run != NULL ? run(&arguments) : run_reference(&arguments);
+        status = runs[arguments.command](&arguments);
     }
     if (status == STATUS_OK && (fflush(stdout) != 0 || ferror(stdout) != 0)) {
         status = status_fail(STATUS_IO, "cannot write to standard output");

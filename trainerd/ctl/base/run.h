@@ -7,10 +7,9 @@
 #include "trainerd/ctl/base/known_hosts.h"
 
 typedef enum status ctl_run(const struct ctl_arguments *arguments);
-
-ctl_run run_submit, run_predict, run_sweep, run_status, run_show, run_stream, run_watch, run_control, run_scale,
-    run_workers, run_gpus, run_plot, run_compare, run_audit, run_backup, run_login, run_logout, run_fingerprint,
-    run_drain, run_restore, run_doctor, run_users, run_version, run_web;
+#define OPTION(...)
+#define COMMAND(name, run, ...) ctl_run run_##run;
+#include "trainerd/ctl/base/commands.def"
 
 /* Connect to the daemon of --to, $TRAINERD_TO, or the default. */
 enum status ctl_connect(const struct ctl_arguments *arguments, struct client *out);

@@ -20,14 +20,14 @@ enum ctl_words {
 };
 
 #define OPTION(id, name, letter, value, words, help) CTL_OPTION_##id,
-#define COMMAND(name, operands, words, least, most, options, help, more)
+#define COMMAND(...)
 enum ctl_option {
 #include "trainerd/ctl/base/commands.def"
     CTL_OPTION_N
 };
 
-#define OPTION(id, name, letter, value, words, help)
-#define COMMAND(name, operands, words, least, most, options, help, more) CTL_COMMAND_##name,
+#define OPTION(...)
+#define COMMAND(name, ...) CTL_COMMAND_##name,
 enum ctl_command {
 #include "trainerd/ctl/base/commands.def"
     CTL_COMMAND_N

@@ -117,7 +117,7 @@ static bool add_row(void *context, const struct store_audit *row)
     return true;
 }
 
-enum status audit_show(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_audit(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const json_t *limit = json_object_get(request, "limit"), *before = json_object_get(request, "before");
     json_int_t n_most = limit != NULL ? json_integer_value(limit) : ROWS_DEFAULT;

@@ -53,7 +53,7 @@ static void take_turn(struct turn *turn)
     }
 }
 
-enum status backup_begin(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_backup(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const char *path = json_string_value(json_object_get(request, "path"));
     if (!connection_is_admin(connection)) {

@@ -17,8 +17,6 @@
 #define STATUS_JOBS_DEFAULT 100
 #define STATUS_JOBS_MOST 1000
 
-typedef enum status request_handler(struct commands *commands, struct connection *connection, const json_t *request);
-
 enum status commands_check_range(const char *what, double value, double least, double most)
 {
     if (!(value >= least && value <= most)) {
@@ -29,7 +27,7 @@ enum status commands_check_range(const char *what, double value, double least, d
 
 /* --- about the daemon --- */
 
-static enum status answer_hello(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_hello(struct commands *commands, struct connection *connection, const json_t *request)
 {
     (void)commands;
     const char *user = connection_user(connection);
@@ -44,7 +42,7 @@ static enum status answer_hello(struct commands *commands, struct connection *co
     return STATUS_OK;
 }
 
-static enum status answer_version(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_version(struct commands *commands, struct connection *connection, const json_t *request)
 {
     json_t *answer = answer_new(request);
     json_object_set_new(answer, "v", json_integer(CLIENT_PROTOCOL_VERSION));
@@ -183,7 +181,7 @@ static void send_page(struct commands *commands, struct connection *connection, 
     connection_send(connection, answer);
 }
 
-static enum status answer_status(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_status(struct commands *commands, struct connection *connection, const json_t *request)
 {
     if (json_object_get(request, "job") != NULL) {
         return answer_one(commands, connection, request);
@@ -222,7 +220,7 @@ static enum status answer_job(struct connection *connection, const json_t *reque
     return STATUS_OK;
 }
 
-static enum status scale(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_scale(struct commands *commands, struct connection *connection, const json_t *request)
 {
     json_int_t n_worker = json_integer_value(json_object_get(request, "workers"));
     const struct job_record *record;
@@ -265,12 +263,12 @@ static enum status drain_set(struct commands *commands, struct connection *conne
     return STATUS_OK;
 }
 
-static enum status drain(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_drain(struct commands *commands, struct connection *connection, const json_t *request)
 {
     return drain_set(commands, connection, request, true);
 }
 
-static enum status undrain(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_undrain(struct commands *commands, struct connection *connection, const json_t *request)
 {
     return drain_set(commands, connection, request, false);
 }
@@ -278,25 +276,10 @@ static enum status undrain(struct commands *commands, struct connection *connect
 /* --- the table, and callbacks of server and jobs --- */
 
 static request_handler *const handlers[REQUEST_N] = {
-    [REQUEST_hello] = answer_hello,
-    [REQUEST_submit] = submit_jobs,
-    [REQUEST_status] = answer_status,
-    [REQUEST_show] = show_job,
-    [REQUEST_logs] = follow_logs,
-    [REQUEST_watch] = follow_events,
-    [REQUEST_metrics] = follow_metrics,
-    [REQUEST_workers] = show_workers,
-    [REQUEST_cancel] = orders_cancel,
-    [REQUEST_resume] = orders_resume,
-    [REQUEST_checkpoint] = orders_checkpoint,
-    [REQUEST_scale] = scale,
-    [REQUEST_version] = answer_version,
-    [REQUEST_gpus] = show_gpus,
-    [REQUEST_backup] = backup_begin,
-    [REQUEST_drain] = drain,
-    [REQUEST_undrain] = undrain,
-    [REQUEST_audit] = audit_show,
-    [REQUEST_users] = show_users,
+#define REQUEST_BEGIN(name, help, gives) handle_##name,
+#define FIELD(...)
+#define REQUEST_END(name)
+#include "trainerd/socket/requests.def"
 };
 
 static enum status check_role(const struct connection *connection, const json_t *request, enum request which)

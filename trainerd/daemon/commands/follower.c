@@ -255,7 +255,7 @@ static enum status read_fields(const json_t *request, int64_t n_tail_default, st
     return STATUS_OK;
 }
 
-enum status follow_logs(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_logs(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const json_t *rank = json_object_get(request, "rank");
     const struct job_record *record;
@@ -277,7 +277,7 @@ enum status follow_logs(struct commands *commands, struct connection *connection
     return begin(commands, connection, request, follower, record, status);
 }
 
-enum status follow_events(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_watch(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const struct job_record *record;
     enum status status = pending_find_job(commands, connection, request, &record);
@@ -295,7 +295,7 @@ enum status follow_events(struct commands *commands, struct connection *connecti
     return begin(commands, connection, request, follower, record, status);
 }
 
-enum status follow_metrics(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_metrics(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const struct job_record *record;
     struct store_submission submission;

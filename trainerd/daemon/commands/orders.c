@@ -208,7 +208,7 @@ static enum status check_one_of(const json_t *request)
                                               json_string_value(json_object_get(request, "cmd")));
 }
 
-enum status orders_cancel(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_cancel(struct commands *commands, struct connection *connection, const json_t *request)
 {
     enum status status = check_one_of(request);
     if (status != STATUS_OK) {
@@ -219,7 +219,7 @@ enum status orders_cancel(struct commands *commands, struct connection *connecti
                : order_group(commands, connection, request, SUPERVISOR_ORDER_CANCEL);
 }
 
-enum status orders_resume(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_resume(struct commands *commands, struct connection *connection, const json_t *request)
 {
     bool by_admin = connection_is_admin(connection);
     enum status status = commands_check_submitter(commands, connection);
@@ -234,7 +234,7 @@ enum status orders_resume(struct commands *commands, struct connection *connecti
 
 /* --- a job that runs --- */
 
-enum status orders_checkpoint(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_checkpoint(struct commands *commands, struct connection *connection, const json_t *request)
 {
     return order_one(commands, connection, request, supervisor_checkpoint);
 }

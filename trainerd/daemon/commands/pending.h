@@ -78,11 +78,18 @@ enum status pending_find_any(struct commands *commands, struct connection *conne
 enum status pending_find_job(struct commands *commands, struct connection *connection, const json_t *request,
                              const struct job_record **out);
 
+/* The handlers of all requests, by their names (requests.def). */
+typedef enum status request_handler(struct commands *commands, struct connection *connection, const json_t *request);
+#define REQUEST_BEGIN(name, help, gives) request_handler handle_##name;
+#define FIELD(...)
+#define REQUEST_END(name)
+#include "trainerd/socket/requests.def"
+
 /* A request's number lies in its range. errors  STATUS_USAGE "limit is 0, expected 1 to 1000" */
 enum status commands_check_range(const char *what, double value, double least, double most);
 
-/* audit.c: audit */
-enum status audit_show(struct commands *commands, struct connection *connection, const json_t *request);
+/* --- audit.c --- */
+
 /* Does it change something? */
 bool audit_is_change(enum request which);
 /* Around the handler of a request that changes something: its changes are saved with who asked for them. end: also a
@@ -95,34 +102,14 @@ void audit_leave(struct commands *commands);
 /* The server's. */
 void audit_login_failed(void *context, const struct connection *connection, const char *reason);
 
-/* orders.c: cancel, resume, checkpoint */
-enum status orders_cancel(struct commands *commands, struct connection *connection, const json_t *request);
-enum status orders_resume(struct commands *commands, struct connection *connection, const json_t *request);
-enum status orders_checkpoint(struct commands *commands, struct connection *connection, const json_t *request);
+/* --- submit.c --- */
 
-/* backup.c: backup */
-enum status backup_begin(struct commands *commands, struct connection *connection, const json_t *request);
-
-/* submit.c: submit */
 /* May this client submit jobs, and resume them? errors  STATUS_USAGE with the keys that say who may */
 enum status commands_check_submitter(const struct commands *commands, const struct connection *connection);
-enum status submit_jobs(struct commands *commands, struct connection *connection, const json_t *request);
 
-/* follower.c: logs, watch, metrics */
-enum status follow_logs(struct commands *commands, struct connection *connection, const json_t *request);
-enum status follow_events(struct commands *commands, struct connection *connection, const json_t *request);
-enum status follow_metrics(struct commands *commands, struct connection *connection, const json_t *request);
+/* --- show_gpus.c --- */
 
-/* show_gpus.c: gpus */
-enum status show_gpus(struct commands *commands, struct connection *connection, const json_t *request);
 /* Add the GPUs of a job that holds this set to an answer, and to each worker its GPU, in turn. */
 void show_gpus_of(const struct gpus *gpus, uint64_t set, json_t *answer);
-
-/* show_users.c: users */
-enum status show_users(struct commands *commands, struct connection *connection, const json_t *request);
-
-/* show.c: show, workers */
-enum status show_job(struct commands *commands, struct connection *connection, const json_t *request);
-enum status show_workers(struct commands *commands, struct connection *connection, const json_t *request);
 
 #endif

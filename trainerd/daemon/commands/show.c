@@ -129,7 +129,7 @@ static enum status fill(struct commands *commands, const struct job_record *reco
     return store_history(store, record->id, add_change, history);
 }
 
-enum status show_job(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_show(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const struct job_record *record;
     enum status status = pending_find_job(commands, connection, request, &record);
@@ -172,7 +172,7 @@ static void on_workers(void *context, const struct job_file_piece *piece)
     finish(show);
 }
 
-enum status show_workers(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_workers(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const struct job_record *record;
     enum status status = pending_find_job(commands, connection, request, &record);

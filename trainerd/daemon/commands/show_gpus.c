@@ -34,7 +34,7 @@ static void set_holder(json_t *one, const struct jobs *jobs, int32_t number)
     json_decref(job);
 }
 
-enum status show_gpus(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_gpus(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const struct gpus *gpus = jobs_gpus(commands->jobs);
     json_t *answer = answer_new(request), *list = json_array();

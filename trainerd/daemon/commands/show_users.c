@@ -104,7 +104,7 @@ static json_t *user_json(const struct user_row *user, const struct quota *quota,
     return one;
 }
 
-enum status show_users(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_users(struct commands *commands, struct connection *connection, const json_t *request)
 {
     uid_t own = connection_uid(connection);
     bool is_admin = connection_is_admin(connection);

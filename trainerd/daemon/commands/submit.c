@@ -360,7 +360,7 @@ static enum status make_jobs(struct commands *commands, struct connection *conne
     return status;
 }
 
-enum status submit_jobs(struct commands *commands, struct connection *connection, const json_t *request)
+enum status handle_submit(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const char *folder = json_string_value(json_object_get(request, "folder"));
     const char *submission_id = json_string_value(json_object_get(request, "submission_id"));
