@@ -2,10 +2,10 @@
 
 #include "protocol/base/memory.h"
 #include "protocol/base/mistakes.h"
+#include "protocol/files/file.h"
 #include "protocol/job/job_keys.h"
 #include "protocol/toml/toml.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdbool.h>
 #include <stdlib.h>
@@ -188,25 +188,15 @@ static enum status read_text(const char *text, size_t n, const char *origin, str
 static enum status read_file(const char *path, bool must_be_there, struct daemon_config *config,
                              struct mistakes *mistakes)
 {
-    FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return errno == ENOENT && !must_be_there
+    char *text;
+    size_t n;
+    enum status status = file_load(path, FILE_MOST_BYTES, &text, &n);
+    if (status != STATUS_OK) {
+        return status == STATUS_NO_INPUT && !must_be_there
                    ? STATUS_OK
-                   : status_fail(STATUS_NO_INPUT, "cannot open the daemon's file '%s': %s", path, strerror(errno));
+                   : status_fail(status, "the daemon's file: %s", status_reason());
     }
-    char *text = memory_alloc(FILE_MOST_BYTES + 1, 1);
-    size_t n = fread(text, 1, FILE_MOST_BYTES + 1, file);
-    enum status status = STATUS_OK;
-    if (ferror(file)) {
-        status = status_fail(STATUS_CONFIG, "cannot read '%s': %s", path, strerror(errno));
-    } else if (n > FILE_MOST_BYTES) {
-        status = status_fail(STATUS_CONFIG, "'%s' has more than %d bytes; expected a daemon's file", path,
-                             FILE_MOST_BYTES);
-    }
-    fclose(file);
-    if (status == STATUS_OK) {
-        status = read_text(text, n, path, config, mistakes);
-    }
+    status = read_text(text, n, path, config, mistakes);
     free(text);
     return status;
 }
