@@ -257,7 +257,6 @@ static enum status find_contents(struct coordinator *c)
 
 static enum status keep_facts(struct coordinator *c)
 {
-    char splits[REPORT_SPLIT_BYTES];
     const struct dataset *dataset = &c->dataset;
     c->facts = sizes_of(dataset);
     if (dataset->class_names != NULL) {
@@ -271,8 +270,7 @@ static enum status keep_facts(struct coordinator *c)
     if (dataset->n_edge_feature > 0) {
         progress_print(&c->progress, "edges have %s each", figure_count(dataset->n_edge_feature, "feature").text);
     }
-    report_split_text(&c->facts, splits);
-    progress_print(&c->progress, "%s", splits);
+    progress_print(&c->progress, "%s", report_splits(&c->facts).text);
     return STATUS_OK;
 }
 

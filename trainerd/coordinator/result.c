@@ -54,16 +54,11 @@ static json_t *best_json(const struct coordinator *c)
 
 static json_t *seconds_json(const struct coordinator *c)
 {
-    static const char *const names[] = {
-#define X(name, text) text,
-        RESULT_PHASE_LIST(X)
-#undef X
-    };
     json_t *all = json_object();
     json_object_set_new(all, "total", json_real(c->result.total_s));
-    for (int i = 0; i < RESULT_PHASE_N; i++) {
-        json_object_set_new(all, names[i], json_real(c->result.phase_s[i]));
-    }
+#define X(name, text) json_object_set_new(all, text, json_real(c->result.phase_s[RESULT_PHASE_##name]));
+    RESULT_PHASE_LIST(X)
+#undef X
     const struct checkpoint_state *state = &c->training.state;
     json_object_set_new(all, "epoch_mean",
                         number_json(state->n_epoch > 0 ? state->train_s / (double)state->n_epoch : NAN));

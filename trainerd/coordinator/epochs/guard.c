@@ -15,6 +15,15 @@ struct level guard_level(const struct job *job, const struct checkpoint_state *s
     return level_at(job, (uint32_t)(epoch > 0 ? epoch : 0), state->n_back_off);
 }
 
+struct figure guard_codecs(const struct level *level)
+{
+    struct figure out;
+    bool is_same = level->codec_backward == level->codec;
+    snprintf(out.text, sizeof out.text, is_same ? "%s" : "%s, gradients %s", level_codec_text(level->codec),
+             level_codec_text(level->codec_backward));
+    return out;
+}
+
 #define LEVEL_BYTES 96
 
 /* "0.2 of the boundary rows, int8", or "exact epochs". */
@@ -31,10 +40,7 @@ static void guard_level_text(const struct level *level, char out[LEVEL_BYTES])
     if (level->sampling < 1.0) {
         n = snprintf(out, LEVEL_BYTES, "%.4g of the boundary rows, ", level->sampling);
     }
-    n += snprintf(out + n, LEVEL_BYTES - (size_t)n, "%s", level_codec_text(level->codec));
-    if (level->codec_backward != level->codec) {
-        snprintf(out + n, LEVEL_BYTES - (size_t)n, ", gradients %s", level_codec_text(level->codec_backward));
-    }
+    snprintf(out + n, LEVEL_BYTES - (size_t)n, "%s", guard_codecs(level).text);
 }
 
 static void back_off_note(struct training *training, int64_t epoch)

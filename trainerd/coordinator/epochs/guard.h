@@ -22,4 +22,7 @@ enum status guard_restore(const struct training *training);
 /* What an epoch's payloads lose, as things stand. */
 struct level guard_level(const struct job *job, const struct checkpoint_state *state, int64_t epoch);
 
+/* "int8", or "int8, gradients fp32" */
+struct figure guard_codecs(const struct level *level);
+
 #endif

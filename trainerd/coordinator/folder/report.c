@@ -164,21 +164,21 @@ json_t *report_dataset(const struct dataset *dataset)
     return all;
 }
 
-void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTES])
+struct report_splits report_splits(const struct dataset *dataset)
 {
     const struct dataset_splits *splits = &dataset->splits;
     const int64_t *n = dataset->n_split;
     char origin[192] = "no split";
+    struct report_splits out = {"no edge is held out of a prediction"};
     if (dataset->of_links && dataset->links.how[0] == '\0') {
-        snprintf(out, REPORT_SPLIT_BYTES, "no edge is held out of a prediction");
-        return;
+        return out;
     }
     if (dataset->of_links) {
-        snprintf(out, REPORT_SPLIT_BYTES,
+        snprintf(out.text, sizeof out.text,
                  "held out: %" PRId64 " edges for validation and %" PRId64 " for the test (%s)",
                  dataset_n_in_split(dataset, DATASET_SPLIT_VALID), dataset_n_in_split(dataset, DATASET_SPLIT_TEST),
                  dataset->links.how);
-        return;
+        return out;
     }
     if (splits->origin == DATASET_ORIGIN_GIVEN && splits->n > 1) {
         snprintf(origin, sizeof origin, "split %" PRId64 " of %" PRId64 " given with the data, counted from 0",
@@ -188,9 +188,10 @@ void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTE
     } else if (splits->origin == DATASET_ORIGIN_DRAWN) {
         snprintf(origin, sizeof origin, "split drawn with dataset.seed = %" PRId64 ", %s", splits->seed, splits->how);
     }
-    snprintf(out, REPORT_SPLIT_BYTES,
+    snprintf(out.text, sizeof out.text,
              "%s: %" PRId64 " train, %" PRId64 " valid, %" PRId64 " test, %" PRId64 " in no split", origin,
              n[DATASET_SPLIT_TRAIN], n[DATASET_SPLIT_VALID], n[DATASET_SPLIT_TEST], n[DATASET_SPLIT_NONE]);
+    return out;
 }
 
 json_t *report_partition(const struct job *job, const struct partition_quality *quality)

@@ -30,8 +30,10 @@ json_t *report_dataset(const struct dataset *dataset);
 const char *report_outputs(const struct dataset *dataset);
 
 /* Origin and sizes of the splits: "split given with the data: 140 train, 500 valid, 1000 test, 1068 in no split". */
-#define REPORT_SPLIT_BYTES 320
-void report_split_text(const struct dataset *dataset, char out[REPORT_SPLIT_BYTES]);
+struct report_splits {
+    char text[320];
+};
+struct report_splits report_splits(const struct dataset *dataset);
 
 /* Parts, method, cut, halo and imbalance. */
 json_t *report_partition(const struct job *job, const struct partition_quality *quality);

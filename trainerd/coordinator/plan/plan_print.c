@@ -3,6 +3,7 @@
 
 #include "protocol/base/log.h"
 #include "trainerd/base/figure.h"
+#include "trainerd/coordinator/epochs/guard.h"
 #include "trainerd/coordinator/folder/report.h"
 #include "trainerd/coordinator/plan/plan_steps.h"
 #include "trainerd/coordinator/plan/plan_traffic.h"
@@ -73,25 +74,14 @@ static void print_host(const struct plan *plan, FILE *file)
     }
 }
 
-/* "int8", or "int8, gradients fp32" */
-static void stage_codecs(const struct plan_stage *stage, char *out, size_t n)
-{
-    const struct level *level = &stage->of.level;
-    int at = snprintf(out, n, "%s", level_codec_text(level->codec));
-    if (level->codec_backward != level->codec && at > 0) {
-        snprintf(out + at, n - (size_t)at, ", gradients %s", level_codec_text(level->codec_backward));
-    }
-}
-
 /* Where codecs change over the epochs. */
 static void print_stages(const struct plan *plan, FILE *file)
 {
     for (int s = 0; plan->n_stage > 1 && s < plan->n_stage; s++) {
         const struct plan_stage *stage = &plan->stage[s];
-        char codecs[64];
-        stage_codecs(stage, codecs, sizeof codecs);
         fprintf(file, "           %s in each of epochs %" PRId64 " to %" PRId64 " (%s)\n",
-                figure_bytes(stage->n_wire).text, stage->of.epoch, stage->of.epoch + stage->of.n_epoch - 1, codecs);
+                figure_bytes(stage->n_wire).text, stage->of.epoch, stage->of.epoch + stage->of.n_epoch - 1,
+                guard_codecs(&stage->of.level).text);
     }
 }
 
@@ -177,13 +167,11 @@ static enum status flushed(FILE *file)
 enum status plan_print(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     const struct dataset *dataset = in->dataset;
-    char splits[REPORT_SPLIT_BYTES];
     bool predicts = in->program->forward_only;
     fprintf(file, "dataset    %s: %" PRId64 " nodes, %" PRId64 " edges, %" PRId64 " features, %" PRId32 " %s\n",
             dataset->name, dataset->n_node, dataset->n_edge, dataset->n_feature, dataset->n_class,
             report_outputs(dataset));
-    report_split_text(dataset, splits);
-    fprintf(file, "           %s\n", splits);
+    fprintf(file, "           %s\n", report_splits(dataset).text);
     fprintf(file,
             "partition  %" PRId32 " parts by %s: %" PRId64 " edges cut, halo ratio %.3f, imbalance %.3f nodes, %.3f "
             "edges, %.3f halo\n",
