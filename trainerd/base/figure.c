@@ -46,6 +46,13 @@ struct figure figure_number(double value)
     return out;
 }
 
+struct figure figure_whole(double value)
+{
+    struct figure out;
+    snprintf(out.text, sizeof out.text, isfinite(value) && fabs(value) < 1e16 ? "%.0f" : "-", value);
+    return out;
+}
+
 struct figure figure_fraction(double fraction)
 {
     struct figure out;

@@ -13,9 +13,7 @@
 
 static void add_integer(struct table *table, const json_t *value)
 {
-    char text[FIGURE_BYTES];
-    snprintf(text, sizeof text, "%lld", (long long)json_integer_value(value));
-    table_add(table, text);
+    table_add(table, figure_whole((double)json_integer_value(value)).text);
 }
 
 static void add_percent(struct table *table, const json_t *value)
@@ -26,10 +24,8 @@ static void add_percent(struct table *table, const json_t *value)
 /* The class's name, or its number. */
 static void add_name(struct table *table, const json_t *names, size_t k)
 {
-    char number[FIGURE_BYTES];
-    snprintf(number, sizeof number, "%zu", k);
     const char *name = json_string_value(json_array_get(names, k));
-    table_add(table, name != NULL ? name : number);
+    table_add(table, name != NULL ? name : figure_whole((double)k).text);
 }
 
 static bool matrix_fits(const json_t *names, size_t n_class)

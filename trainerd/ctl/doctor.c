@@ -229,12 +229,8 @@ static void check_nofile(struct doctor *doctor)
     struct rlimit limit = {0};
     getrlimit(RLIMIT_NOFILE, &limit);
     bool is_few = limit.rlim_cur != RLIM_INFINITY && limit.rlim_cur < 1024;
-    char text[FIGURE_BYTES] = "unlimited";
-    if (limit.rlim_cur != RLIM_INFINITY) {
-        snprintf(text, sizeof text, "%llu", (unsigned long long)limit.rlim_cur);
-    }
     note(doctor, is_few ? VERDICT_WARN : VERDICT_OK, "open files", "raise it: ulimit -n 4096, LimitNOFILE=4096", "%s",
-         text);
+         limit.rlim_cur == RLIM_INFINITY ? "unlimited" : figure_whole((double)limit.rlim_cur).text);
 }
 
 /* Shared memory is files, too. */

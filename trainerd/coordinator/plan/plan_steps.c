@@ -60,16 +60,9 @@ void plan_steps_build(const struct memory_plan_input *in, const struct memory_pl
 static void line_print(const struct plan_worker *worker, int s, int n_text, FILE *file)
 {
     const struct plan_step *step = &worker->step[s];
-    char op[16] = "-", rows[24] = "-";
-    if (step->op >= 0) {
-        snprintf(op, sizeof op, "%d", step->op);
-    }
-    if (step->n_row > 0) {
-        snprintf(rows, sizeof rows, "%" PRId64, step->n_row);
-    }
-    fprintf(file, "%6d %4s %c%-*s %12s %11s %11s %11s%s\n", s, op, step->is_fused ? '+' : ' ', n_text, step->text,
-            rows, figure_bytes(step->n_alive).text,
-            step->n_workspace > 0 ? figure_bytes(step->n_workspace).text : "-",
+    fprintf(file, "%6d %4s %c%-*s %12s %11s %11s %11s%s\n", s, step->op >= 0 ? figure_whole(step->op).text : "-",
+            step->is_fused ? '+' : ' ', n_text, step->text, step->n_row > 0 ? figure_whole(step->n_row).text : "-",
+            figure_bytes(step->n_alive).text, step->n_workspace > 0 ? figure_bytes(step->n_workspace).text : "-",
             step->n_received > 0 ? figure_bytes(step->n_received).text : "-", s == worker->peak ? "  <- peak" : "");
 }
 

@@ -95,13 +95,6 @@ static struct figure sample_text(const struct sample *sample, enum job_metric me
     return out;
 }
 
-static struct figure whole_text(double value)
-{
-    struct figure out;
-    snprintf(out.text, sizeof out.text, isfinite(value) ? "%.0f" : "-", value);
-    return out;
-}
-
 static void add_title(struct table *table, const char *title, bool is_right, int worth)
 {
     table->is_right[table->n_cell] = is_right;
@@ -179,7 +172,7 @@ static void print_settings(const struct settings *settings)
         table_add(&table, runs);
         table_add(&table, sample_text(&setting->valid, settings->metric).text);
         table_add(&table, sample_text(&setting->test, settings->metric).text);
-        table_add(&table, whole_text(setting->best_epoch.mean).text);
+        table_add(&table, figure_whole(setting->best_epoch.mean).text);
         table_add(&table, figure_seconds(setting->seconds.mean).text);
     }
     print_table(&table, settings->n_differs, 0, n_key);
@@ -200,7 +193,7 @@ static void print_runs(const struct settings *settings)
     for (size_t s = 0; s < settings->n; s++) {
         for (size_t i = 0; i < settings->setting[s].n_run; i++) {
             const struct run *run = &settings->runs->run[settings->setting[s].run[i]];
-            table_add(&table, whole_text(run->job > 0 ? (double)run->job : NAN).text);
+            table_add(&table, figure_whole(run->job > 0 ? (double)run->job : NAN).text);
             const char *last = strrchr(run->folder, '/'); /* runs of one name are told by their folders */
             add_cell(&table, run->job == 0 && last != NULL ? last + 1 : run->name, false);
             table_add(&table, run->state);
@@ -208,7 +201,7 @@ static void print_runs(const struct settings *settings)
             add_values(&table, run, settings->varies, n_varies);
             table_add(&table, sample_text(&(struct sample){1, run->valid, NAN}, settings->metric).text);
             table_add(&table, sample_text(&(struct sample){1, run->test, NAN}, settings->metric).text);
-            table_add(&table, whole_text(run->best_epoch).text);
+            table_add(&table, figure_whole(run->best_epoch).text);
             table_add(&table, figure_seconds(run->seconds).text);
         }
     }

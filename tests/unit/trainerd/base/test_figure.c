@@ -31,6 +31,8 @@ Test(figure, numbers_have_their_units_and_what_is_not_known_is_a_dash)
         {-1.5, figure_fraction, "-1.5"},
         {1.0 / 3, figure_number, "0.3333"},
         {NAN, figure_number, "-"},
+        {12345678, figure_whole, "12345678"},
+        {INFINITY, figure_whole, "-"},
     };
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         cr_expect_str_eq(rows[i].print(rows[i].value).text, rows[i].text, "%g", rows[i].value);
