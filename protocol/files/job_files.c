@@ -1,5 +1,7 @@
 #include "protocol/files/job_files.h"
 
+#include "protocol/files/dir.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <inttypes.h>
@@ -14,12 +16,54 @@ void job_files_name(int i, char out[JOB_FILE_NAME_BYTES])
     static const char *const names[] = {[JOB_FILE_RUNS] = "runs",
                                         [JOB_FILE_EVENTS] = "events.jsonl",
                                         [JOB_FILE_METRICS] = "metrics.jsonl",
-                                        [JOB_FILE_RESULT] = "result.json"};
+                                        [JOB_FILE_RESULT] = "result.json",
+                                        [JOB_FILE_LOG] = "log"};
     if (i < JOB_FILE_RANK_0) {
         snprintf(out, JOB_FILE_NAME_BYTES, "%s", names[i]);
     } else {
         snprintf(out, JOB_FILE_NAME_BYTES, "rank-%d.log", i - JOB_FILE_RANK_0);
     }
+}
+
+static int append(const struct dir *dir, const char *name, int64_t n_most)
+{
+    struct stat about;
+    int file = openat(dir->file, name, O_RDWR | O_APPEND | O_CREAT | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC, 0600);
+    if (file >= 0 && fstat(file, &about) == 0 && about.st_size >= n_most) {
+        (void)!ftruncate(file, 0);
+    }
+    return file;
+}
+
+enum status job_files_open(const char *folder, int32_t n_rank, struct job_files *out)
+{
+    struct dir dir;
+    char name[JOB_FILE_NAME_BYTES];
+    int n = JOB_FILE_RANK_0 + (n_rank < JOB_FILES_RANK_MOST ? n_rank : JOB_FILES_RANK_MOST);
+    enum status status = dir_open(folder, DIR_LAST_NO_LINK, &dir);
+    for (out->n = 0; status == STATUS_OK && out->n < n;) {
+        job_files_name(out->n, name);
+        int file = append(&dir, name, out->most_bytes);
+        if (file >= 0) {
+            out->file[out->n++] = file;
+        } else {
+            status = status_fail(STATUS_CREATE, "cannot open '%s/%s': %s", folder, name, strerror(errno));
+        }
+    }
+    if (status != STATUS_OK) {
+        job_files_close(out);
+    }
+    out->by_name = true;
+    dir_close(&dir);
+    return status;
+}
+
+void job_files_close(struct job_files *files)
+{
+    for (int i = 0; i < files->n; i++) {
+        close(files->file[i]);
+    }
+    files->n = 0;
 }
 
 void job_files_print(const struct job_files *files, char out[JOB_FILES_TEXT_BYTES])
@@ -48,7 +92,7 @@ static bool take(const char *text, struct job_files *out)
         }
         out->file[out->n] = (int)file;
     }
-    return *end == '\0' && out->n >= JOB_FILE_RANK_0;
+    return *end == '\0' && (out->n == 0 || out->n >= JOB_FILE_RANK_0);
 }
 
 enum status job_files_read(const char *text, struct job_files *out)
@@ -57,8 +101,8 @@ enum status job_files_read(const char *text, struct job_files *out)
     return take(text, out)
                ? STATUS_OK
                : status_fail(STATUS_USAGE,
-                             "--job-files is '%.200s', expected a number of bytes and the descriptors of %d or more "
-                             "open plain files, between commas",
+                             "--job-files is '%.200s', expected a number of bytes, and no descriptors or those of %d "
+                             "or more open plain files, between commas",
                              text, JOB_FILE_RANK_0);
 }
 

@@ -1,8 +1,6 @@
-/* The files of a daemon's job: the daemon makes them in a folder that only it can enter, and the job's coordinator
- * inherits them, open to append.
- *
- * So a job cannot name the daemon's own files, and the files that it writes there have a limit. Standard output and
- * error, the job's log, are inherited as always.
+/* The files of a daemon's job, open to append. The daemon makes them in a folder that only it can enter, and the
+ * job's coordinator inherits them: so a job cannot name the daemon's own files. In a folder of the job's owner the
+ * coordinator opens them by name. Each has a limit.
  */
 #ifndef PROTOCOL_JOB_FILES_H
 #define PROTOCOL_JOB_FILES_H
@@ -20,6 +18,7 @@ enum job_file {
     /* metrics.jsonl and result.json of the run that it published, which later runs replace in its output folder */
     JOB_FILE_METRICS,
     JOB_FILE_RESULT,
+    JOB_FILE_LOG,   /* the coordinator's standard output and error */
     JOB_FILE_RANK_0 /* the log of worker 0; then those of the others */
 };
 #define JOB_FILES_RANK_MOST 64 /* workers with their own logs; others write to the job's */
@@ -29,15 +28,26 @@ enum job_file {
 #define JOB_RUNS_PUBLISHED "published"
 
 struct job_files {
-    int64_t most_bytes; /* of each: a job that writes more is ended */
-    int n;
+    int64_t most_bytes;       /* of each: a job that writes more is ended */
+    int n;                    /* 0: they are opened by name */
     int file[JOB_FILES_MOST]; /* n descriptors, in the order of enum job_file */
+    bool by_name;             /* they were: further workers' logs can be, too */
 };
 
 /* The name of file i in the job's folder. */
 void job_files_name(int i, char out[JOB_FILE_NAME_BYTES]);
 
-/* As the argument --job-files: the limit and the descriptors. */
+/* Open those in a folder that are no worker's, and the logs of n_rank workers; missing ones are made. One that an
+ * earlier attempt has filled to its limit begins anew.
+ *
+ *   out     its most_bytes is given
+ *   owns    the caller owns *out: job_files_close
+ *   errors  STATUS_NO_INPUT there is no such folder · STATUS_CREATE
+ */
+enum status job_files_open(const char *folder, int32_t n_rank, struct job_files *out);
+void job_files_close(struct job_files *files);
+
+/* As the argument --job-files: the limit, and the descriptors, if there are any. */
 void job_files_print(const struct job_files *files, char out[JOB_FILES_TEXT_BYTES]);
 
 /* Read that argument; the descriptors are closed when another program is executed. errors  STATUS_USAGE it is no such

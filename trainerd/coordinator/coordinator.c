@@ -535,9 +535,12 @@ enum status coordinator_run(const struct coordinator_options *options)
     }
     struct events *events;
     struct attempt_end end = {0};
-    enum status status = events_open(options->folder, options->attempt, options->files, options->waits, &events);
+    struct job_files by_name = {.most_bytes = INT64_MAX};
+    struct coordinator_options now = *options;
+    now.files = options->files != NULL ? options->files : &by_name;
+    enum status status = events_open(now.folder, now.attempt, now.files, now.waits, &events);
     if (status == STATUS_OK) {
-        status = attempt(options, events, &end);
+        status = attempt(&now, events, &end);
         events_end(events, status);
         events_close(events);
     }

@@ -198,7 +198,7 @@ static void expect_recovered(const struct fault_case *fault, int at)
     results_expect_same(folder_path("one"), folder_path("two"), true);
     expect_names(folder_path("two"), names_in(folder_path("one"), expected, sizeof expected));
     expect_names(folder_path("two/checkpoint"), names_in(folder_path("one/checkpoint"), expected, sizeof expected));
-    expect_names(folder_path("job"), "events.jsonl lock rank-0.log rank-1.log results run ");
+    expect_names(folder_path("job"), "events.jsonl log metrics.jsonl rank-0.log rank-1.log result.json runs ");
 }
 
 /* `make check-all` tries each twice, `make check` once. */

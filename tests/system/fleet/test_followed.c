@@ -134,7 +134,7 @@ Test(followed, a_second_attempt_is_refused_while_the_first_lives)
     await_event("epoch");
     start(&other, "2", "output.dir=p");
     expect_exit(&other, 69);
-    cr_assert_not_null(strstr(other.words, "'job/lock' is held: another attempt of this job runs"), "%s",
+    cr_assert_not_null(strstr(other.words, "'job/events.jsonl' is held: another attempt of this job runs"), "%s",
                        other.words);
     cr_assert_not(folder_has("p"));
     cr_assert_eq(kill(run.pid, SIGKILL), 0);

@@ -27,8 +27,8 @@
 
 struct events {
     char folder[PATH_MAX];
-    const struct job_files *files; /* inherited; NULL: opened here */
-    int lock, file;
+    struct job_files *files;
+    int file; /* that of the events */
     uint32_t attempt;
     json_t *pending;               /* the newest epoch, not written yet */
     double epoch_shown_s;          /* when the last one was written */
@@ -47,20 +47,6 @@ static const char end_format[] =
 static double wall_s(void)
 {
     return floor(clock_wall_s() * 1e3) / 1e3;
-}
-
-static enum status file_make(const char *folder, const char *name, int flags, int *out)
-{
-    char path[PATH_MAX];
-    if (snprintf(path, sizeof path, "%s/%s", folder, name) >= PATH_MAX) {
-        return status_fail(STATUS_CREATE, "job folder '%s': its name is too long for this system", folder);
-    }
-    *out = open(path, flags | O_CREAT | O_CLOEXEC, 0600);
-    if (*out < 0) {
-        return status_fail(errno == ENOENT ? STATUS_NO_INPUT : STATUS_CREATE, "cannot open '%s': %s", path,
-                           strerror(errno));
-    }
-    return STATUS_OK;
 }
 
 /* Write a whole line or none: a line that a full disk cut short is truncated away. */
@@ -130,44 +116,37 @@ static void event(struct events *events, const char *name, const char *format, .
 }
 
 /* Unlike flock's, this lock is not shared with child processes, some of which end a little later. */
-static enum status lock_take(const struct events *events, int file, const char *name, bool waits)
+static enum status lock_take(const struct events *events, bool waits)
 {
     const struct flock whole = {.l_type = F_WRLCK, .l_whence = SEEK_SET};
-    bool is_free = fcntl(file, F_SETLK, &whole) == 0;
+    bool is_free = fcntl(events->file, F_SETLK, &whole) == 0;
     bool is_held = !is_free && (errno == EACCES || errno == EAGAIN);
     if (is_held && waits) {
-        log_warn("'%s/%s' is held: it is waited until another attempt of this job has ended", events->folder, name);
-        while (!(is_free = fcntl(file, F_SETLKW, &whole) == 0) && errno == EINTR) {
+        log_warn("'%s/events.jsonl' is held: it is waited until another attempt of this job has ended",
+                 events->folder);
+        while (!(is_free = fcntl(events->file, F_SETLKW, &whole) == 0) && errno == EINTR) {
         }
         is_held = false;
     }
     if (is_held) {
-        return status_fail(STATUS_PEER, "'%s/%s' is held: another attempt of this job runs", events->folder, name);
+        return status_fail(STATUS_PEER, "'%s/events.jsonl' is held: another attempt of this job runs",
+                           events->folder);
     }
     return is_free ? STATUS_OK
-                   : status_fail(STATUS_CREATE, "cannot lock '%s/%s': %s", events->folder, name, strerror(errno));
+                   : status_fail(STATUS_CREATE, "cannot lock '%s/events.jsonl': %s", events->folder, strerror(errno));
 }
 
-static enum status files_open(struct events *events, bool waits)
-{
-    if (events->files != NULL) {
-        events->file = events->files->file[JOB_FILE_EVENTS];
-        return lock_take(events, events->file, "events.jsonl", waits);
-    }
-    enum status status = file_make(events->folder, "lock", O_RDWR, &events->lock);
-    if (status != STATUS_OK || (status = lock_take(events, events->lock, "lock", waits)) != STATUS_OK) {
-        return status;
-    }
-    return file_make(events->folder, "events.jsonl", O_RDWR | O_APPEND, &events->file);
-}
-
-enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, bool waits,
+enum status events_open(const char *folder, uint32_t attempt, struct job_files *files, bool waits,
                         struct events **out)
 {
     struct events *events = memory_alloc(1, sizeof *events);
-    *events = (struct events){.files = files, .lock = -1, .file = -1, .attempt = attempt};
+    *events = (struct events){.files = files, .attempt = attempt};
     snprintf(events->folder, sizeof events->folder, "%s", folder);
-    enum status status = files_open(events, waits);
+    enum status status = files->n == 0 ? job_files_open(folder, 0, files) : STATUS_OK;
+    if (status == STATUS_OK) {
+        events->file = files->file[JOB_FILE_EVENTS];
+        status = lock_take(events, waits);
+    }
     if (status != STATUS_OK) {
         events_close(events);
         return status;
@@ -189,12 +168,7 @@ void events_close(struct events *events)
         return;
     }
     open_events = open_events == events ? NULL : open_events;
-    if (events->file >= 0) {
-        close(events->file);
-    }
-    if (events->lock >= 0) {
-        close(events->lock);
-    }
+    job_files_close(events->files);
     json_decref(events->pending);
     free(events);
 }
@@ -227,7 +201,7 @@ void events_workers(struct events *events, const struct events_worker *workers, 
 static double epoch_period_s(const struct events *events)
 {
     struct stat about;
-    int64_t most = events->files != NULL ? events->files->most_bytes : 0;
+    int64_t most = events->files->most_bytes;
     if (most < 16 || fstat(events->file, &about) != 0 || about.st_size < most / 4) {
         return EPOCH_PERIOD_S;
     }
@@ -320,7 +294,7 @@ enum status events_rank_log(const struct events *events, uint32_t rank, int *out
     if (events == NULL) {
         return STATUS_OK;
     }
-    if (events->files != NULL) {
+    if (!events->files->by_name) {
         int at = rank < JOB_FILES_RANK_MOST ? JOB_FILE_RANK_0 + (int)rank : JOB_FILES_MOST;
         *out = at < events->files->n ? events->files->file[at] : STDERR_FILENO;
         return STATUS_OK;

@@ -2,9 +2,8 @@
  *
  * (What it keeps of runs: folder/run_folder_job.h.)
  *
- * FOLDER/lock, or events.jsonl itself where the supervisor owns the folder, is held (fcntl) for a coordinator's life.
- * FOLDER/events.jsonl holds one JSON object per line, over all attempts; each line has "ts" (seconds since 1970),
- * "attempt" and "event":
+ * FOLDER/events.jsonl is held (fcntl) for a coordinator's life. It has one JSON object per line, over all attempts;
+ * each line has "ts" (seconds since 1970), "attempt" and "event":
  *
  *   begin       pid                         this attempt has the lock
  *   state       state                       "PREPARING" graph, parts, plan · "STARTING" workers · "RUNNING" epochs
@@ -48,14 +47,14 @@ struct events_worker {
     const char *host; /* NULL: the coordinator's own */
 };
 
-/* Lock the folder and write "begin". files: those that this process inherits; NULL: they are made, by name.
+/* Open the files, unless they are inherited, lock the events and write "begin". `folder` names them in messages.
  *
  *   waits   while another attempt has the lock, wait for its end: one that Slurm has lost may still compute on its
  *           node
- *   owns    the caller owns *out: events_close. One may be open in a process
+ *   owns    the caller owns *out: events_close, which closes the files, too. One may be open in a process
  *   errors  STATUS_PEER another attempt of the job runs; STATUS_NO_INPUT no such folder; STATUS_CREATE
  */
-enum status events_open(const char *folder, uint32_t attempt, const struct job_files *files, bool waits,
+enum status events_open(const char *folder, uint32_t attempt, struct job_files *files, bool waits,
                         struct events **out);
 void events_close(struct events *events);
 

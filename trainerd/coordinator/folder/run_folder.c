@@ -19,7 +19,7 @@
 
 #define N_SAME_ID_MOST 10000 /* runs of one id: -2, -3, … */
 
-/* --- paths --- */
+/* --- paths and links --- */
 
 static enum status path_print(char out[PATH_MAX], const char *format, ...) __attribute__((format(printf, 2, 3)));
 static enum status path_print(char out[PATH_MAX], const char *format, ...)
@@ -60,6 +60,25 @@ static int64_t checkpoint_ns(const char *dir)
         return -1;
     }
     return (int64_t)about.st_mtim.tv_sec * 1000000000 + about.st_mtim.tv_nsec;
+}
+
+/* The target of a link; false where that is no link. */
+static bool link_read(const char *path, char out[PATH_MAX])
+{
+    ssize_t n = readlink(path, out, PATH_MAX - 1);
+    out[n > 0 ? n : 0] = '\0';
+    return n > 0;
+}
+
+static enum status link_lead(const char *folder, const char *name, const char *target)
+{
+    struct dir dir;
+    enum status status = dir_open(folder[0] != '\0' ? folder : ".", DIR_LAST_FOLLOWED, &dir);
+    if (status == STATUS_OK) {
+        status = dir_link_replace(&dir, name, target);
+        dir_close(&dir);
+    }
+    return status;
 }
 
 /* --- names of runs --- */
@@ -164,7 +183,7 @@ static void find_own(struct run_folder *run)
 static void find_newest(struct run_folder *run, const struct place *place)
 {
     char dir[PATH_MAX], newest[PATH_MAX] = "", target[PATH_MAX];
-    bool is_led = run->has_link && run_link_read(run->home, target);
+    bool is_led = run->has_link && link_read(run->home, target);
     int64_t newest_ns = is_led ? -1 : checkpoint_ns(run->home);
     if (newest_ns >= 0) {
         snprintf(newest, sizeof newest, "%s", run->home);
@@ -194,7 +213,7 @@ static enum status find_other(struct run_folder *run)
 {
     const struct place place = place_of(run);
     char target[PATH_MAX], dir[PATH_MAX];
-    bool is_led = run->has_link && run_link_read(run->home, target);
+    bool is_led = run->has_link && link_read(run->home, target);
     if (run->job_folder != NULL) {
         snprintf(run->base, sizeof run->base, "%s", run->home);
         return is_led
@@ -406,7 +425,7 @@ void run_folder_lead(struct run_folder *run, char *remark, size_t capacity)
     const struct place place = place_of(run);
     bool exists = lstat(run->home, &about) == 0;
     char target[PATH_MAX];
-    bool is_link = exists && S_ISLNK(about.st_mode) && run_link_read(run->home, target);
+    bool is_link = exists && S_ISLNK(about.st_mode) && link_read(run->home, target);
     if (exists && !(is_link && is_ours(&place, target))) {
         snprintf(remark, capacity, "'%s' is %s, and stays as it is: this run is in '%s'", run->home,
                  is_link                  ? "a link to elsewhere"
@@ -419,7 +438,7 @@ void run_folder_lead(struct run_folder *run, char *remark, size_t capacity)
     if (!leads) {
         snprintf(run->before, sizeof run->before, "%s", exists ? target : "");
     }
-    run->has_led = leads || run_link_lead(place.parent, last_name(run->home), last_name(run->dir)) == STATUS_OK;
+    run->has_led = leads || link_lead(place.parent, last_name(run->home), last_name(run->dir)) == STATUS_OK;
     if (!run->has_led) {
         snprintf(remark, capacity, "%s: this run is in '%s'", status_reason(), run->dir);
     }
@@ -456,11 +475,11 @@ void run_folder_close(struct run_folder *run)
     }
     struct dir parent;
     dir_close(&run->lock);
-    bool is_gone = run->has_led && !is_folder(run->dir) && run_link_read(run->home, target) &&
+    bool is_gone = run->has_led && !is_folder(run->dir) && link_read(run->home, target) &&
                    strcmp(target, last_name(run->dir)) == 0;
     const struct place place = place_of(run);
     if (is_gone && run->before[0] != '\0') {
-        run_link_lead(place.parent, last_name(run->home), run->before);
+        link_lead(place.parent, last_name(run->home), run->before);
     } else if (is_gone && dir_open(place.parent, DIR_LAST_FOLLOWED, &parent) == STATUS_OK) {
         dir_link_remove(&parent, last_name(run->home), target);
         dir_close(&parent);

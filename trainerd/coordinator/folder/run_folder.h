@@ -6,9 +6,8 @@
  * writes to a folder that was there before it, other than that of an earlier attempt or of the unfinished run that it
  * resumes; a finished run is continued in a folder of its own.
  *
- * Under a daemon, the job's folder has the way to the run's, for later attempts and for the daemon, which shows the
- * job; once its files are moved, it has result.json and metrics.jsonl: later runs replace those of output.dir
- * (run_folder_job.h).
+ * Under a daemon, the job's files have the way to the run's, for later attempts and for the daemon, which shows the
+ * job, and result.json and metrics.jsonl, since later runs replace those of output.dir (run_folder_job.h).
  */
 #ifndef TRAINERD_RUN_FOLDER_H
 #define TRAINERD_RUN_FOLDER_H
@@ -23,13 +22,12 @@
 #include <stdint.h>
 
 struct run_folder {
-    char home[PATH_MAX];    /* the path that users know: output.dir, or runs/<name> */
-    char dir[PATH_MAX];     /* where the run writes; "": not known yet */
-    char base[PATH_MAX];    /* the finished run that it continues; "": none */
-    const char *job_folder; /* borrowed; NULL: no daemon */
-    /* borrowed: the files of that folder, inherited; NULL: they are found by name */
-    const struct job_files *job_files;
-    bool has_link; /* home is a link to dir; else dir is in home */
+    char home[PATH_MAX];               /* the path that users know: output.dir, or runs/<name> */
+    char dir[PATH_MAX];                /* where the run writes; "": not known yet */
+    char base[PATH_MAX];               /* the finished run that it continues; "": none */
+    const char *job_folder;            /* borrowed; NULL: no daemon */
+    const struct job_files *job_files; /* borrowed: those of that folder, open */
+    bool has_link;                     /* home is a link to dir; else dir is in home */
     bool is_found; /* dir was there already: an earlier attempt made it, or the unfinished run that is resumed */
     bool is_done;  /* an earlier attempt of this job has left whole results: run_folder_publish is all that is left */
     bool has_led;  /* home leads to dir because of run_folder_lead */

@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #define N_PENDING_MOST 16 /* of one connection */
@@ -94,33 +95,26 @@ void job_own_name(const struct commands *commands, const struct job_record *reco
     memcpy(ask->path, path, sizeof path);
 }
 
-/* Where the job's last run is: a folder, named by path or link, or the job's own files of a published run. */
+/* Where the job's last run is. */
 struct last_run {
-    bool is_known, is_published;
-    char folder[PATH_MAX]; /* to read in; "": the job's own files */
-    char target[PATH_MAX]; /* to show; "": it was published */
+    bool is_known, is_published; /* then the job's own files have its metrics and result */
+    char folder[PATH_MAX];
 };
 
 static void find_last_run(const struct commands *commands, const struct job_record *record, struct last_run *out)
 {
     struct job_file_ask ask;
+    struct stat about;
     *out = (struct last_run){0};
     job_own_name(commands, record, "runs", &ask);
-    bool is_ours = ask.owner == geteuid(); /* an owner could put anything into a folder of his */
-    int file = is_ours ? open(ask.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK) : -1;
-    if (file >= 0) {
-        out->is_known = job_files_last_run(file, out->target);
-        close(file);
-        out->is_published = out->is_known && out->target[0] != '/';
-        snprintf(out->folder, sizeof out->folder, "%s", out->is_published ? "" : out->target);
-    } else {
-        jobs_folder(commands->jobs, record->id, out->folder);
-        size_t n_folder = strlen(out->folder);
-        snprintf(out->folder + n_folder, sizeof out->folder - n_folder, "/run");
-        ssize_t n = readlink(out->folder, out->target, sizeof out->target - 1);
-        out->is_known = n > 0;
-        out->is_published = n > 0 && out->target[0] != '/';
+    int file = open(ask.path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (file < 0) {
+        return;
     }
+    /* The owner of the folder could have put another user's file there. */
+    out->is_known = fstat(file, &about) == 0 && about.st_uid == ask.owner && job_files_last_run(file, out->folder);
+    out->is_published = out->is_known && out->folder[0] != '/';
+    close(file);
 }
 
 void job_output_name(const struct commands *commands, const struct job_record *record, const char *output,
@@ -131,7 +125,7 @@ void job_output_name(const struct commands *commands, const struct job_record *r
     ask->path[0] = '\0';
     ask->user = ask->owner = record->uid;
     ask->group = record->gid;
-    if (run.is_known && run.folder[0] == '\0') {
+    if (run.is_published) {
         job_own_name(commands, record, name, ask);
     } else if (run.is_known || record->progress.epoch > 0) {
         snprintf(ask->path, sizeof ask->path, "%.*s/%s", PATH_MAX - 16, run.is_known ? run.folder : output, name);
@@ -143,7 +137,7 @@ void job_output_folder(const struct commands *commands, const struct job_record 
 {
     struct last_run run;
     find_last_run(commands, record, &run);
-    snprintf(out, PATH_MAX, "%s", run.is_known && !run.is_published ? run.target : output);
+    snprintf(out, PATH_MAX, "%s", run.is_known && !run.is_published ? run.folder : output);
 }
 
 enum status pending_find_any(struct commands *commands, struct connection *connection, const json_t *request,

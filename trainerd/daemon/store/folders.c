@@ -2,7 +2,6 @@
 
 #include "protocol/base/log.h"
 #include "protocol/files/dir.h"
-#include "protocol/files/job_files.h"
 #include "trainerd/daemon/store/store.h"
 
 #include <dirent.h>
@@ -123,7 +122,7 @@ enum status folders_make(const char *folder, const struct job_record *record)
                      folder, (unsigned)about.st_uid, (unsigned)record->uid);
 }
 
-/* Names of protocol/files/job_files.h, and of a folder of the job's owner. */
+/* Names of protocol/files/job_files.h, and those of older trainerds. */
 static bool is_of_job(const char *name)
 {
     static const char *const names[] = {"runs", "events.jsonl", "metrics.jsonl", "result.json", "log", "lock"};
@@ -136,46 +135,12 @@ static bool is_of_job(const char *name)
     return n > 9 && strncmp(name, "rank-", 5) == 0 && strcmp(name + n - 4, ".log") == 0;
 }
 
-/* The last run, and the kept files of a published one: `runs` becomes the link `run` and results/. */
-static enum status rename_runs(const struct dir *dir)
-{
-    static const char *const kept[] = {"metrics.jsonl", "result.json"};
-    char last[PATH_MAX];
-    int file;
-    struct stat about;
-    struct dir results;
-    enum status status = dir_file_open(dir, "runs", &file);
-    if (status != STATUS_OK) {
-        return status == STATUS_NO_INPUT ? STATUS_OK : status;
-    }
-    bool is_known = job_files_last_run(file, last);
-    close(file);
-    if (fstatat(dir->file, "result.json", &about, AT_SYMLINK_NOFOLLOW) == 0 && about.st_size > 0) {
-        status = dir_inner(dir, "results", true, &results);
-        for (size_t i = 0; i < sizeof kept / sizeof *kept && status == STATUS_OK; i++) {
-            (void)!renameat(dir->file, kept[i], results.file,
-                            kept[i]); /* not there: it was renamed before the daemon died */
-        }
-        if (status == STATUS_OK) {
-            dir_close(&results);
-        }
-    }
-    if (status == STATUS_OK && is_known) {
-        status = dir_link_replace(dir, "run", last[0] == '/' ? last : "results");
-    }
-    if (status != STATUS_OK) {
-        return status;
-    }
-    return dir_file_remove(dir, "runs");
-}
-
 /* Give what is beneath; until the folder itself is given no other user can have put anything into it. */
 static void give_files(const struct dir *dir, const struct job_record *record)
 {
     DIR *all = opendir(dir->path);
     for (const struct dirent *entry; all != NULL && (entry = readdir(all)) != NULL;) {
-        bool is_run = strcmp(entry->d_name, "run") == 0 || strcmp(entry->d_name, "results") == 0;
-        if (is_run || is_of_job(entry->d_name)) {
+        if (is_of_job(entry->d_name)) {
             (void)!fchownat(dirfd(all), entry->d_name, record->uid, record->gid, AT_SYMLINK_NOFOLLOW);
         }
     }
@@ -186,22 +151,13 @@ static void give_files(const struct dir *dir, const struct job_record *record)
 
 enum status folders_give(const char *folder, const struct job_record *record)
 {
-    struct dir dir, results;
+    struct dir dir;
     struct stat about;
     enum status status = dir_open(folder, DIR_LAST_NO_LINK, &dir);
     if (status != STATUS_OK) {
         return status;
     }
-    if (fstat(dir.file, &about) != 0 || about.st_uid != geteuid()) {
-        dir_close(&dir);
-        return STATUS_OK;
-    }
-    status = rename_runs(&dir);
-    if (status == STATUS_OK && record->uid != geteuid()) {
-        if (dir_inner(&dir, "results", false, &results) == STATUS_OK) {
-            give_files(&results, record);
-            dir_close(&results);
-        }
+    if (fstat(dir.file, &about) == 0 && about.st_uid == geteuid() && record->uid != geteuid()) {
         give_files(&dir, record);
         if (fchown(dir.file, record->uid, record->gid) != 0) {
             status = status_fail(STATUS_CREATE, "cannot give '%s' to user %u: %s", folder, (unsigned)record->uid,
@@ -220,7 +176,7 @@ void folders_remove(const char *folder)
         return;
     }
     dir_files_remove(&dir, is_of_job);
-    if (dir_inner(&dir, "results", false, &results) == STATUS_OK) {
+    if (dir_inner(&dir, "results", false, &results) == STATUS_OK) { /* and `run`: of older trainerds */
         dir_files_remove(&results, is_of_job);
         dir_close(&results);
         unlinkat(dir.file, "results", AT_REMOVEDIR);

@@ -25,8 +25,7 @@ enum status folders_mark(const char *jobs, const char *id);
 enum status folders_make(const char *folder, const struct job_record *record);
 
 /* Give the folder to the job's owner, for coordinators that open files there by name: those of Slurm's jobs, which
- * cannot inherit any. What attempts on this machine have left is named as they name it. A folder that is the owner's
- * stays as it is; no attempt may run. errors  STATUS_CREATE, STATUS_IO */
+ * cannot inherit any. A folder that is the owner's stays as it is; no attempt may run. errors  STATUS_CREATE */
 enum status folders_give(const char *folder, const struct job_record *record);
 
 /* Remove a job's folder with the files of daemon and coordinator, unless it has others. It may be missing. */

@@ -13,25 +13,23 @@ static enum status spawn_with(struct supervisor *supervisor, const struct job_re
                               struct process_options *options, struct process *out)
 {
     struct command_line line = {0};
-    struct job_files files = {0};
-    int log_file = -1;
+    struct job_files files = {.most_bytes = supervisor->options.n_log_most};
     bool inherits = own_files_are(folder);
-    int64_t n_most = supervisor->options.n_log_most;
-    enum status status = inherits ? own_files_open(folder, record->n_worker, n_most, &files, &log_file) : STATUS_OK;
+    enum status status = inherits ? job_files_open(folder, record->n_worker, &files) : STATUS_OK;
     if (status == STATUS_OK) {
-        status = command_line_make(supervisor->jobs, record, record->attempt + 1, inherits ? &files : NULL, &line);
+        status = command_line_make(supervisor->jobs, record, record->attempt + 1, &files, &line);
     }
     if (status == STATUS_OK) {
         options->argv = line.argv;
         options->folder = line.folder;
         options->input = line.config;
         options->log = inherits ? NULL : options->log;
-        options->out = options->err = log_file;
+        options->out = options->err = inherits ? files.file[JOB_FILE_LOG] : -1;
         options->inherit = files.file;
         options->n_inherit = files.n;
         status = process_spawn(options, out);
     }
-    own_files_close(&files, log_file);
+    job_files_close(&files);
     command_line_release(&line);
     return status;
 }
@@ -45,7 +43,7 @@ enum status attempt_spawn(struct supervisor *supervisor, const struct job_record
         return status;
     }
     jobs_folder(supervisor->jobs, record->id, folder);
-    snprintf(log, sizeof log, "%s/" OWN_FILES_LOG, folder);
+    snprintf(log, sizeof log, "%s/log", folder);
     gpus_visible(jobs_gpus(supervisor->jobs), gpus, visible);
     const struct cgroup_plan group = cgroup_of_attempt(supervisor, record);
     struct process_options options = {.made = cgroup_begin,

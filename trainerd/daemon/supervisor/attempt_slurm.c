@@ -341,9 +341,10 @@ static enum status sbatch_start(struct attempt *attempt, const struct job_record
     struct supervisor *supervisor = attempt->supervisor;
     char program[PATH_MAX], comment[SLURM_COMMENT_BYTES];
     struct command_line line = {0};
+    const struct job_files files = {.most_bytes = supervisor->options.n_log_most};
     enum status status = jobs_folder_make(supervisor->jobs, record->id);
     if (status != STATUS_OK || (status = program_beside("trainer-coordinator", program)) != STATUS_OK ||
-        (status = command_line_make(supervisor->jobs, record, record->attempt + 1, NULL, &line)) != STATUS_OK) {
+        (status = command_line_make(supervisor->jobs, record, record->attempt + 1, &files, &line)) != STATUS_OK) {
         return status;
     }
     slurm_comment(store_id(jobs_store(supervisor->jobs)), record->id, record->attempt + 1, comment);

@@ -67,12 +67,10 @@ enum status command_line_make(const struct jobs *jobs, const struct job_record *
         add(out, &n, "%s", folder);
         add(out, &n, "--attempt");
         add(out, &n, "%d", (int)attempt);
-        if (files != NULL) {
-            char text[JOB_FILES_TEXT_BYTES];
-            job_files_print(files, text);
-            add(out, &n, "--job-files");
-            add(out, &n, "%s", text);
-        }
+        char text[JOB_FILES_TEXT_BYTES];
+        job_files_print(files, text);
+        add(out, &n, "--job-files");
+        add(out, &n, "%s", text);
         if (record->run.checkpointed) {
             add(out, &n, "--resume");
         }

@@ -189,7 +189,7 @@ struct command_line {
     char *folder; /* the client's working directory */
     char *config; /* the job file as submitted, for standard input */
 };
-/* Arguments of a coordinator: for this attempt, with inherited files (NULL: it opens them by name), or to plan.
+/* Arguments of a coordinator: for this attempt, with its files, or to plan.
  *
  *   owns    the caller owns *out: command_line_release
  *   errors  STATUS_CONFIG, …: the job file is not valid any more; STATUS_IO

@@ -18,8 +18,10 @@ TestSuite(events, .init = folder_make, .fini = folder_remove);
 
 static struct events *take(uint32_t attempt)
 {
+    static struct job_files files;
     struct events *events;
-    cr_assert_eq(events_open(folder, attempt, NULL, false, &events), STATUS_OK, "%s", status_reason());
+    files = (struct job_files){.most_bytes = INT64_MAX};
+    cr_assert_eq(events_open(folder, attempt, &files, false, &events), STATUS_OK, "%s", status_reason());
     return events;
 }
 
@@ -94,7 +96,8 @@ Test(events, an_attempt_that_waits_begins_when_the_one_before_has_ended)
     if (child == 0) {
         close(pipe_ends[0]);
         bool asked = write(pipe_ends[1], "", 1) == 1;
-        enum status status = events_open(folder, 2, NULL, true, &other);
+        struct job_files files = {.most_bytes = INT64_MAX};
+        enum status status = events_open(folder, 2, &files, true, &other);
         _exit(asked && status == STATUS_OK ? 0 : 1);
     }
     char byte;
@@ -178,13 +181,9 @@ Test(events, epochs_between_two_tenths_of_a_second_are_left_out_but_for_the_last
 /* The files of a daemon that owns the job's folder, of that most. */
 static struct job_files inherited(int64_t most)
 {
-    struct job_files files = {.most_bytes = most, .n = JOB_FILE_RANK_0 + 1};
-    for (int i = 0; i < files.n; i++) {
-        char name[JOB_FILE_NAME_BYTES];
-        job_files_name(i, name);
-        files.file[i] = open(folder_path(name), O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-        cr_assert_geq(files.file[i], 0);
-    }
+    struct job_files files = {.most_bytes = most};
+    cr_assert_eq(job_files_open(folder, 1, &files), STATUS_OK, "%s", status_reason());
+    files.by_name = false;
     return files;
 }
 

@@ -20,16 +20,22 @@ TestSuite(run_folder, .init = begin, .fini = folder_remove);
 
 static struct run_folder run;
 static struct output output;
-static const struct job_files *inherited; /* NULL: files of the job's folder are found by name */
+static struct job_files files; /* of its job, opened anew by each attempt */
+static int64_t most_bytes = 1 << 20;
 
 static void init(const char *dir, const char *job_folder)
 {
     struct job job;
+    job_files_close(&files);
+    files.most_bytes = most_bytes;
+    if (job_folder != NULL) {
+        cr_assert_eq(job_files_open(job_folder, 0, &files), STATUS_OK, "%s", status_reason());
+    }
     output = (struct output){.dir.file = -1, .metrics = -1};
     job_defaults(&job);
     snprintf(job.job.name, sizeof job.job.name, "k");
     snprintf(job.output.dir, sizeof job.output.dir, "%s", dir);
-    cr_assert_eq(run_folder_init(&run, &job, job_folder, inherited), STATUS_OK);
+    cr_assert_eq(run_folder_init(&run, &job, job_folder, job_folder != NULL ? &files : NULL), STATUS_OK);
 }
 
 static void find(uint32_t attempt, bool resume)
@@ -84,6 +90,18 @@ static const char *link_of(const char *path)
     return target;
 }
 
+/* The way to its last run that the job of that folder has. */
+static const char *last_of(const char *job_folder)
+{
+    static char last[PATH_MAX];
+    char path[PATH_MAX];
+    snprintf(path, sizeof path, "%s/runs", job_folder);
+    int file = open(path, O_RDONLY);
+    cr_assert(file >= 0 && job_files_last_run(file, last));
+    close(file);
+    return last;
+}
+
 static ino_t inode_of(const char *path)
 {
     struct stat about;
@@ -93,8 +111,7 @@ static ino_t inode_of(const char *path)
 
 Test(run_folder, every_run_has_a_folder_of_its_own_and_the_link_leads_to_the_newest)
 {
-    init("", "/no/jobs/7"); /* a folder that has no place for a link */
-    run.job_folder = NULL;
+    init("", NULL);
     find(0, false);
     open_run();
     cr_assert_eq(strncmp(run.dir, "runs/k-20", 9), 0, "%s", run.dir);
@@ -110,7 +127,7 @@ Test(run_folder, every_run_has_a_folder_of_its_own_and_the_link_leads_to_the_new
     leave_run("7", true);
     cr_assert_str_eq(run.dir, "runs/k-7-3");
     cr_assert_str_eq(link_of("runs/k"), "k-7-3");
-    cr_assert_eq(inode_of("7/run"), inode_of("runs/k-7-3"));
+    cr_assert_eq(inode_of(last_of("7")), inode_of("runs/k-7-3"));
 }
 
 Test(run_folder, what_has_the_links_name_stays_as_it_is_with_a_remark)
@@ -278,16 +295,16 @@ Test(run_folder, a_run_works_in_a_folder_of_its_own_until_it_succeeds)
     write_results("eight");
     close_run(false);
     cr_assert_str_eq(text_of("o/result.json"), "seven", "a run that failed has replaced it");
-    cr_assert_str_eq(text_of("8/run/metrics.jsonl"), "eight");
+    cr_assert(strstr(last_of("8"), "/o/.run-8"));
     begin_in("8", 2, false);
     cr_assert_str_eq(strrchr(run.dir, '/'), "/.run-8");
     cr_assert(run.is_done, "it is whole");
     cr_assert_eq(run_folder_publish(&run), STATUS_OK, "%s", status_reason());
     close_run(true);
     cr_assert_str_eq(text_of("o/result.json"), "eight");
-    cr_assert_str_eq(text_of("8/run/result.json"), "eight");
-    cr_assert_str_eq(text_of("7/run/result.json"), "seven", "another job's result is shown");
-    cr_assert_str_eq(text_of("7/run/metrics.jsonl"), "seven");
+    cr_assert_str_eq(text_of("8/result.json"), "eight");
+    cr_assert_str_eq(text_of("7/result.json"), "seven", "another job's result is shown");
+    cr_assert_str_eq(text_of("7/metrics.jsonl"), "seven");
     begin_in("7", 2, false);
     cr_assert(run.is_done && !run.is_found);
     cr_assert_eq(run_folder_publish(&run), STATUS_OK, "nothing is left to do");
@@ -331,74 +348,54 @@ Test(run_folder, a_job_whose_folder_is_gone_resumes_no_other_jobs_run)
     cr_assert_not(run.is_found);
     cr_assert_eq(run_folder_checkpoint(&run, path), STATUS_OK);
     cr_assert(strstr(path, "/runs/k-7/checkpoint"), "%s", path);
-    cr_assert_eq(unlink("7/run"), 0);
+    folder_write("7/runs", "");
     init("", "7");
     cr_assert_eq(run_folder_find(&run, 2, true), STATUS_NO_INPUT);
     cr_assert(strstr(status_reason(), "'runs/k' leads to another run"), "%s", status_reason());
 }
 
-/* The files that a daemon's coordinator inherits, as each attempt gets them. */
-static struct job_files inherit(int64_t most)
+Test(run_folder, an_older_coordinators_link_leads_to_the_run)
 {
-    struct job_files files = {.most_bytes = most, .n = JOB_FILE_RANK_0};
-    for (int i = 0; i < files.n; i++) {
-        char name[JOB_FILE_NAME_BYTES], path[64];
-        job_files_name(i, name);
-        snprintf(path, sizeof path, "its/%s", name);
-        files.file[i] = open(path, O_RDWR | O_APPEND | O_CREAT | O_CLOEXEC, 0600);
-        cr_assert_geq(files.file[i], 0);
-    }
-    return files;
+    char whole[PATH_MAX];
+    cr_assert_eq(mkdir("7", 0700), 0);
+    leave_run("7", false);
+    cr_assert_not_null(realpath("runs/k-7", whole));
+    folder_write("7/runs", "");
+    cr_assert_eq(symlink(whole, "7/run"), 0);
+    init("", "7");
+    find(2, true);
+    cr_assert_str_eq(run.dir, whole);
 }
 
-Test(run_folder, inherited_files_lead_the_next_attempt_to_the_run_and_then_keep_its_results)
+Test(run_folder, the_job_keeps_the_results_of_a_run_that_is_published)
 {
-    char text[256], last[PATH_MAX];
-    cr_assert_eq(mkdir("its", 0700), 0);
-    struct job_files files = inherit(1 << 20);
-    inherited = &files;
-    init("o", "/no/jobs/7"); /* a folder that has no place for anything */
-    find(1, false);
+    cr_assert_eq(mkdir("7", 0700), 0);
+    begin_in("7", 1, false);
     open_run();
-    cr_assert_str_eq(run.dir, "o/.run-7");
     close_run(true);
-    init("o", "/no/jobs/7");
-    cr_assert_eq(run_folder_lock(&run), STATUS_OK, "%s", status_reason());
-    find(2, true);
+    begin_in("7", 2, true);
     cr_assert(run.is_found && !run.is_done);
-    cr_assert(strstr(run.dir, "/o/.run-7"), "%s", run.dir);
     open_run();
     cr_assert_eq(output_metrics_open(&output, 0), STATUS_OK);
-    cr_assert_eq(output_metrics_append(&output, "{\"loss\":1}\n", 11), STATUS_OK);
     folder_write("o/.run-7/result.json", "{}");
     cr_assert_eq(run_folder_publish(&run), STATUS_OK, "%s", status_reason());
     close_run(true);
-    cr_assert(job_files_last_run(files.file[JOB_FILE_RUNS], last));
-    cr_assert_str_eq(last, JOB_RUNS_PUBLISHED);
-    folder_read("its/metrics.jsonl", text, sizeof text);
-    cr_assert_str_eq(text, "{\"loss\":1}\n");
-    folder_read("its/result.json", text, sizeof text);
-    cr_assert_str_eq(text, "{}");
-    cr_assert(folder_has("o/result.json"));
-    init("o", "/no/jobs/7");
-    find(3, true);
+    cr_assert_str_eq(last_of("7"), JOB_RUNS_PUBLISHED);
+    cr_assert_str_eq(text_of("7/result.json"), "{}");
+    begin_in("7", 3, true);
     cr_assert(run.is_done);
 }
 
 Test(run_folder, of_metrics_that_are_too_long_the_last_lines_are_kept)
 {
-    char text[256];
-    cr_assert_eq(mkdir("its", 0700), 0);
-    struct job_files files = inherit(25);
-    inherited = &files;
-    init("o", "/no/jobs/7");
-    find(1, false);
+    cr_assert_eq(mkdir("7", 0700), 0);
+    most_bytes = 25;
+    begin_in("7", 1, false);
     open_run();
     cr_assert_eq(output_metrics_open(&output, 0), STATUS_OK);
     cr_assert_eq(output_metrics_append(&output, "{\"loss\":3}\n{\"loss\":2}\n{\"loss\":1}\n", 33), STATUS_OK);
     folder_write("o/.run-7/result.json", "{}");
     cr_assert_eq(run_folder_publish(&run), STATUS_OK, "%s", status_reason());
     close_run(true);
-    folder_read("its/metrics.jsonl", text, sizeof text);
-    cr_assert_str_eq(text, "{\"loss\":2}\n{\"loss\":1}\n");
+    cr_assert_str_eq(text_of("7/metrics.jsonl"), "{\"loss\":2}\n{\"loss\":1}\n");
 }

@@ -93,6 +93,7 @@ Test(streams, what_a_user_puts_in_the_way_of_his_log_is_not_read_for_him)
     job_write(2, "events.jsonl", "");
     char theirs[PATH_MAX + 16];
     jobs_folder(jobs, 2, theirs);
+    cr_assert_eq(chown(theirs, STRANGER, (gid_t)-1), 0);
     strcat(theirs, "/log");
     cr_assert_eq(link(path, theirs), 0);
     expect_failure(ask_by(&other_user, CMD_OF("logs", "'job':2")), 74, "Permission denied");

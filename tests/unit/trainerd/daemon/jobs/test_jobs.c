@@ -279,8 +279,8 @@ Test(jobs, in_slurm_a_jobs_folder_is_its_owners)
 Test(jobs, what_attempts_on_this_machine_have_left_is_found_by_those_in_slurm)
 {
     uid_t uid = geteuid() == 0 ? 12345 : geteuid();
-    static const char *const given[] = {"log", "events.jsonl", "rank-0.log", "run", "results", "results/result.json"};
-    char path[PATH_MAX], target[PATH_MAX] = "";
+    static const char *const given[] = {"log", "events.jsonl", "rank-0.log", "runs", "result.json"};
+    char path[PATH_MAX];
     int64_t id = good("x", uid);
     cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK);
     folder_write("jobs/1/log", "said");
@@ -296,24 +296,6 @@ Test(jobs, what_attempts_on_this_machine_have_left_is_found_by_those_in_slurm)
         expect_owner(path, uid);
     }
     expect_owner("jobs/1", uid);
-    cr_assert_gt(readlink(folder_path("jobs/1/run"), target, sizeof target - 1), 0);
-    cr_assert_str_eq(target, "/home/ann/runs/x.2");
-    cr_assert(folder_has("jobs/1/results/metrics.jsonl") && !folder_has("jobs/1/result.json") &&
-              !folder_has("jobs/1/runs"));
-}
-
-Test(jobs, a_run_that_was_published_on_this_machine_is_published_in_slurm)
-{
-    char target[PATH_MAX] = "";
-    int64_t id = good("x", geteuid());
-    cr_assert_eq(jobs_folder_make(jobs, id), STATUS_OK);
-    folder_write("jobs/1/runs", "/home/ann/runs/x.1\npublished\n");
-    folder_write("jobs/1/result.json", "{}");
-    reopen_in_slurm();
-    expect_done(jobs_folder_make(jobs, id));
-    cr_assert_gt(readlink(folder_path("jobs/1/run"), target, sizeof target - 1), 0);
-    cr_assert_str_eq(target, "results");
-    cr_assert(folder_has("jobs/1/results/result.json"));
 }
 
 Test(jobs, a_long_name_is_cut_between_two_characters)
