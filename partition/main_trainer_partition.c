@@ -208,7 +208,7 @@ static enum status save(const struct cut *cut, const char *folder)
     if (strlen(folder) + sizeof "/partition.txt.tmp" > PATH_MAX) {
         return status_fail(STATUS_CREATE, "cannot make folder '%s': its name is too long for this system", folder);
     }
-    enum status status = file_folder_make(folder);
+    enum status status = file_folder_make(folder, NULL);
     if (status == STATUS_OK) {
         snprintf(path, sizeof path, "%s/partition.txt", folder);
         status = save_owners(cut, path);

@@ -161,7 +161,7 @@ void partition_cache_write(const struct partition_cache *cache, const struct iov
                            const char *what)
 {
     int lock = -1;
-    enum status status = file_folder_make(cache->folder);
+    enum status status = file_folder_make(cache->folder, NULL);
     if (status == STATUS_OK) {
         lock = open(cache->folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         /* Another job may write the same file at this moment: leave it to that job. */

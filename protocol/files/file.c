@@ -89,7 +89,7 @@ enum status file_replace(const char *path, const struct iovec *piece, int n_piec
     return status;
 }
 
-enum status file_folder_make(const char *path)
+enum status file_folder_make(const char *path, size_t *n_made_from_io)
 {
     char folder[PATH_MAX];
     if (snprintf(folder, sizeof folder, "%s", path) >= PATH_MAX) {
@@ -100,8 +100,12 @@ enum status file_folder_make(const char *path)
             continue;
         }
         folder[i] = '\0';
-        if (mkdir(folder, 0777) != 0 && errno != EEXIST) {
+        int made = mkdir(folder, 0777);
+        if (made != 0 && errno != EEXIST) {
             return status_fail(STATUS_CREATE, "cannot make folder '%s': %s", folder, strerror(errno));
+        }
+        if (made == 0 && n_made_from_io != NULL && *n_made_from_io == 0) {
+            *n_made_from_io = i;
         }
         folder[i] = path[i];
     }

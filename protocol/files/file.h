@@ -19,9 +19,10 @@
  */
 enum status file_replace(const char *path, const struct iovec *piece, int n_piece);
 
-/* Make a folder with those above it (mode 0777 less the umask); one that is there is fine.
+/* Make a folder with those above it (mode 0777 less the umask); one that is there is fine. *n_made_from_io, unless
+ * that is NULL: where it is 0, it becomes the length of the first one's path that was made.
  * errors  STATUS_CREATE with the folder and the reason */
-enum status file_folder_make(const char *path);
+enum status file_folder_make(const char *path, size_t *n_made_from_io);
 
 /* Write all bytes to an open file; returns 0 or errno. Goes on after signals and short writes. */
 int file_write(int file, const void *bytes, size_t n_bytes);

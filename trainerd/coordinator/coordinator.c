@@ -501,7 +501,7 @@ static enum status attempt(const struct coordinator_options *options, struct eve
     snprintf(reason, sizeof reason, "%s", status_reason());
     end->run = c->run;
     coordinator_close(c, status);
-    run_folder_close(&end->run);
+    run_folder_close(&end->run, status == STATUS_OK);
     return status == STATUS_OK ? STATUS_OK : status_fail_lines(status, reason);
 }
 

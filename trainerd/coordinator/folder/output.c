@@ -55,40 +55,24 @@ enum status output_check(const char *dir)
     return STATUS_OK;
 }
 
-enum status output_folders_make(char *dir, size_t *n_made_from_io)
+enum status output_lock(const struct dir *dir)
 {
-    size_t n = strlen(dir);
-    for (size_t i = 1; i <= n; i++) {
-        if (dir[i] != '/' && dir[i] != '\0') {
-            continue;
-        }
-        char saved = dir[i];
-        dir[i] = '\0';
-        int made = mkdir(dir, 0777);
-        int error = errno;
-        dir[i] = saved;
-        if (made == 0 && *n_made_from_io == 0) {
-            *n_made_from_io = i;
-        }
-        if (made != 0 && error != EEXIST) {
-            return status_fail(STATUS_CREATE, "cannot make output folder '%s': %s", dir, strerror(error));
-        }
-    }
-    return STATUS_OK;
+    return flock(dir->file, LOCK_EX | LOCK_NB) == 0
+               ? result_files_check(dir)
+               : not_writable(dir->path,
+                              "another running job writes to it: expected a folder of its own for each job");
 }
 
-/* The open folder is the output's, or closed again. */
-static enum status take(struct output *out, enum status status)
+enum status output_open(const struct dir *folder, const char *name, struct output *out)
 {
-    const char *dir = out->dir.path;
+    *out = (struct output){.metrics = -1};
+    enum status status = folder != NULL ? dir_inner(folder, name, false, &out->dir)
+                                        : dir_open(name, DIR_LAST_NO_LINK, &out->dir);
     if (status == STATUS_OK) {
-        if (flock(out->dir.file, LOCK_EX | LOCK_NB) != 0) {
-            status = not_writable(dir, "another running job writes to it: expected a folder of its own for each job");
-        } else if (faccessat(out->dir.file, ".", W_OK | X_OK, 0) != 0) {
-            status = not_writable(dir, strerror(errno));
-        } else {
-            status = result_files_check(&out->dir);
-        }
+        status = output_lock(&out->dir);
+    }
+    if (status == STATUS_OK && faccessat(out->dir.file, ".", W_OK | X_OK, 0) != 0) {
+        status = not_writable(out->dir.path, strerror(errno));
     }
     if (status != STATUS_OK) {
         output_close(out, false);
@@ -96,24 +80,8 @@ static enum status take(struct output *out, enum status status)
     return status;
 }
 
-enum status output_open(const char *dir, struct output *out)
-{
-    char path[PATH_MAX];
-    snprintf(path, sizeof path, "%s", dir);
-    *out = (struct output){.dir.file = -1, .metrics = -1};
-    enum status status = output_folders_make(path, &out->n_made_from);
-    return take(out, status == STATUS_OK ? dir_open(path, DIR_LAST_NO_LINK, &out->dir) : status);
-}
-
-enum status output_open_in(const struct dir *folder, const char *name, struct output *out)
-{
-    *out = (struct output){.dir.file = -1, .metrics = -1};
-    return take(out, dir_inner(folder, name, false, &out->dir));
-}
-
 void output_close(struct output *output, bool keep)
 {
-    char *dir = output->dir.path;
     if (output->metrics >= 0) {
         close(output->metrics);
         if (!keep && output->n_metrics_bytes == 0) {
@@ -122,17 +90,6 @@ void output_close(struct output *output, bool keep)
     }
     dir_close(&output->dir);
     output->metrics = -1;
-    if (keep || output->n_made_from == 0) {
-        return;
-    }
-    /* From the innermost outwards; a folder that is not empty stays, and so do those above it. */
-    for (size_t n = strlen(dir); n >= output->n_made_from; n--) {
-        if (dir[n] == '/' || dir[n] == '\0') {
-            dir[n] = '\0';
-            rmdir(dir);
-        }
-    }
-    output->n_made_from = 0;
 }
 
 /* --- what an earlier attempt has left --- */

@@ -16,32 +16,29 @@
 #include <sys/uio.h>
 
 struct output {
-    struct dir dir;     /* open and locked */
-    size_t n_made_from; /* folders from dir.path[0 … n_made_from] on were made by output_open; 0: none */
-    int metrics;        /* metrics.jsonl, open for appending; -1 when closed */
+    struct dir dir; /* open and locked */
+    int metrics;    /* metrics.jsonl, open for appending; -1 when closed */
     int64_t n_metrics_bytes;
 };
 
 /* The path under which users find a job's results: output.dir, or runs/<name>. errors  STATUS_CONFIG too long */
 enum status output_dir(const char *dir, const char *name, char out[PATH_MAX]);
 
-/* Could output_open make or use this folder? Makes nothing. errors  STATUS_CREATE */
+/* Could this folder be made or used? Makes nothing. errors  STATUS_CREATE */
 enum status output_check(const char *dir);
 
-/* Make every missing folder of the path. *n_made_from_io, where it is 0, becomes the length of the first one made.
- * `dir` is the same after the call. errors  STATUS_CREATE */
-enum status output_folders_make(char *dir, size_t *n_made_from_io);
+/* Lock a folder for one run. Nothing with a result's name in it is a link. errors  STATUS_CREATE also: it is locked */
+enum status output_lock(const struct dir *dir);
 
-/* Make the folder with those above it, and lock it. Neither it nor anything with a result's name is a link.
+/* Open a run's folder beneath an open one, whatever the path to that leads to meanwhile, or by its path (`folder`
+ * NULL), and lock it.
  *
  *   owns    the caller owns *out: output_close
- *   errors  STATUS_CREATE not a folder, not writable, or in use by another job
+ *   errors  STATUS_CREATE not a folder, a link, not writable, or in use by another job
  */
-enum status output_open(const char *dir, struct output *out);
-/* The same for a folder that is beneath an open one, whatever the path to that leads to meanwhile; makes nothing. */
-enum status output_open_in(const struct dir *folder, const char *name, struct output *out);
+enum status output_open(const struct dir *folder, const char *name, struct output *out);
 
-/* Unlock. `keep` false: also remove an empty metrics.jsonl and the empty folders that output_open made. */
+/* Unlock. `keep` false: also remove an empty metrics.jsonl. */
 void output_close(struct output *output, bool keep);
 
 /* Before the first epoch: remove result.json of an earlier attempt and, unless this one resumes it, its other result

@@ -81,6 +81,22 @@ enum status result_file_folder(const struct dir *dir, const char *path, bool mak
     return dir_inner(dir, slash != NULL ? first : ".", makes && slash != NULL, out);
 }
 
+enum status result_file_share(const struct dir *from, const struct dir *to, const char *path, bool copies)
+{
+    struct dir inner_from, inner_to = {.file = -1};
+    const char *name;
+    enum status status = result_file_folder(from, path, false, &inner_from, &name);
+    if (status == STATUS_OK) {
+        status = result_file_folder(to, path, true, &inner_to, &name);
+    }
+    if (status == STATUS_OK) {
+        status = dir_share(&inner_from, name, &inner_to, name, copies);
+    }
+    dir_close(&inner_from);
+    dir_close(&inner_to);
+    return status;
+}
+
 enum status result_folder_clear(const struct dir *dir, const char *name, dir_fits *asides, dir_fits *files)
 {
     struct dir inner;
@@ -97,7 +113,7 @@ enum status result_folder_clear(const struct dir *dir, const char *name, dir_fit
     return STATUS_OK;
 }
 
-void result_files_add(struct result_files *files, const char *path)
+static void add(struct result_files *files, const char *path)
 {
     if ((files->n & (files->n - 1)) == 0) { /* none, or a power of two: all places are taken */
         char(*more)[RESULT_FILE_BYTES] = memory_alloc(files->n > 0 ? 2 * (size_t)files->n : 1, sizeof *more);
@@ -127,7 +143,7 @@ static enum status add_folder(struct result_files *files, int folder, const stru
         if (is_named(kind, entry->d_name)) {
             char path[RESULT_FILE_BYTES];
             snprintf(path, sizeof path, "%.12s/%.*s", kind->name, NAME_MAX, entry->d_name);
-            result_files_add(files, path);
+            add(files, path);
         }
     }
     closedir(all);
@@ -143,7 +159,7 @@ enum status result_files_list(int folder, struct result_files *out)
         if (kinds[k].begin != NULL) {
             status = add_folder(out, folder, &kinds[k]);
         } else if (fstatat(folder, kinds[k].name, &about, AT_SYMLINK_NOFOLLOW) == 0) {
-            result_files_add(out, kinds[k].name);
+            add(out, kinds[k].name);
         }
     }
     if (status != STATUS_OK) {

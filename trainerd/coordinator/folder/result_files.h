@@ -25,7 +25,6 @@ struct result_files {
  *   errors  STATUS_IO a folder cannot be read
  */
 enum status result_files_list(int folder, struct result_files *out);
-void result_files_add(struct result_files *files, const char *path);
 void result_files_release(struct result_files *files);
 bool result_files_have(const struct result_files *files, const char *path);
 
@@ -36,6 +35,9 @@ bool result_file_is_event(const char *name);
 /* Open the folder of a result file; *name_out: the file's name there. errors  those of dir_inner */
 enum status result_file_folder(const struct dir *dir, const char *path, bool makes, struct dir *out,
                                const char **name_out);
+
+/* Give a result file a second name, or a copy, in another folder (dir_share). errors  those of dir_share, dir_inner */
+enum status result_file_share(const struct dir *from, const struct dir *to, const char *path, bool copies);
 
 /* Remove from a folder of results temporary files that fit and files that fit (NULL: none), and the folder if it is
  * empty then. errors  those of dir_inner, unless it is not there */

@@ -1,5 +1,6 @@
 #include "trainerd/coordinator/folder/run_folder.h"
 
+#include "protocol/files/file.h"
 #include "trainerd/coordinator/folder/checkpoint.h"
 #include "trainerd/coordinator/folder/publish.h"
 #include "trainerd/coordinator/folder/result_files.h"
@@ -12,7 +13,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
@@ -267,17 +267,8 @@ enum status run_folder_lock(struct run_folder *run)
     if (status != STATUS_OK) {
         return status == STATUS_NO_INPUT ? STATUS_OK : status;
     }
-    if (flock(run->lock.file, LOCK_EX | LOCK_NB) != 0) {
-        return status_fail(
-            STATUS_CREATE,
-            "output folder '%s': another running job writes to it: expected a folder of its own for each job",
-            run->home);
-    }
-    status = result_files_check(&run->lock);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    return publish_finish(&run->lock);
+    status = output_lock(&run->lock);
+    return status == STATUS_OK ? publish_finish(&run->lock) : status;
 }
 
 enum status run_folder_check(const struct run_folder *run)
@@ -311,13 +302,12 @@ static bool is_in_lock(const struct run_folder *run)
 }
 
 /* Make the first of <prefix>-<id>, <prefix>-<id>-2, … that is not there yet. */
-static enum status make_new(struct run_folder *run, struct output *output)
+static enum status make_new(struct run_folder *run)
 {
     const struct place place = place_of(run);
     char id[NAME_MAX + 1];
     id_make(run, id);
-    snprintf(output->dir.path, sizeof output->dir.path, "%s", place.parent);
-    enum status status = output_folders_make(output->dir.path, &output->n_made_from);
+    enum status status = file_folder_make(place.parent, &run->n_made_from);
     if (status == STATUS_OK) {
         status = run_folder_lock(run);
     }
@@ -328,8 +318,7 @@ static enum status make_new(struct run_folder *run, struct output *output)
         }
         status = path_print(run->dir, "%s/%s-%s%s", place.parent, place.prefix, id, number);
         if (status == STATUS_OK && make_folder(run) == 0) {
-            memcpy(output->dir.path, run->dir, sizeof output->dir.path);
-            output->n_made_from = output->n_made_from == 0 ? strlen(run->dir) : output->n_made_from;
+            run->n_made_from = run->n_made_from == 0 ? strlen(run->dir) : run->n_made_from;
             return STATUS_OK;
         }
         if (status == STATUS_OK && errno != EEXIST) {
@@ -343,44 +332,19 @@ static enum status make_new(struct run_folder *run, struct output *output)
 
 enum status run_folder_open(struct run_folder *run, struct output *output)
 {
-    struct output made = {.dir.file = -1, .metrics = -1};
-    enum status status = STATUS_OK;
-    if (!run->is_found) {
-        status = make_new(run, &made);
-    }
+    enum status status = run->is_found ? STATUS_OK : make_new(run);
     if (status == STATUS_OK) {
-        status = is_in_lock(run) ? output_open_in(&run->lock, last_name(run->dir), output)
-                                 : output_open(run->dir, output);
+        status = is_in_lock(run) ? output_open(&run->lock, last_name(run->dir), output)
+                                 : output_open(NULL, run->dir, output);
     }
     if (status != STATUS_OK) {
-        output_close(&made, false);
         return status;
     }
-    output->n_made_from = made.n_made_from != 0 ? made.n_made_from : output->n_made_from;
-    run->n_made_from = output->n_made_from;
     run->is_found = true;
     return run_job_lead(run);
 }
 
 /* --- a finished run goes on in a folder of its own --- */
-
-/* A file of the finished run, in the folder of this one. */
-static enum status share(const struct dir *from, const struct dir *to, const char *path)
-{
-    struct dir inner_from, inner_to = {.file = -1};
-    const char *name;
-    bool grows = strcmp(path, "metrics.jsonl") == 0;
-    enum status status = result_file_folder(from, path, false, &inner_from, &name);
-    if (status == STATUS_OK) {
-        status = result_file_folder(to, path, true, &inner_to, &name);
-    }
-    if (status == STATUS_OK) {
-        status = dir_share(&inner_from, name, &inner_to, name, grows);
-    }
-    dir_close(&inner_from);
-    dir_close(&inner_to);
-    return status;
-}
 
 static enum status share_all(const struct dir *from, const struct dir *to)
 {
@@ -389,7 +353,7 @@ static enum status share_all(const struct dir *from, const struct dir *to)
     /* In this order: a folder with a checkpoint has all that belongs to it. */
     for (int i = 0; i < files.n && status == STATUS_OK; i++) {
         if (strchr(files.path[i], '/') != NULL || strcmp(files.path[i], "metrics.jsonl") == 0) {
-            status = share(from, to, files.path[i]);
+            status = result_file_share(from, to, files.path[i], strcmp(files.path[i], "metrics.jsonl") == 0);
         }
     }
     result_files_release(&files);
@@ -467,25 +431,39 @@ const char *run_folder_results(const struct run_folder *run)
     return run->has_link ? run->dir : run->home;
 }
 
-void run_folder_close(struct run_folder *run)
+/* Home, which leads to a run that is gone, leads again to where it led before. */
+static void lead_back(const struct run_folder *run)
 {
+    const struct place place = place_of(run);
     char target[PATH_MAX];
+    struct dir parent;
+    if (!run->has_led || !link_read(run->home, target) || strcmp(target, last_name(run->dir)) != 0) {
+        return;
+    }
+    if (run->before[0] != '\0') {
+        link_lead(place.parent, last_name(run->home), run->before);
+    } else if (dir_open(place.parent, DIR_LAST_FOLLOWED, &parent) == STATUS_OK) {
+        dir_link_remove(&parent, last_name(run->home), target);
+        dir_close(&parent);
+    }
+}
+
+void run_folder_close(struct run_folder *run, bool keep)
+{
+    char dir[PATH_MAX];
     if (run->home[0] == '\0') {
         return;
     }
-    struct dir parent;
     dir_close(&run->lock);
-    bool is_gone = run->has_led && !is_folder(run->dir) && link_read(run->home, target) &&
-                   strcmp(target, last_name(run->dir)) == 0;
-    const struct place place = place_of(run);
-    if (is_gone && run->before[0] != '\0') {
-        link_lead(place.parent, last_name(run->home), run->before);
-    } else if (is_gone && dir_open(place.parent, DIR_LAST_FOLLOWED, &parent) == STATUS_OK) {
-        dir_link_remove(&parent, last_name(run->home), target);
-        dir_close(&parent);
-        if (run->n_made_from != 0 && run->n_made_from <= strlen(place.parent)) {
-            rmdir(place.parent);
+    memcpy(dir, run->dir, sizeof dir);
+    if (!keep && run->n_made_from != 0 && rmdir(dir) == 0) {
+        lead_back(run);
+        /* Outwards; a folder that is not empty stays, and so do those above it. */
+        for (char *slash; (slash = strrchr(dir, '/')) != NULL && slash >= dir + run->n_made_from;) {
+            *slash = '\0';
+            rmdir(dir);
         }
+        run->n_made_from = 0;
     }
     run->has_led = false;
 }

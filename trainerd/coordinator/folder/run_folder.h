@@ -32,7 +32,7 @@ struct run_folder {
     bool is_done;  /* an earlier attempt of this job has left whole results: run_folder_publish is all that is left */
     bool has_led;  /* home leads to dir because of run_folder_lead */
     char before[PATH_MAX]; /* where it led before; "": nowhere */
-    size_t n_made_from;    /* folders from dir[0 … n_made_from] on were made for this run; 0: none */
+    size_t n_made_from;    /* of dir, from the path of that length on, were made for this run; 0: none */
     struct dir lock;       /* home, where it is output.dir, open and locked */
 };
 
@@ -72,7 +72,8 @@ enum status run_folder_publish(struct run_folder *run);
 /* Where the results are in the end: in dir or in home. */
 const char *run_folder_results(const struct run_folder *run);
 
-/* After output_close: unlock; where that has removed the run's folder, home leads to where it led before. */
-void run_folder_close(struct run_folder *run);
+/* After output_close: unlock. `keep` false: also remove the folders that were made for it and are empty; home then
+ * leads to where it led before. */
+void run_folder_close(struct run_folder *run, bool keep);
 
 #endif

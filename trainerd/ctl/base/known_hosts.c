@@ -178,7 +178,7 @@ static enum status hosts_path(const char *name, bool makes, char *out)
         return status_fail(STATUS_CONFIG, "the path of " FILE_NAME " is too long for this system");
     }
     mode_t before = umask(077);
-    enum status status = makes ? file_folder_make(out) : STATUS_OK;
+    enum status status = makes ? file_folder_make(out, NULL) : STATUS_OK;
     umask(before);
     snprintf(out + n, (size_t)(PATH_MAX - n), "/%s", name);
     return status;

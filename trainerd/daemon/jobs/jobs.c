@@ -116,7 +116,7 @@ static enum status find_folder(struct jobs *jobs, const char *base)
         return status_fail(STATUS_CREATE, "the folder for jobs is '%s': expected a path without %% and \\, for Slurm",
                            jobs->folder);
     }
-    return file_folder_make(jobs->folder);
+    return file_folder_make(jobs->folder, NULL);
 }
 
 enum status jobs_open(const char *state_folder, const struct jobs_options *options, struct jobs **out)

@@ -10,7 +10,7 @@
 static enum status folder_of(const char *base, char out[PATH_MAX])
 {
     return snprintf(out, PATH_MAX, "%s/jobs", base) < PATH_MAX - 64
-               ? file_folder_make(out)
+               ? file_folder_make(out, NULL)
                : status_fail(STATUS_CREATE, "the path of the folder for jobs is too long: '%.64s…'", base);
 }
 

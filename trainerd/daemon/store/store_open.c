@@ -58,7 +58,7 @@ enum status store_finish(struct store *store, enum status status, const char *do
 static enum status folder_close(const char *folder)
 {
     struct stat about;
-    enum status status = file_folder_make(folder);
+    enum status status = file_folder_make(folder, NULL);
     if (status != STATUS_OK || stat(folder, &about) != 0) {
         return status;
     }

@@ -34,18 +34,18 @@ Test(file, a_file_is_whole_or_the_old_one_stays)
 
 Test(file, a_folder_is_made_with_those_above_it_and_may_be_there)
 {
-    cr_assert_eq(file_folder_make(folder_path("a/b/c")), STATUS_OK);
+    cr_assert_eq(file_folder_make(folder_path("a/b/c"), NULL), STATUS_OK);
     cr_assert(folder_has("a/b/c"));
-    cr_assert_eq(file_folder_make(folder_path("a/b/c/")), STATUS_OK);
-    cr_assert_eq(file_folder_make("/"), STATUS_OK);
+    cr_assert_eq(file_folder_make(folder_path("a/b/c/"), NULL), STATUS_OK);
+    cr_assert_eq(file_folder_make("/", NULL), STATUS_OK);
 }
 
 Test(file, a_folder_that_cannot_be_made_is_named)
 {
     const struct iovec text = {.iov_base = "x", .iov_len = 1};
     cr_assert_eq(file_replace(folder_path("f"), &text, 1), STATUS_OK);
-    expect_fails(file_folder_make(folder_path("f")), STATUS_CREATE, "something else has that name");
-    expect_fails(file_folder_make(folder_path("f/below")), STATUS_CREATE, "/f/below': Not a directory");
+    expect_fails(file_folder_make(folder_path("f"), NULL), STATUS_CREATE, "something else has that name");
+    expect_fails(file_folder_make(folder_path("f/below"), NULL), STATUS_CREATE, "/f/below': Not a directory");
 }
 
 Test(file, an_input_is_read_whole_or_said_to_be_short)

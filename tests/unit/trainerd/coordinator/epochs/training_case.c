@@ -1,5 +1,6 @@
 #include "tests/unit/trainerd/coordinator/epochs/training_case.h"
 
+#include "protocol/files/file.h"
 #include "tests/support/process/folder.h"
 #include "tests/support/process/results.h"
 
@@ -31,7 +32,8 @@ struct run *open_run(const char *name, const char *train_keys)
     snprintf(text, sizeof text, "[dataset]\ngenerator = \"karate\"\n[workers]\ncount = 2\n[train]\n%s", train_keys);
     cr_assert_eq(job_load_text(text, strlen(text), "job", NULL, 0, &run->job), STATUS_OK, "%s", status_reason());
     snprintf(path, sizeof path, "%s/%s", folder, name);
-    cr_assert_eq(output_open(path, &run->output), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(file_folder_make(path, NULL), STATUS_OK);
+    cr_assert_eq(output_open(NULL, path, &run->output), STATUS_OK, "%s", status_reason());
     cr_assert_eq(output_metrics_open(&run->output, 0), STATUS_OK);
     fake_fleet_init(&run->fleet, &run->asked);
     run->words = tmpfile();

@@ -48,6 +48,13 @@ static void open_run(void)
     cr_assert_eq(run_folder_open(&run, &output), STATUS_OK, "%s", status_reason());
 }
 
+/* The same without an earlier run. */
+static void open_new(void)
+{
+    find(0, false);
+    open_run();
+}
+
 static const char *lead(void)
 {
     static char remark[3 * PATH_MAX];
@@ -58,7 +65,7 @@ static const char *lead(void)
 static void close_run(bool keep)
 {
     output_close(&output, keep);
-    run_folder_close(&run);
+    run_folder_close(&run, keep);
 }
 
 /* A run of that id from its beginning to its end, with a checkpoint and results or not. */
@@ -171,6 +178,35 @@ Test(run_folder, a_run_that_leaves_nothing_gives_the_link_back)
     close_run(false);
     cr_assert_not(folder_has("runs/k-8"));
     cr_assert_str_eq(link_of("runs/k"), "k-7");
+}
+
+Test(run_folder, a_failed_run_leaves_no_folder_that_it_made_itself)
+{
+    init("a/b/c", NULL);
+    open_new();
+    cr_assert(folder_has("a/b/c"));
+    close_run(false);
+    cr_assert_not(folder_has("a"));
+}
+
+Test(run_folder, a_folder_that_was_there_or_holds_something_is_never_removed)
+{
+    char path[PATH_MAX + 8];
+    cr_assert_eq(mkdir("there", 0777), 0);
+    init("there", NULL);
+    open_new();
+    close_run(false);
+    cr_assert(folder_has("there") && !folder_has(run.dir));
+    init("x/y", NULL);
+    open_new();
+    snprintf(path, sizeof path, "%s/mine", run.dir);
+    folder_write(path, "");
+    close_run(false);
+    cr_assert(folder_has(path));
+    init("x/y/file", NULL);
+    folder_write("x/y/file", "");
+    cr_assert_eq(run_folder_open(&run, &output), STATUS_CREATE);
+    cr_assert(strstr(status_reason(), "'x/y/file'"), "%s", status_reason());
 }
 
 Test(run_folder, a_later_attempt_finds_the_folder_and_the_first_one_knows_of_none)
