@@ -27,7 +27,7 @@ enum status output_dir(const char *dir, const char *name, char out[PATH_MAX]);
 /* Could this folder be made or used? Makes nothing. errors  STATUS_CREATE */
 enum status output_check(const char *dir);
 
-/* Lock a folder for one run. Nothing with a result's name in it is a link. errors  STATUS_CREATE also: it is locked */
+/* Lock a folder for one run. Nothing with a result's name in it is a link. errors  STATUS_CREATE also: it has one */
 enum status output_lock(const struct dir *dir);
 
 /* Open a run's folder beneath an open one, whatever the path to that leads to meanwhile, or by its path (`folder`

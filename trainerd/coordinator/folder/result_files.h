@@ -36,7 +36,7 @@ bool result_file_is_event(const char *name);
 enum status result_file_folder(const struct dir *dir, const char *path, bool makes, struct dir *out,
                                const char **name_out);
 
-/* Give a result file a second name, or a copy, in another folder (dir_share). errors  those of dir_share, dir_inner */
+/* Give a result file a second name, or a copy, in another folder. errors  those of dir_share, dir_inner */
 enum status result_file_share(const struct dir *from, const struct dir *to, const char *path, bool copies);
 
 /* Remove from a folder of results temporary files that fit and files that fit (NULL: none), and the folder if it is
