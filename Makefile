@@ -163,11 +163,11 @@ endif
 objects: $(call object,$(SOURCES))
 	@:
 
-# The texts of model kinds lie in the programs, as TEXT("gcn", "…") in a file that model_kinds.c includes.
+# The texts of model kinds and decoders lie in the programs, as TEXT("gcn", "…") in a file that model_kinds.c includes.
 KIND_TEXTS := $(BUILD)/obj/texts/kind_texts.inc
-$(KIND_TEXTS): $(wildcard configs/programs/*.gnn)
+$(KIND_TEXTS): Makefile $(wildcard configs/programs/*.gnn configs/decoders/*.gnn)
 	@mkdir -p $(@D)
-	$(Q)for text in $^; do echo "TEXT(\"$$(basename $$text .gnn)\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $$text; echo ")"; done > $@
+	$(Q)for text in $(filter %.gnn,$^); do name=$${text#configs/}; echo "TEXT(\"$${name%.gnn}\","; sed 's/[\\"]/\\&/g; s/.*/"&\\n"/' $$text; echo ")"; done > $@
 $(BUILD)/obj/protocol/job/model_kinds.c.o: CFLAGS += -DKIND_TEXTS=\"$(KIND_TEXTS)\"
 $(BUILD)/obj/protocol/job/model_kinds.c.o: $(KIND_TEXTS)
 

@@ -163,7 +163,8 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     }
     if (status == STATUS_OK && dataset.of_links) {
         labels_drop(&dataset);
-        dataset.links.n_relation = job->task.decoder == JOB_DECODER_DISTMULT ? dataset.n_relation_given : 0;
+        dataset.links.n_relation = job_scores_relations(job) ? dataset.n_relation_given : 0;
+        dataset.links.is_directed = decoder_text(job) != NULL;
         status = dataset.predicts ? dataset_split_finish(&dataset) : links_hold_out(job, &dataset);
     }
     if (status == STATUS_OK && job_makes_features(job)) {

@@ -326,6 +326,10 @@ struct device_ops {
     void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
                      const float *x, float *out);
 
+    /* out[rows[r]] += x[r], where rows repeat one after another (unless there is an order, in one that depends on n
+     * alone) */
+    void (*rows_collect)(struct device *device, const struct device_collect *how, const float *x, float *out);
+
     /* x becomes the nearest BF16, and out (NULL: none) these rows as the codec writes them. Decoded, they are x. */
     void (*rows_round)(struct device *device, int64_t n_row, int64_t f, float *x, void *out);
     /* Encode rows, n_row × codec_row_bytes(codec, f) bytes, and decode them: out n_row × f. */
@@ -353,15 +357,8 @@ struct device_ops {
     void (*link_loss)(struct device *device, const struct device_links *how, double *sum);
     /* score[numbers[i]] = the score of pair i */
     void (*pair_scores)(struct device *device, const struct device_pairs *pairs, float *score);
-    /* grad[row] += slope · scale · x, and with grad_scale, shaped as scale, grad_scale[type] += slope · own · x: pair
-     * after pair, the latter's sum in double */
-    void (*pair_gradients)(struct device *device, const struct device_pairs *pairs, const float *slope, float *grad,
-                           float *grad_scale);
-    /* out n × f = own · x of each pair, column by column; and from such rows' gradients, grad[row] += grad_out · x,
-     * pair after pair. Of pairs without scale and numbers. */
-    void (*pair_products)(struct device *device, const struct device_pairs *pairs, float *out);
-    void (*pair_products_backward)(struct device *device, const struct device_pairs *pairs, const float *grad_out,
-                                   float *grad);
+    /* grad[row] += slope · x, pair after pair */
+    void (*pair_gradients)(struct device *device, const struct device_pairs *pairs, const float *slope, float *grad);
     /* The groups' losses, each times weight and share, are added to `sum` (device). */
     void (*pair_losses)(struct device *device, const struct device_pair_losses *how, double *sum);
     /* out n × (f + c) = x | the labels of rows of the split that are not drawn, one column per class, 0 on all other

@@ -379,17 +379,20 @@ struct device_rows {
     uint32_t *beyond, lender;
 };
 
-/* Pairs of own rows and rows of a part, ascending by own row. A pair's score is Σ_c own[c] · scale[c] · x[c]. */
+/* Pairs of own rows and rows of a part, ascending by own row, whose scores are the dot products of their rows. */
 struct device_pairs {
     int64_t n, f;
-    int64_t n_type;          /* rows of scale */
     const uint32_t *rows;    /* n: of own */
     const uint32_t *places;  /* n: of x */
-    const uint16_t *types;   /* n: rows of scale; NULL where that is */
     const uint32_t *numbers; /* n: where a pair's score and slope stand; NULL: in the order of pairs */
     const float *own, *x;    /* rows of f columns */
-    const float *scale;      /* NULL: 1 */
-    double *scratch;         /* n_type × f: of pair_gradients with grad_scale */
+};
+
+/* Rows that are added to listed rows, which may repeat. */
+struct device_collect {
+    int64_t n, f;
+    const uint32_t *rows; /* n */
+    int64_t n_row;        /* 0: they are in ascending order, else that there are so many, few */
 };
 
 enum device_pair_loss { DEVICE_PAIR_LOSS_BCE, DEVICE_PAIR_LOSS_MARGIN, DEVICE_PAIR_LOSS_CROSS_ENTROPY };

@@ -23,9 +23,10 @@
     X(head_dot) X(head_dot_backward_input) X(head_mean) \
     X(tile_rows) X(tile_edges) \
     X(relation_sum) X(relation_dot) X(swap_axes) \
-    X(rows_gather) X(rows_add) X(rows_round) X(rows_encode) X(rows_decode) X(block_sample) X(block_transpose) \
-    X(loss) X(link_loss) X(pair_scores) X(pair_gradients) X(pair_products) \
-    X(pair_products_backward) X(pair_losses) X(labels_append) X(draw_count) X(doubles_merge) X(floats_compare) \
+    X(rows_gather) X(rows_add) X(rows_collect) X(rows_round) X(rows_encode) X(rows_decode) \
+    X(block_sample) X(block_transpose) \
+    X(loss) X(link_loss) X(pair_scores) X(pair_gradients) \
+    X(pair_losses) X(labels_append) X(draw_count) X(doubles_merge) X(floats_compare) \
     X(squares_add) X(clip_factor) X(step)
 /* clang-format on */
 

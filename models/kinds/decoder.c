@@ -1,42 +1,77 @@
-/* What makes a pair's score of its nodes' rows x and y (task.decoder), beside the dot product, which has no weights:
- *
- *     distmult   Σ_c x_c · rel_emb_rc · y_c, of relation r        Yang et al., ICLR 2015
- *     mlp        linear layers of x ∘ y with relu between them, the last one to a number
+/* What makes a pair's score of its nodes' rows (task.decoder), beside the dot product, which has no weights: a text,
+ * configs/decoders/<decoder>.gnn, which is a program of its own over pairs.
  */
 #include "models/kinds/model.h"
 
-#include <stdio.h>
+#include "models/vertex/emit.h"
+#include "protocol/base/memory.h"
+#include "protocol/job/model_kinds.h"
 
-static void layers_emit(const struct model *model)
+#include <string.h>
+
+static enum status scorer_emit(const struct model *model, const struct vertex_tree *tree, struct program *scorer)
 {
-    const struct job_task *task = &model->job->task;
-    int64_t f_in = model->input->n_class, n_hidden = task->decoder_hidden > 0 ? task->decoder_hidden : f_in;
-    for (int layer = 0; layer < (int)task->decoder_layers; layer++) {
-        int64_t f_out = layer + 1 < (int)task->decoder_layers ? n_hidden : 1;
-        named_param(model->program, f_out, f_in, linear_bound(f_in), "decoder.lins.%d.weight", layer);
-        named_param(model->program, 0, f_out, linear_bound(f_in), "decoder.lins.%d.bias", layer);
-        f_in = f_out;
+    const int64_t width = model->input->n_class;
+    struct vertex_args args;
+    struct vertex_trace trace;
+    decoder_args(model->job, tree, &args);
+    struct vertex_facts facts = model_facts(model, width, 1);
+    facts.of_pairs = true;
+    facts.n_relation = model->program->n_scored;
+    program_init_pairs(width, scorer);
+    enum status status = vertex_trace_build(tree, &args, &facts, &trace);
+    if (status != STATUS_OK) {
+        return status;
     }
+    struct vertex_emission emission = {.program = scorer,
+                                       .source = &tree->source,
+                                       .trace = &trace,
+                                       .kept = "",
+                                       .prefix = "decoder.",
+                                       .matches = true,
+                                       .transform_first = transform_first};
+    status = trace.complete ? vertex_emit(&emission, &scorer->logits)
+                            : status_fail(STATUS_CONFIG, "%s: reads graph.types, which is not known to programs yet",
+                                          tree->source.origin);
+    vertex_trace_release(&trace);
+    return status;
+}
+
+enum status decoder_append(const struct model *model, const char *text, const char *origin)
+{
+    struct program *program = model->program;
+    struct vertex_tree tree;
+    enum status status = vertex_tree_parse(text, strlen(text), origin, &tree);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    program->decoder = program->n_param;
+    program->scorer = memory_alloc(1, sizeof *program->scorer);
+    status = scorer_emit(model, &tree, program->scorer);
+    for (int p = 0; p < program->scorer->n_param && status == STATUS_OK; p++) {
+        const struct parameter *from = &program->scorer->param[p];
+        const int at = program_tensor(program, from->name, from->n_dim, from->shape, from->bound);
+        program->param[at].trains = from->trains;
+        program->param[at].fill = from->fill;
+    }
+    vertex_tree_release(&tree);
+    return status;
 }
 
 enum status model_decoder(struct model *model)
 {
     const struct job *job = model->job;
-    int64_t n_relation = model->input->n_relation_given, f = model->input->n_class;
-    int first = model->program->n_param;
-    if (!job_predicts_links(job) || job->task.decoder == JOB_DECODER_DOT) {
+    const char *text = decoder_text(job);
+    if (!job_predicts_links(job) || text == NULL) {
         return STATUS_OK;
     }
-    if (job->task.decoder == JOB_DECODER_DISTMULT && n_relation <= 0) {
+    if (job_scores_relations(job)) {
+        model->program->n_scored = model->input->n_relation_given;
+    }
+    if (job_scores_relations(job) && model->program->n_scored <= 0) {
         return status_fail(
-            STATUS_DATA, "task.decoder = \"distmult\" has weights for each relation, and the model reads no types of "
-                         "edges: expected model.kind = \"rgcn\", or a program that reads them, and edges with types");
+            STATUS_DATA, "task.decoder reads the relation of a pair, and the model reads no types of edges: expected "
+                         "model.kind = \"rgcn\", or a program that reads them, and edges with types");
     }
-    if (job->task.decoder == JOB_DECODER_DISTMULT) {
-        program_param(model->program, "decoder.rel_emb", n_relation, f, glorot_bound(n_relation, f));
-    } else {
-        layers_emit(model);
-    }
-    model->program->decoder = first;
-    return STATUS_OK;
+    return decoder_append(model, text, strchr(job->task.decoder, '.') != NULL ? job->task.decoder : "task.decoder");
 }

@@ -36,7 +36,14 @@ struct model {
  */
 enum status model_program(struct model *model);
 
-/* Append the parameters of task.decoder, after those of the model. errors  STATUS_DATA distmult without relations */
+/* What the data say to a text whose input has f_in columns. */
+struct vertex_facts model_facts(const struct model *model, int64_t f_in, int64_t f_out);
+
+/* Make a decoder's text the model's scorer, with parameters behind the model's. Messages name `origin`.
+ * errors  STATUS_CONFIG of the text; STATUS_DATA it reads relations of edges without types */
+enum status decoder_append(const struct model *model, const char *text, const char *origin);
+
+/* The same of task.decoder; nothing for the dot product. */
 enum status model_decoder(struct model *model);
 
 /* The common model: model.layers layers over the features, the last model.linear_layers of them plain. Each but the

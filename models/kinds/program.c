@@ -10,10 +10,10 @@
 #include <stdio.h>
 #include <string.h>
 
-static struct vertex_facts facts_of(const struct model *model, int x, int64_t f_out)
+struct vertex_facts model_facts(const struct model *model, int64_t f_in, int64_t f_out)
 {
     struct vertex_facts facts = vertex_facts_unknown();
-    facts.n_in = model->program->value[x].width;
+    facts.n_in = f_in;
     facts.n_out = f_out;
     facts.n_relation = model->input->n_relation;
     facts.n_class = model->input->n_class;
@@ -142,7 +142,7 @@ static bool is_last_layer(const struct job *job, int layer)
 static int vertex_layer(struct model *model, int layer, int x, int64_t f_out)
 {
     char prefix[32];
-    struct vertex_facts facts = facts_of(model, x, f_out);
+    struct vertex_facts facts = model_facts(model, model->program->value[x].width, f_out);
     facts.index = layer;
     facts.is_last = is_last_layer(model->job, layer);
     snprintf(prefix, sizeof prefix, "convs.%d.", layer);
@@ -183,7 +183,7 @@ static void build_all(struct model *model)
         return;
     }
     int x = model_features(model), n_before = model->program->n_param;
-    struct vertex_facts facts = facts_of(model, x, model->input->n_class);
+    struct vertex_facts facts = model_facts(model, model->program->value[x].width, model->input->n_class);
     logits_put(model, append_layer(model, &facts, x, ""));
     model->n_first = n_first_of(model->program, n_before);
 }

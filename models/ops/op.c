@@ -20,6 +20,7 @@ const struct op_def *const op_defs[OP_KIND_N] = {
     [OP_KIND_HEAD_MEAN] = &op_head_mean,
     [OP_KIND_HEAD_WIDEN] = &op_head_widen,
     [OP_KIND_HEAD_NARROW] = &op_head_narrow,
+    [OP_KIND_RELATION_ROW] = &op_relation_row,
     [OP_KIND_ROWS] = &op_rows,
     [OP_KIND_AGGREGATE] = &(const struct op_def){.name = "aggregate"},
 };

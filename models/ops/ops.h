@@ -20,6 +20,7 @@ extern const struct op_def op_row_scale;
 extern const struct op_def op_head_dot;
 extern const struct op_def op_head_widen, op_head_narrow;
 extern const struct op_def op_head_mean;
+extern const struct op_def op_relation_row;
 extern const struct op_def op_rows;
 
 extern const struct aggregate_def aggregate_sum;

@@ -69,3 +69,30 @@ const struct op_def op_rows = {
     .forward = forward,
     .backward = backward,
 };
+
+/* --- of pairs: out = the row of a weight that the pair's relation has. NODE has relations --- */
+
+static void relation_forward(const struct op_call *call)
+{
+    call->device->ops->rows_gather(call->device, call->n, call->program->value[call->op->out].width, call->node, 1.0F,
+                                   call->param[0], call->out);
+}
+
+/* dw[r] = Σ dy of the pairs with relation r */
+static void relation_backward(const struct op_call *call)
+{
+    const struct parameter *param = &call->program->param[call->op->param[0]];
+    if (call->grad_param[0] != NULL) {
+        const struct device_collect how = {
+            .n = call->n, .f = param->shape[1], .rows = call->node, .n_row = param->shape[0]};
+        call->device->ops->rows_collect(call->device, &how, call->grad_out, call->grad_param[0]);
+    }
+}
+
+const struct op_def op_relation_row = {
+    .name = "relation_row",
+    .title = "rows of a weight by relation",
+    .also_reads = OP_ROLES(NODE),
+    .forward = relation_forward,
+    .backward = relation_backward,
+};

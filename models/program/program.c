@@ -39,8 +39,19 @@ void program_init(const struct program_input *input, struct program *out)
     value_append(out, &(struct value){.width = input->n_feature, .is_sparse = input->is_sparse, .is_static = true});
 }
 
+void program_init_pairs(int64_t width, struct program *out)
+{
+    program_init(&(struct program_input){.n_feature = width}, out);
+    value_append(out, &(struct value){.width = width, .needs_grad = true});
+    out->value[0] = (struct value){.width = width, .needs_grad = true};
+}
+
 void program_release(struct program *program)
 {
+    if (program->scorer != NULL) {
+        program_release(program->scorer);
+        free(program->scorer);
+    }
     free(program->op);
     free(program->value);
     free(program->param);
@@ -288,6 +299,12 @@ int program_row_scale(struct program *program, int in, int scale)
     ASSERT(program->value[scale].width == 1 && in != scale);
     return op_append(program, (struct op){.kind = OP_KIND_ROW_SCALE, .in = {in, scale, -1}, .param = {-1, -1}},
                      program->value[in].width);
+}
+
+int program_relation_row(struct program *program, int weight)
+{
+    struct op op = {.kind = OP_KIND_RELATION_ROW, .in = {-1, -1, -1}, .param = {weight, -1}};
+    return op_append(program, op, program->param[weight].shape[1]);
 }
 
 int program_head_dot(struct program *program, int in, int weight)

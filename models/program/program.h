@@ -42,6 +42,7 @@ enum op_kind {
     OP_KIND_HEAD_MEAN,    /* out = mean over in0's heads */
     OP_KIND_HEAD_WIDEN,   /* out[h] = in0's head h | wᵀ in0[h]    params: w, heads' rows one below the other */
     OP_KIND_HEAD_NARROW,  /* out[h] = a + w b, in0's head h = a | b    params: w, as of HEAD_WIDEN */
+    OP_KIND_RELATION_ROW, /* out = w[r] of pairs with relation r (scorers; NODE has them)   params: w */
     OP_KIND_ROWS,         /* a tile program (models/tile/tile.h) of each row of the inputs */
     OP_KIND_AGGREGATE,    /* out = an aggregate of in0 over in-neighbours */
     OP_KIND_N
@@ -123,14 +124,17 @@ struct program {
     struct value *value; /* value 0: the input features */
     struct parameter *param;
     int n_tile;
-    struct tile *tile;   /* owned: programs of ROWS and EDGES */
-    int labels;          /* the op of kind LABELS; -1: the loss is over all training rows */
-    int logits;          /* the output value, n_class wide */
-    int decoder;         /* links: the first parameter of what makes a pair's score, the last ones; -1: none */
-    int kept;            /* a layer's output that is read after an evaluation (output.embeddings); -1: none */
-    bool forward_only;   /* it predicts (job_predicts): no step trains it */
-    int64_t n_weight;    /* floats in the parameter arena; each tensor starts on a multiple of 16 */
-    int64_t n_embedding; /* floats of weights at each embedded column: they lie with the part that owns the node */
+    struct tile *tile;      /* owned: programs of ROWS and EDGES */
+    int labels;             /* the op of kind LABELS; -1: the loss is over all training rows */
+    int logits;             /* the output value, n_class wide */
+    int decoder;            /* links: the first parameter of what makes a pair's score, the last ones; -1: none */
+    struct program *scorer; /* owned: makes `logits` of values 0 and 1, the rows of a pair's ends, by parameters that
+                             * are this program's from `decoder` on; NULL: the score is a sum of products */
+    int32_t n_scored;       /* links: relations that scores depend on; 0: on none */
+    int kept;               /* a layer's output that is read after an evaluation (output.embeddings); -1: none */
+    bool forward_only;      /* it predicts (job_predicts): no step trains it */
+    int64_t n_weight;       /* floats in the parameter arena; each tensor starts on a multiple of 16 */
+    int64_t n_embedding;    /* floats of weights at each embedded column: they lie with the part that owns the node */
     struct embedded embedded; /* owned: which columns of the features */
     int32_t n_relation;       /* of the edges; 0: untyped */
     int64_t n_edge_feature;   /* of the edges; 0: none */
@@ -175,6 +179,8 @@ void program_release(struct program *program);
 
 /* An empty program over the input features, value 0: where a builder, or a test, begins. program_release. */
 void program_init(const struct program_input *input, struct program *out);
+/* The same over pairs: values 0 and 1, rows of `width` columns of heads and of tails. */
+void program_init_pairs(int64_t width, struct program *out);
 
 /* Builder's alphabet: each appends one op and returns its output value (parameters: returns the parameter).
  * They cannot fail: the lists grow with memory_alloc. Sparse values go through linear and dropout only, and a weight
@@ -199,6 +205,8 @@ int program_concat(struct program *program, const int *in, int n);
 int program_max(struct program *program, int in0, int in1);
 int program_eps_add(struct program *program, int eps, int in0, int in1);
 int program_aggregate(struct program *program, int in, enum aggregate_kind kind);
+/* The row of a weight of two dimensions that a pair's relation has; in a scorer alone. */
+int program_relation_row(struct program *program, int weight);
 /* One column: 1 / the norm of each of in's rows. */
 int program_inverse_norm(struct program *program, int in);
 /* in's rows, each times its number in scale, a value of one column. */

@@ -8,7 +8,7 @@ static int64_t number_of(const struct device_pairs *pairs, int64_t e)
     return pairs->numbers != NULL ? (int64_t)pairs->numbers[e] : e;
 }
 
-/* The rows of a pair, and its weight of column c. */
+/* The rows of a pair. */
 static const float *own_of(const struct device_pairs *pairs, int64_t e)
 {
     return pairs->own + (int64_t)pairs->rows[e] * pairs->f;
@@ -19,62 +19,36 @@ static const float *x_of(const struct device_pairs *pairs, int64_t e)
     return pairs->x + (int64_t)pairs->places[e] * pairs->f;
 }
 
-static double scale_of(const struct device_pairs *pairs, int64_t e, int64_t c)
-{
-    return pairs->scale != NULL ? (double)pairs->scale[(int64_t)pairs->types[e] * pairs->f + c] : 1.0;
-}
-
 void reference_pair_scores(struct device *device, const struct device_pairs *pairs, float *score)
 {
     (void)device;
     for (int64_t e = 0; e < pairs->n; e++) {
         double sum = 0.0;
         for (int64_t c = 0; c < pairs->f; c++) {
-            sum += own_of(pairs, e)[c] * scale_of(pairs, e, c) * x_of(pairs, e)[c];
+            sum += (double)own_of(pairs, e)[c] * x_of(pairs, e)[c];
         }
         score[number_of(pairs, e)] = (float)sum;
     }
 }
 
 void reference_pair_gradients(struct device *device, const struct device_pairs *pairs, const float *slope,
-                              float *grad, float *grad_scale)
+                              float *grad)
 {
     (void)device;
-    int64_t n_scale = grad_scale != NULL ? pairs->n_type * pairs->f : 0;
-    for (int64_t k = 0; k < n_scale; k++) {
-        pairs->scratch[k] = grad_scale[k];
-    }
     for (int64_t e = 0; e < pairs->n; e++) {
         double by = slope[number_of(pairs, e)];
         float *to = grad + (int64_t)pairs->rows[e] * pairs->f;
         for (int64_t c = 0; c < pairs->f; c++) {
-            to[c] = (float)(to[c] + by * scale_of(pairs, e, c) * x_of(pairs, e)[c]);
+            to[c] = (float)(to[c] + by * x_of(pairs, e)[c]);
         }
-        for (int64_t c = 0; c < pairs->f && grad_scale != NULL; c++) {
-            pairs->scratch[(int64_t)pairs->types[e] * pairs->f + c] += by * own_of(pairs, e)[c] * x_of(pairs, e)[c];
-        }
-    }
-    for (int64_t k = 0; k < n_scale; k++) {
-        grad_scale[k] = (float)pairs->scratch[k];
     }
 }
 
-void reference_pair_products(struct device *device, const struct device_pairs *pairs, float *out)
+void reference_rows_collect(struct device *device, const struct device_collect *how, const float *x, float *out)
 {
     (void)device;
-    for (int64_t i = 0; i < pairs->n * pairs->f; i++) {
-        out[i] = own_of(pairs, i / pairs->f)[i % pairs->f] * x_of(pairs, i / pairs->f)[i % pairs->f];
-    }
-}
-
-void reference_pair_products_backward(struct device *device, const struct device_pairs *pairs, const float *grad_out,
-                                      float *grad)
-{
-    (void)device;
-    for (int64_t i = 0; i < pairs->n * pairs->f; i++) {
-        int64_t e = i / pairs->f, c = i % pairs->f;
-        float *to = grad + (int64_t)pairs->rows[e] * pairs->f + c;
-        *to = (float)(*to + (double)grad_out[i] * x_of(pairs, e)[c]);
+    for (int64_t i = 0; i < how->n * how->f; i++) {
+        out[(int64_t)how->rows[i / how->f] * how->f + i % how->f] += x[i];
     }
 }
 

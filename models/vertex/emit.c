@@ -260,7 +260,9 @@ struct open_value walk_open(struct walk *w, int32_t op, int bias)
     }
     switch (of->kind) {
     case VERTEX_OP_INPUT:
-        return (struct open_value){w->to->x, -1};
+        return (struct open_value){w->to->x + (int)of->number[0], -1};
+    case VERTEX_OP_RELATION_ROW:
+        return (struct open_value){program_relation_row(w->program, walk_weight(w, of->in[0])), -1};
     case VERTEX_OP_DEGREE:
         return (struct open_value){walk_degree(w), -1};
     case VERTEX_OP_HEADS:

@@ -15,7 +15,7 @@ struct vertex_emission {
     struct program *program;
     const struct vertex_source *source; /* of messages */
     const struct vertex_trace *trace;
-    int x;              /* the value of v.x */
+    int x;              /* the value of v.x; of pairs that of e.src.x, and e.dst.x is the next one */
     const char *kept;   /* the output that a prediction writes, prefix and name; "": it writes no output */
     int kept_value;     /* out: its value; -1: it is not of this layer */
     const char *prefix; /* of weights' names: "convs.0." */

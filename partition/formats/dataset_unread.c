@@ -118,7 +118,7 @@ static void warn(const char *folder, const char *name, bool links)
 /* Is it read for links? */
 static bool is_of_links(const char *name, const struct job *job)
 {
-    bool typed = job->task.decoder == JOB_DECODER_DISTMULT;
+    bool typed = job_scores_relations(job);
     return job_predicts_links(job) && (links_file_is_positive(name) || (typed && links_file_is_type(name)));
 }
 

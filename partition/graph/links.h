@@ -46,6 +46,7 @@ struct links {
     struct links_held held[LINKS_SPLIT_N];
     int64_t n_left_out; /* stored edges of the graph that files hold out, too, and that were taken out */
     int32_t n_relation; /* of edges that are trained on by their relations (task.decoder); 0: these do not count */
+    bool is_directed;   /* which end is the head counts (task.decoder) */
     char how[128];      /* for messages: "validation: valid_edges.npy; test: 5 % drawn by seed 1" */
 };
 

@@ -56,13 +56,13 @@ static void walk(const struct dataset *dataset, const uint32_t *order, const uin
         uint32_t v = order[p];
         for (int64_t e = dataset->indptr[v]; e < dataset->indptr[v + (int64_t)1]; e++) {
             uint32_t u = dataset->indices[e];
-            uint16_t type = dataset->edge_type != NULL ? dataset->edge_type[e] : 0;
-            bool counts = is_pair(dataset, v, e);
+            uint16_t type = dataset->links.n_relation > 0 ? (uint16_t)(2 * dataset->edge_type[e]) : 0;
+            bool counts = is_pair(dataset, v, e), is_tail = dataset->symmetric && u > v;
             if (counts) {
-                end_add(links, place[u], (uint32_t)p, type);
+                end_add(links, place[u], (uint32_t)p, (uint16_t)(type + is_tail));
             }
             if (counts && !dataset->symmetric) {
-                end_add(links, (uint32_t)p, place[u], type);
+                end_add(links, (uint32_t)p, place[u], (uint16_t)(type + 1));
             }
         }
     }
@@ -131,7 +131,7 @@ enum status links_places_open(const struct dataset *dataset, const uint32_t *ord
     }
     out->n_place = (size_t)out->indptr[out->n_node];
     status = memory_acquire(MEMORY_OTHER, out->n_place, sizeof *out->places, &out->places);
-    if (status == STATUS_OK && dataset->links.n_relation > 0) {
+    if (status == STATUS_OK && (dataset->links.n_relation > 0 || dataset->links.is_directed)) {
         status = memory_acquire(MEMORY_OTHER, out->n_place, sizeof *out->types, &out->types);
     }
     if (status != STATUS_OK) {

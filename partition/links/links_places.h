@@ -1,8 +1,8 @@
 /* Pairs of nodes with an edge, which a job of links (task.kind = "link") trains on: of a part those of its own rows.
  *
  * A pair stands at both of its ends, as each makes its own gradient. Where the graph is symmetric an edge and its
- * reverse are one pair; else each edge is one, without inverse relations where relations count. Loops are left
- * out. A node is known by its place in the partition's order.
+ * reverse are one pair, whose head is the smaller node; else each edge is one, without inverse relations where
+ * relations count. Loops are left out. A node is known by its place in the partition's order.
  */
 #ifndef PARTITION_LINKS_PLACES_H
 #define PARTITION_LINKS_PLACES_H
@@ -29,7 +29,9 @@ struct links_places {
     int64_t n_joined; /* different ones */
     int64_t *indptr;  /* n_node + 1 */
     uint32_t *places; /* ascending in a row */
-    uint16_t *types;  /* relations, ascending where places are equal; NULL: they do not count */
+    /* 2 · relation, 0 where these do not count, + 1 where the row is the pair's tail; ascending where places are
+     * equal. NULL: neither counts */
+    uint16_t *types;
     size_t n_node, n_place;
 };
 

@@ -117,7 +117,7 @@ struct part {
     const int64_t *link_ends;    /* n_part: ends of pairs in own rows of every part */
     const int64_t *link_indptr;  /* n_own + 1 */
     const uint32_t *link_places; /* other ends, ascending in a row: places in the order of all parts' rows */
-    const uint16_t *link_types;  /* relations of pairs, ascending where places are equal; NULL: they do not count */
+    const uint16_t *link_types;  /* of pairs (links_places.h), ascending where places are equal; NULL: none counts */
 
     const float *edge_features; /* n_edge_row × n_edge_feature; NULL: no features of edges */
 

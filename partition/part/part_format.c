@@ -119,7 +119,7 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     memcpy(header->n_split, dataset->n_split, sizeof header->n_split);
     header->n_relation = dataset->n_relation;
     header->n_relation_given = dataset->n_relation_given;
-    header->link_typed = dataset->links.n_relation > 0;
+    header->link_typed = dataset->links.n_relation > 0 || dataset->links.is_directed;
     header->n_class = dataset->n_class;
     header->multi_label = dataset->multi_label;
     header->class_weighted = dataset->class_weight != NULL;

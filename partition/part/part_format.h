@@ -146,7 +146,7 @@ struct part_header {
     uint8_t covered;  /* as the partition is */
     uint8_t stores;   /* likewise */
     uint8_t class_weighted;
-    uint8_t link_typed;                /* pairs of links have relations */
+    uint8_t link_typed;                /* pairs of links have types (links_places.h) */
     uint8_t unused[2];                 /* 0 */
     int32_t n_block[PART_DIRECTION_N]; /* listed; OUT: 0 when symmetric */
     struct part_counts total[PART_DIRECTION_N];

@@ -335,7 +335,8 @@ static enum status check_links(const struct reader *in)
                 (i > p->link_indptr[r] && p->link_places[i] < p->link_places[i - 1])) {
                 return fail_at(PART_SECTION_LINK_PLACES, i, "places below n_node that do not fall in a row");
             }
-            if (p->link_types != NULL && p->link_types[i] >= p->n_relation_given) {
+            if (p->link_types != NULL &&
+                p->link_types[i] >= 2 * (p->n_relation_given > 0 ? p->n_relation_given : 1)) {
                 return fail_at(PART_SECTION_LINK_TYPES, i, "a relation of the pairs");
             }
         }

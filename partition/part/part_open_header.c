@@ -32,13 +32,11 @@ static enum status check_graph(const struct part_header *h)
                                                  : fail("header: expected split sizes that add up to the nodes");
 }
 
-/* Relations of edges and of pairs of links, and numbers of these pairs. */
+/* Relations of edges, and numbers of pairs of links. */
 static enum status check_links(const struct part_header *h)
 {
-    if (h->n_relation_given < 0 || h->n_relation_given > h->n_relation ||
-        (h->link_typed == 1 && h->n_relation_given == 0)) {
-        return fail(
-            "header: expected at most all relations that are not inverse ones, and some where pairs have them");
+    if (h->n_relation_given < 0 || h->n_relation_given > h->n_relation) {
+        return fail("header: expected at most all relations that are not inverse ones");
     }
     if (h->n_link < 0 || h->n_link > INT64_MAX / 2 || h->n_link_here < 0 || h->n_link_here > h->n_bytes ||
         h->n_link_here - h->n_link > h->n_link || h->n_joined < 0 || h->n_joined > h->n_link || h->link_typed > 1) {

@@ -101,6 +101,7 @@ struct job {
 #define JOB_CHOICES(section, key, list, help)
 #include "protocol/job/job_keys.def"
     struct job_program program;
+    char decoder[VERTEX_TEXT_MOST + 1]; /* "": task.decoder names it, or a file that was not read yet */
     struct job_names names;
 };
 
@@ -117,13 +118,13 @@ void job_defaults(struct job *out);
 enum status job_load(const char *path, const char *const *set, size_t n_set, struct job *out);
 
 /* The same from an open file, from its beginning, wherever its offset is / from memory; `origin` stands for the
- * file's name in messages. model.program is the program's text then, and no file's name. */
+ * file's name in messages. model.program and task.decoder are texts then, and no files' names. */
 enum status job_load_file(int file, const char *origin, const char *const *set, size_t n_set, struct job *out);
 enum status job_load_text(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                           struct job *out);
 
-/* As job_load_text, but for a job of this process's user: the file that model.program names is read into the job, as
- * job_load does; a path is relative to the working directory. */
+/* As job_load_text, but for a job of this process's user: the files that model.program and task.decoder name are read
+ * into the job, as job_load does; a path is relative to the working directory. */
 enum status job_load_own(const char *text, size_t n_bytes, const char *origin, const char *const *set, size_t n_set,
                          struct job *out);
 
@@ -132,18 +133,12 @@ enum status job_load_own(const char *text, size_t n_bytes, const char *origin, c
 enum status job_load_untraced(const char *text, size_t n_bytes, const char *origin, const char *const *set,
                               size_t n_set, struct job *out);
 
-/* Is it a job with a program? Its file, that model.program of these texts names; "": it is the text itself. Mistakes
- * are left to job_load_text. */
-bool job_program_name(const char *text, size_t n_bytes, const char *const *set, size_t n_set,
-                      char out[JOB_TEXT_BYTES]);
-
-/* Read such a file.
- * errors  STATUS_NO_INPUT no such file; STATUS_CONFIG a folder, more than VERTEX_TEXT_MOST bytes, a NUL, nothing */
-enum status job_program_file(const char *path, char text[VERTEX_TEXT_MOST + 1]);
-
 /* Check a program's text, as far as no data is needed, and fill in job->program.kind. Messages name `origin`. Without
  * traces: its grammar, and what follows from it. */
 enum status job_program_check(struct job *job, const char *origin, bool traces);
+
+/* Likewise of the decoder's text. */
+enum status job_decoder_check(const struct job *job, const char *origin, bool traces);
 
 /* Replace "~" and "~/" at the beginning of paths by this process's home folder ($HOME): in all paths but output.dir,
  * which the daemon has to know, and workers.program, which is a path of another machine. job_home_path: in one path;
@@ -170,6 +165,9 @@ bool job_regresses(const struct job *job);
 
 /* Does it train on edges, to tell pairs of nodes that have one from others? */
 bool job_predicts_links(const struct job *job);
+
+/* Do scores of pairs depend on their relation: does the decoder's text read it? */
+bool job_scores_relations(const struct job *job);
 
 /* Are its pairs without an edge those of the ends of edges (task.sampling)? */
 bool job_samples_ends(const struct job *job);

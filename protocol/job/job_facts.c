@@ -47,7 +47,7 @@ bool job_predicts_links(const struct job *job)
 
 bool job_samples_ends(const struct job *job)
 {
-    bool needs = job->task.decoder == JOB_DECODER_DISTMULT || job->train.loss == JOB_LOSS_MARGIN ||
+    bool needs = job_scores_relations(job) || job->train.loss == JOB_LOSS_MARGIN ||
                  job->train.loss == JOB_LOSS_CROSS_ENTROPY;
     return job->task.sampling == JOB_SAMPLING_AUTO ? needs : job->task.sampling == JOB_SAMPLING_ENDS;
 }

@@ -1,6 +1,6 @@
 /* The bytes of a job file, read whole: only from a regular file of bounded size. */
 #include "protocol/base/memory.h"
-#include "protocol/job/job.h"
+#include "protocol/job/job_keys.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -105,17 +105,18 @@ static enum status read_program(int fd, const char *path, char text[VERTEX_TEXT_
     return status;
 }
 
-enum status job_program_file(const char *path, char text[VERTEX_TEXT_MOST + 1])
+enum status job_text_read(enum job_key_id key, const char *path, char text[VERTEX_TEXT_MOST + 1])
 {
-    char whole[JOB_TEXT_BYTES];
+    char whole[JOB_TEXT_BYTES], name[64];
     snprintf(whole, sizeof whole, "%s", path);
-    enum status status = job_home_path("model.program", whole);
+    snprintf(name, sizeof name, "%s.%s", job_keys[key].section, job_keys[key].name);
+    enum status status = job_home_path(name, whole);
     if (status != STATUS_OK) {
         return status;
     }
     int fd = open_file(whole);
     if (fd < 0) {
-        return status_fail(STATUS_NO_INPUT, "model.program: cannot open '%.512s': %s", whole, strerror(errno));
+        return status_fail(STATUS_NO_INPUT, "%s: cannot open '%.512s': %s", name, whole, strerror(errno));
     }
     memset(text, 0, VERTEX_TEXT_MOST + 1);
     status = read_program(fd, whole, text);

@@ -105,7 +105,7 @@ bool job_key_applies(const struct job *job, enum job_key_id key)
     if (row->type == JOB_TYPE_INT_OR && job_word(row, *(const int64_t *)((const char *)job + row->offset)) != NULL) {
         return true; /* numbers alone are of some choices */
     }
-    if (!job_program_takes(job, key)) {
+    if (!job_program_takes(job, key) || !decoder_takes(job, key)) {
         return false;
     }
     return !job_only_find(key, &only) ||
@@ -125,10 +125,17 @@ void job_key_help(enum job_key_id key, char out[JOB_HELP_BYTES])
     snprintf(out + at, JOB_HELP_BYTES - at, "%s%s", at > 0 ? ": " : "", job_keys[key].help);
 }
 
+char *job_key_program(struct job *job, enum job_key_id key)
+{
+    return key == JOB_KEY_model_program ? job->program.text : key == JOB_KEY_task_decoder ? job->decoder : NULL;
+}
+
 const char *job_key_text(const struct job *job, const struct job_key *key)
 {
-    bool is_program = key == &job_keys[JOB_KEY_model_program] && job->program.text[0] != '\0';
-    return is_program ? job->program.text : (const char *)job + key->offset;
+    const char *program = key == &job_keys[JOB_KEY_model_program]  ? job->program.text
+                          : key == &job_keys[JOB_KEY_task_decoder] ? job->decoder
+                                                                   : "";
+    return program[0] != '\0' ? program : (const char *)job + key->offset;
 }
 
 const char *job_word(const struct job_key *key, int64_t value)

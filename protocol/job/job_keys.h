@@ -110,12 +110,24 @@ void job_real_text(double value, char out[JOB_REAL_BYTES]);
 /* The value of a key as canonical TOML. */
 void job_print_value(FILE *file, const struct job *job, const struct job_key *key);
 
-/* The value of a TEXT key; of model.program the text, wherever it was read from. */
+/* The value of a TEXT key; of model.program and task.decoder the text, wherever it was read from. */
 const char *job_key_text(const struct job *job, const struct job_key *key);
 
-/* Take over a value of model.program: a program's text, or a file's name, which is one line.
- * errors  STATUS_CONFIG "WHERE: …": it is too long */
-enum status job_program_read(struct job *job, const char *where, const char *text);
+/* Where the text of such a key is, VERTEX_TEXT_MOST + 1 bytes; NULL: it is another key. */
+char *job_key_program(struct job *job, enum job_key_id key);
+
+/* Take over a value of such a key: a text, or a name, which is one line.
+ * errors  STATUS_CONFIG it is longer than VERTEX_TEXT_MOST bytes */
+enum status job_program_take(struct job *job, enum job_key_id key, const char *where, const char *text);
+
+/* Does the job that these texts make have a text of its own at this key, model.program or task.decoder? The file that
+ * it names; "": it is the text itself. Mistakes are left to job_load_text. */
+bool job_text_file(const char *text, size_t n_bytes, const char *const *set, size_t n_set, enum job_key_id key,
+                   char out[JOB_TEXT_BYTES]);
+
+/* Read such a file.
+ * errors  STATUS_NO_INPUT no such file; STATUS_CONFIG a folder, more than VERTEX_TEXT_MOST bytes, a NUL, nothing */
+enum status job_text_read(enum job_key_id key, const char *path, char text[VERTEX_TEXT_MOST + 1]);
 
 /* false: a key of a stack's layers (model.hidden, …), and the program is the whole model. */
 bool job_program_takes(const struct job *job, enum job_key_id key);

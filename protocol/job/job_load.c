@@ -7,6 +7,7 @@
 #include "protocol/job/job.h"
 #include "protocol/job/job_hints.h"
 #include "protocol/job/job_keys.h"
+#include "protocol/job/model_kinds.h"
 #include "protocol/toml/toml.h"
 
 #include <ctype.h>
@@ -231,8 +232,8 @@ static enum status read_value(struct job *job, const struct job_key *key, const 
     enum toml_type type = entry->type;
     switch (key->type) {
     case JOB_TYPE_TEXT:
-        if (type == TOML_TYPE_TEXT && key == &job_keys[JOB_KEY_model_program]) {
-            return job_program_read(job, where, entry->text);
+        if (type == TOML_TYPE_TEXT && job_key_program(job, (enum job_key_id)(key - job_keys)) != NULL) {
+            return job_program_take(job, (enum job_key_id)(key - job_keys), where, entry->text);
         }
         return type == TOML_TYPE_TEXT ? read_text(key, where, entry, at) : wrong_type(key, where, entry);
     case JOB_TYPE_CHOICE:
@@ -570,13 +571,30 @@ static enum status at_argument(const struct reader *reader, enum status status)
     return status;
 }
 
-/* The program's text, which the job has, or the file that it names. */
+/* A text that the job has, or that is in the file that it names. */
+static enum status text_take(struct reader *reader, enum job_key_id key, bool reads_files)
+{
+    const struct job_key *row = &job_keys[key];
+    char *text = job_key_program(&reader->job, key), where[JOB_WHERE_BYTES];
+    const char *file = (const char *)&reader->job + row->offset;
+    if (text[0] != '\0') {
+        return STATUS_OK;
+    }
+    if (reads_files) {
+        return job_text_read(key, file, text);
+    }
+    job_where(&reader->places, key, where);
+    return status_fail(STATUS_CONFIG,
+                       "%s: %s.%s names the file '%.200s'; expected its text, which trainctl and trainerd put into a "
+                       "job that they are given as a file",
+                       where, row->section, row->name, file);
+}
+
 static enum status check_program(struct reader *reader, bool reads_files, bool traces)
 {
     struct job *job = &reader->job;
     const char *file = job->model.program;
     char where[JOB_WHERE_BYTES];
-    enum status status = STATUS_OK;
     if (job->model.kind != JOB_KIND_PROGRAM || (reader->places.doubted & section_bit("model")) != 0) {
         return STATUS_OK;
     }
@@ -585,21 +603,42 @@ static enum status check_program(struct reader *reader, bool reads_files, bool t
         return status_fail(STATUS_CONFIG, "%s: model.kind = \"program\" needs model.program, a file or a text",
                            where);
     }
-    if (job->program.text[0] == '\0' && !reads_files) {
-        job_where(&reader->places, JOB_KEY_model_program, where);
-        return status_fail(
-            STATUS_CONFIG,
-            "%s: model.program names the file '%.200s'; expected its text, which trainctl and trainerd "
-            "put into a job that they are given as a file",
-            where, file);
-    }
-    if (job->program.text[0] == '\0') {
-        status = job_program_file(file, job->program.text);
-    }
+    enum status status = text_take(reader, JOB_KEY_model_program, reads_files);
     if (status == STATUS_OK) {
         status = job_program_check(job, file[0] != '\0' ? file : "model.program", traces);
     }
     return status == STATUS_CONFIG ? at_argument(reader, status) : status;
+}
+
+/* One line without a dot or a slash is no file. */
+static enum status unknown_decoder(const struct reader *reader)
+{
+    struct nearest nearest;
+    char where[JOB_WHERE_BYTES], list[128] = "";
+    nearest_init(reader->job.task.decoder, &nearest);
+    for (int i = 0; decoder_name(i) != NULL; i++) {
+        const size_t n = strlen(list);
+        snprintf(list + n, sizeof list - n, "%s%s", n > 0 ? ", " : "", decoder_name(i));
+        nearest_offer(&nearest, decoder_name(i));
+    }
+    job_where(&reader->places, JOB_KEY_task_decoder, where);
+    return status_fail(STATUS_CONFIG, "%s: task.decoder = \"%.64s\"; expected one of %s, or a file%s%s%s", where,
+                       reader->job.task.decoder, list, nearest.best != NULL ? "; did you mean " : "",
+                       nearest.best != NULL ? nearest.best : "", nearest.best != NULL ? "?" : "");
+}
+
+static enum status check_decoder(struct reader *reader, bool reads_files, bool traces)
+{
+    struct job *job = &reader->job;
+    const char *file = job->task.decoder;
+    if (!job_predicts_links(job) || decoder_is_known(job) || (reader->places.doubted & section_bit("task")) != 0) {
+        return STATUS_OK;
+    }
+    if (job->decoder[0] == '\0' && strpbrk(file, "./~") == NULL) {
+        return unknown_decoder(reader);
+    }
+    enum status status = text_take(reader, JOB_KEY_task_decoder, reads_files);
+    return status == STATUS_OK ? job_decoder_check(job, file[0] != '\0' ? file : "task.decoder", traces) : status;
 }
 
 static enum status read_all(const char *text, size_t n_bytes, const char *origin, const char *const *set,
@@ -638,6 +677,7 @@ static enum status load(const char *text, size_t n_bytes, const char *origin, co
     enum status status = read_all(text, n_bytes, origin, set, n_set, reader);
     if (status == STATUS_OK) {
         mistakes_take(&reader->mistakes, check_program(reader, reads_files, traces));
+        mistakes_take(&reader->mistakes, check_decoder(reader, reads_files, traces));
         job_check_rules(&reader->job, &reader->places, &reader->mistakes);
         status = mistakes_end(&reader->mistakes);
     }
@@ -666,13 +706,15 @@ enum status job_load_untraced(const char *text, size_t n_bytes, const char *orig
     return load(text, n_bytes, origin, set, n_set, false, false, out);
 }
 
-bool job_program_name(const char *text, size_t n_bytes, const char *const *set, size_t n_set,
-                      char out[JOB_TEXT_BYTES])
+bool job_text_file(const char *text, size_t n_bytes, const char *const *set, size_t n_set, enum job_key_id key,
+                   char out[JOB_TEXT_BYTES])
 {
     struct reader *reader = memory_alloc(1, sizeof *reader);
-    bool read = read_all(text, n_bytes, "", set, n_set, reader) == STATUS_OK;
-    bool is_program = read && reader->job.model.kind == JOB_KIND_PROGRAM;
-    snprintf(out, JOB_TEXT_BYTES, "%s", is_program ? reader->job.model.program : "");
+    const struct job *job = &reader->job;
+    bool has = read_all(text, n_bytes, "", set, n_set, reader) == STATUS_OK;
+    has = has && (key == JOB_KEY_model_program ? job->model.kind == JOB_KIND_PROGRAM
+                                               : job_predicts_links(job) && !decoder_is_known(job));
+    snprintf(out, JOB_TEXT_BYTES, "%s", has ? (const char *)job + job_keys[key].offset : "");
     free(reader);
-    return is_program;
+    return has;
 }

@@ -9,17 +9,19 @@
 #include <stdio.h>
 #include <string.h>
 
-enum status job_program_read(struct job *job, const char *where, const char *text)
+enum status job_program_take(struct job *job, enum job_key_id key, const char *where, const char *text)
 {
+    const struct job_key *row = &job_keys[key];
+    char *name = (char *)job + row->offset, *program = job_key_program(job, key);
     size_t n = strlen(text);
     if (n > VERTEX_TEXT_MOST) {
-        return status_fail(STATUS_CONFIG, "%s: model.program has %zu bytes; expected at most %d", where, n,
-                           VERTEX_TEXT_MOST);
+        return status_fail(STATUS_CONFIG, "%s: %s.%s has %zu bytes; expected at most %d", where, row->section,
+                           row->name, n, VERTEX_TEXT_MOST);
     }
-    memset(job->model.program, 0, sizeof job->model.program);
-    memset(job->program.text, 0, sizeof job->program.text);
+    memset(name, 0, JOB_TEXT_BYTES);
+    memset(program, 0, VERTEX_TEXT_MOST + 1);
     bool is_name = strchr(text, '\n') == NULL && n < JOB_TEXT_BYTES;
-    memcpy(is_name ? job->model.program : job->program.text, text, n);
+    memcpy(is_name ? name : program, text, n);
     return STATUS_OK;
 }
 
@@ -67,27 +69,6 @@ enum status job_argument_read(struct vertex_args *args, const char *where, const
     args->of[i] = arg;
     *number_out = i;
     return STATUS_OK;
-}
-
-/* The first line that reads e.NAME, 0: none does. A function may call its edge as it likes; a name that a text
- * assigns to nodes is theirs there. */
-static int line_reading(const struct vertex_tree *tree, const char *field)
-{
-    int line = 0;
-    bool of_nodes = vertex_assigned(tree, VERTEX_NODE_FIELD, vertex_tree_name(tree, field)) > 0;
-    for (int32_t i = 0; i < tree->n_node; i++) {
-        const struct vertex_node *node = &tree->node[i];
-        if (node->kind != VERTEX_NODE_FIELD || tree->node[node->a].kind != VERTEX_NODE_NAME ||
-            !vertex_name_is(tree, node->name, field)) {
-            continue;
-        }
-        int32_t owner = tree->node[node->a].name;
-        if (vertex_name_is(tree, owner, "e") || (!of_nodes && !vertex_name_is(tree, owner, "v"))) {
-            int here = vertex_line(&tree->source, node->at.begin);
-            line = line == 0 || here < line ? here : line;
-        }
-    }
-    return line;
 }
 
 /* Is every reduction a sum or mean of sources' rows, each times a number of its edge? */
@@ -188,12 +169,12 @@ enum status job_program_check(struct job *job, const char *origin, bool traces)
     if (status == STATUS_OK && traces) {
         status = check_layers(job, &tree, is_model, &sums);
     }
-    const int weight = line_reading(&tree, "weight"), norm = line_reading(&tree, "norm");
+    const int weight = vertex_reads(&tree, "weight"), norm = vertex_reads(&tree, "norm");
     bool reads_weights = weight > 0 || norm > 0;
     job->program.reads_weights = reads_weights;
     job->program.line.weight = weight == 0 || (norm > 0 && norm < weight) ? norm : weight;
-    job->program.line.feature = line_reading(&tree, "feature");
-    job->program.line.relation = line_reading(&tree, "relation");
+    job->program.line.feature = vertex_reads(&tree, "feature");
+    job->program.line.relation = vertex_reads(&tree, "relation");
     job->program.kind = (struct model_kind){.weighs = weighs && reads_weights,
                                             .needs_types = job->program.line.relation > 0,
                                             .adds_loops = loops,
@@ -202,6 +183,30 @@ enum status job_program_check(struct job *job, const char *origin, bool traces)
                                             .takes_edge_features = job->program.line.feature > 0,
                                             .reads_norm = norm > 0,
                                             .keys = keys_of(&tree, job->program.line.relation > 0)};
+    vertex_tree_release(&tree);
+    return status;
+}
+
+enum status job_decoder_check(const struct job *job, const char *origin, bool traces)
+{
+    struct vertex_tree tree;
+    struct vertex_trace trace;
+    struct vertex_facts facts = vertex_facts_unknown();
+    struct vertex_args args;
+    const char *text = decoder_text(job);
+    enum status status = vertex_tree_parse(text, strlen(text), origin, &tree);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    status = vertex_score(&tree);
+    if (status == STATUS_OK && traces) {
+        decoder_args(job, &tree, &args);
+        facts.of_pairs = true;
+        status = vertex_trace_build(&tree, &args, &facts, &trace);
+        if (status == STATUS_OK) {
+            vertex_trace_release(&trace);
+        }
+    }
     vertex_tree_release(&tree);
     return status;
 }

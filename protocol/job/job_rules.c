@@ -338,6 +338,10 @@ static void remark_unused(const struct job *job, const struct job_places *places
             continue;
         }
         const struct job_key *by = &job_keys[only.by];
+        if (!decoder_takes(job, key)) {
+            remark(places, key, "task.decoder has no such parameter");
+            continue;
+        }
         char by_label[JOB_LABEL_BYTES], expect[JOB_EXPECT_BYTES], why[2 * JOB_EXPECT_BYTES];
         job_key_label(by, by_label);
         choices_text(by, only.with, expect);

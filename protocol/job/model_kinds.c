@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* configs/programs/NAME.gnn as the Makefile quotes it */
+/* configs/programs/NAME.gnn and configs/decoders/NAME.gnn as the Makefile quotes them, by folder/NAME */
 static const struct {
     const char *name, *text;
 } texts[] = {
@@ -17,23 +17,92 @@ static const struct {
 #undef TEXT
 };
 
+#define PROGRAMS "programs/"
+#define DECODERS "decoders/"
+
 static struct model_kind model_kinds[JOB_KIND_N];
 static pthread_once_t read_once = PTHREAD_ONCE_INIT;
 
 _Static_assert(JOB_KIND_N <= 32, "a set of kinds is a uint32_t");
 _Static_assert(JOB_KEY_train_epochs - JOB_KEY_model_kind <= 64, "a set of keys of [model] is a uint64_t");
 
+static const char *text_of(const char *folder, const char *name)
+{
+    const char *out = NULL;
+    const size_t n = strlen(folder);
+    for (size_t i = 0; i < sizeof texts / sizeof *texts && out == NULL; i++) {
+        const bool is_in = strncmp(texts[i].name, folder, n) == 0;
+        out = is_in && strcmp(texts[i].name + n, name) == 0 ? texts[i].text : NULL;
+    }
+    return out;
+}
+
 const char *model_text(const struct job *job)
 {
     if (job->model.kind == JOB_KIND_PROGRAM) {
         return job->program.text;
     }
-    const char *name = job_keys[JOB_KEY_model_kind].choice[job->model.kind];
-    size_t i = 0;
-    while (strcmp(texts[i].name, name) != 0) { /* each kind has one */
-        i++;
+    return text_of(PROGRAMS, job_keys[JOB_KEY_model_kind].choice[job->model.kind]); /* each kind has one */
+}
+
+const char *decoder_text(const struct job *job)
+{
+    return job->decoder[0] != '\0' ? job->decoder : text_of(DECODERS, job->task.decoder);
+}
+
+const char *decoder_name(int i)
+{
+    int at = 0;
+    for (size_t k = 0; i > 0 && k < sizeof texts / sizeof *texts; k++) {
+        at += strncmp(texts[k].name, DECODERS, strlen(DECODERS)) == 0;
+        if (at == i) {
+            return texts[k].name + strlen(DECODERS);
+        }
     }
-    return texts[i].text;
+    return i == 0 ? "dot" : NULL;
+}
+
+bool decoder_is_known(const struct job *job)
+{
+    return job->decoder[0] == '\0' && (strcmp(job->task.decoder, decoder_name(0)) == 0 || decoder_text(job) != NULL);
+}
+
+bool decoder_takes(const struct job *job, enum job_key_id key)
+{
+    const char *name = key == JOB_KEY_task_decoder_layers   ? "layers"
+                       : key == JOB_KEY_task_decoder_hidden ? "hidden"
+                                                            : NULL,
+               *text = decoder_text(job);
+    struct vertex_tree tree;
+    bool takes = name == NULL;
+    if (!takes && text != NULL && vertex_tree_parse(text, strlen(text), "", &tree) == STATUS_OK) {
+        takes = vertex_takes(&tree, name);
+        vertex_tree_release(&tree);
+    }
+    return takes;
+}
+
+void decoder_args(const struct job *job, const struct vertex_tree *tree, struct vertex_args *out)
+{
+    const struct vertex_arg all[] = {{.name = "layers", .number = (double)job->task.decoder_layers},
+                                     {.name = "hidden", .number = (double)job->task.decoder_hidden}};
+    out->n = 0;
+    for (size_t i = 0; i < sizeof all / sizeof *all; i++) {
+        out->of[out->n] = all[i];
+        out->n += vertex_takes(tree, all[i].name);
+    }
+}
+
+bool job_scores_relations(const struct job *job)
+{
+    struct vertex_tree tree;
+    const char *text = job_predicts_links(job) ? decoder_text(job) : NULL;
+    bool reads = false;
+    if (text != NULL && vertex_tree_parse(text, strlen(text), "task.decoder", &tree) == STATUS_OK) {
+        reads = vertex_reads(&tree, "relation") > 0;
+        vertex_tree_release(&tree);
+    }
+    return reads;
 }
 
 void model_args(const struct job *job, const struct vertex_tree *tree, struct vertex_args *out)

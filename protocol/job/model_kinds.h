@@ -15,6 +15,19 @@
 /* The text of the job's model: of its kind, or the job's own. */
 const char *model_text(const struct job *job);
 
+/* The text of task.decoder: configs/decoders/<decoder>.gnn, or the job's own; NULL: it is the dot product. */
+const char *decoder_text(const struct job *job);
+
+/* Its arguments: task.decoder_layers and task.decoder_hidden, where they are parameters of it. */
+void decoder_args(const struct job *job, const struct vertex_tree *tree, struct vertex_args *out);
+
+/* false: the key is such a one, and is none. */
+bool decoder_takes(const struct job *job, enum job_key_id key);
+
+/* Decoders that come with trainerd, the dot product first; NULL behind the last. Is the job's one of these? */
+const char *decoder_name(int i);
+bool decoder_is_known(const struct job *job);
+
 /* The arguments of its text, whose tree it is: of a kind the job's keys of [model] that are its parameters
  * (model.dropout is `p`), else [model.args]. */
 void model_args(const struct job *job, const struct vertex_tree *tree, struct vertex_args *out);

@@ -132,6 +132,39 @@ enum status vertex_entry(const struct vertex_tree *tree, bool *is_model_out)
     return STATUS_OK;
 }
 
+/* A function may call its edge as it likes; a name that a text assigns to nodes is theirs there. */
+int vertex_reads(const struct vertex_tree *tree, const char *field)
+{
+    int line = 0;
+    bool of_nodes = vertex_assigned(tree, VERTEX_NODE_FIELD, vertex_tree_name(tree, field)) > 0;
+    for (int32_t i = 0; i < tree->n_node; i++) {
+        const struct vertex_node *node = &tree->node[i];
+        if (node->kind != VERTEX_NODE_FIELD || tree->node[node->a].kind != VERTEX_NODE_NAME ||
+            !vertex_name_is(tree, node->name, field)) {
+            continue;
+        }
+        int32_t owner = tree->node[node->a].name;
+        if (vertex_name_is(tree, owner, "e") || (!of_nodes && !vertex_name_is(tree, owner, "v"))) {
+            int here = vertex_line(&tree->source, node->at.begin);
+            line = line == 0 || here < line ? here : line;
+        }
+    }
+    return line;
+}
+
+enum status vertex_score(const struct vertex_tree *tree)
+{
+    const struct vertex_function *score = function_named(tree, "score");
+    const struct vertex_span begin = {0, 0};
+    if (score == NULL) {
+        return vertex_fail(&tree->source, begin, "no function score(e, …)");
+    }
+    if (score->parameters < 0 || !vertex_name_is(tree, tree->node[score->parameters].name, "e")) {
+        return vertex_fail(&tree->source, score->at, "expected score(e, …)");
+    }
+    return STATUS_OK;
+}
+
 static void trace_open(const struct vertex_tree *tree, const struct vertex_args *args,
                        const struct vertex_facts *facts, struct trace *out)
 {
@@ -259,21 +292,22 @@ static enum status unknown_argument(struct trace *trace, const struct vertex_fun
                        list[0] != '\0' ? list : "it has only those that the stack fills in");
 }
 
-static bool takes(const struct vertex_tree *tree, const struct vertex_function *entry, const char *name)
+/* Is it a parameter behind the first ones, which the job does not give? */
+static bool takes(const struct vertex_tree *tree, const struct vertex_function *entry, int n_first, const char *name)
 {
     bool found = false;
     int k = 0;
     for (int32_t p = entry->parameters; p >= 0 && !found; p = tree->node[p].next, k++) {
-        found = k > 1 && vertex_name_is(tree, tree->node[p].name, name);
+        found = k >= n_first && vertex_name_is(tree, tree->node[p].name, name);
     }
     return found && strcmp(name, "index") != 0 && strcmp(name, "last") != 0;
 }
 
 bool vertex_takes(const struct vertex_tree *tree, const char *name)
 {
-    const struct vertex_function *model = function_named(tree, "model");
+    const struct vertex_function *model = function_named(tree, "model"), *score = function_named(tree, "score");
     const struct vertex_function *entry = model != NULL ? model : function_named(tree, "layer");
-    return entry != NULL && takes(tree, entry, name);
+    return entry != NULL ? takes(tree, entry, 2, name) : score != NULL && takes(tree, score, 1, name);
 }
 
 /* Every argument of the job is a parameter of the entry. */
@@ -282,8 +316,9 @@ static enum status check_args(struct trace *trace, const struct vertex_function 
     enum status status = STATUS_OK;
     for (int i = 0; i < trace->args->n && status == STATUS_OK; i++) {
         const char *name = trace->args->of[i].name;
-        status = takes(trace->tree, entry, name) ? trace_charge(trace, entry->parameters, 1 + entry->n_slot / 8)
-                                                 : unknown_argument(trace, entry, entry_name, name);
+        status = takes(trace->tree, entry, trace->facts->of_pairs ? 1 : 2, name)
+                     ? trace_charge(trace, entry->parameters, 1 + entry->n_slot / 8)
+                     : unknown_argument(trace, entry, entry_name, name);
     }
     return status;
 }
@@ -293,8 +328,8 @@ static enum status check_result(struct trace *trace, const struct vertex_functio
 {
     const struct vertex_source *source = &trace->tree->source;
     if (result->kind != VALUE_OP) {
-        return vertex_fail(source, entry->at, "returns %s; expected a value of nodes",
-                           trace_value_text(trace, result));
+        return vertex_fail(source, entry->at, "returns %s; expected a value of %s", trace_value_text(trace, result),
+                           trace->facts->of_pairs ? "pairs" : "nodes");
     }
     const struct vertex_op *op = &trace->out.op[result->op];
     int64_t columns = shape_columns(&op->shape), n_out = trace->facts->n_out;
@@ -303,6 +338,10 @@ static enum status check_result(struct trace *trace, const struct vertex_functio
     }
     if (op->shape.n_dim > 1) {
         return vertex_fail(source, op->at, "a value with heads is returned; .flat() or .mean_heads() joins them");
+    }
+    if (trace->facts->of_pairs && columns != 1 && columns != VERTEX_UNKNOWN) {
+        return vertex_fail(source, op->at, "%lld columns are returned; expected one number, a pair's score",
+                           (long long)columns);
     }
     if (trace->facts->is_last && columns != n_out && columns != VERTEX_UNKNOWN && n_out != VERTEX_UNKNOWN) {
         return vertex_fail(source, op->at, "%lld columns are returned; expected the %lld classes", (long long)columns,
@@ -315,12 +354,12 @@ static enum status check_result(struct trace *trace, const struct vertex_functio
 static enum status build(struct trace *trace)
 {
     const struct vertex_tree *tree = trace->tree;
-    bool is_model;
-    enum status status = vertex_entry(tree, &is_model);
+    bool is_model = false, scores = trace->facts->of_pairs;
+    enum status status = scores ? vertex_score(tree) : vertex_entry(tree, &is_model);
     if (status != STATUS_OK) {
         return status;
     }
-    const char *name_of_entry = is_model ? "model" : "layer";
+    const char *name_of_entry = scores ? "score" : is_model ? "model" : "layer";
     const struct vertex_function *entry = function_named(tree, name_of_entry);
     if ((status = check_args(trace, entry, name_of_entry)) != STATUS_OK || (status = settings(trace)) != STATUS_OK) {
         return status;
@@ -331,8 +370,8 @@ static enum status build(struct trace *trace)
     for (int32_t p = entry->parameters; p >= 0; p = tree->node[p].next, k++) {
         char name[VERTEX_NAME_BYTES];
         trace_name(trace, tree->node[p].name, name);
-        frame.slot[tree->node[p].slot] = k == 0 ? (struct value){.kind = VALUE_NODE}
-                                         : k == 1
+        frame.slot[tree->node[p].slot] = k == 0 ? (struct value){.kind = scores ? VALUE_EDGE : VALUE_NODE}
+                                         : k == 1 && !scores
                                              ? (struct value){.kind = VALUE_NUMBER,
                                                               .number = n_out == VERTEX_UNKNOWN ? NAN : (double)n_out}
                                              : given(trace, name);

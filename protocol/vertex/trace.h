@@ -25,8 +25,9 @@ enum vertex_place { VERTEX_PLACE_WEIGHT, VERTEX_PLACE_NODE, VERTEX_PLACE_EDGE };
 /* Operations. The functions and methods that users call are words.def. */
 /* clang-format off */
 #define VERTEX_OP_LIST(X)                                                                                            \
-    X(INPUT, "input") X(DEGREE, "degree") X(EDGE_WEIGHT, "edge_weight") X(EDGE_NORM, "edge_norm")                    \
-    X(EDGE_FEATURE, "edge_feature") X(SOURCE, "source") X(TARGET, "target") X(PARAMETER, "parameter")                \
+    X(INPUT, "input") X(RELATION_ROW, "relation_row") X(DEGREE, "degree") X(EDGE_WEIGHT, "edge_weight")              \
+    X(EDGE_NORM, "edge_norm") X(EDGE_FEATURE, "edge_feature") X(SOURCE, "source") X(TARGET, "target")                \
+    X(PARAMETER, "parameter")                                                                                        \
     X(NUMBER, "number")                                                                                              \
     X(RELU, "relu") X(LEAKY_RELU, "leaky_relu") X(ELU, "elu") X(GELU, "gelu") X(SILU, "silu") X(SIGMOID, "sigmoid")  \
     X(TANH, "tanh") X(SOFTPLUS, "softplus") X(EXP, "exp") X(LOG, "log") X(SQRT, "sqrt") X(ABS, "abs")                \
@@ -57,7 +58,7 @@ struct vertex_op {
     enum vertex_place place;
     struct vertex_shape shape;
     int32_t in[VERTEX_N_IN]; /* operations; -1 nothing */
-    double number[2];        /* NUMBER; slope, limits, exponent, probability; COLUMNS: from, to; SLICE: index */
+    double number[2];        /* NUMBER; slope, limits, exponent, probability; COLUMNS: from, to; SLICE, INPUT: at */
     int32_t weight;          /* PARAMETER */
     int32_t relation;        /* reductions: of this relation's edges; -1: of all */
     struct vertex_span at;
@@ -119,6 +120,7 @@ struct vertex_facts {
     int64_t n_in, n_out; /* columns of v.x, of `out` or `classes` */
     int index;           /* of the layer; -1: the text is a whole model */
     bool is_last;
+    bool of_pairs; /* the text is score(e, …), of rows of pairs: e.src.x is INPUT 0 and e.dst.x INPUT 1 */
     int64_t n_node, n_edge, n_relation, n_type, n_class, n_edge_feature;
     double mean_degree, mean_log_degree;
     struct vertex_budget *budget; /* of all layers of a job; NULL: one of this layer's own */
@@ -131,7 +133,13 @@ struct vertex_facts vertex_facts_unknown(void);
  * errors  STATUS_CONFIG it has neither, or both, or its first parameters are others */
 enum status vertex_entry(const struct vertex_tree *tree, bool *is_model_out);
 
-/* Is it a parameter of layer or model that a job may give? */
+/* Is the text a decoder of links?  errors  STATUS_CONFIG it has no function score(e, …) */
+enum status vertex_score(const struct vertex_tree *tree);
+
+/* The first line that reads e.FIELD; 0: none does. */
+int vertex_reads(const struct vertex_tree *tree, const char *field);
+
+/* Is it a parameter of layer, model or score that a job may give? */
 bool vertex_takes(const struct vertex_tree *tree, const char *name);
 
 /* Settings before the functions, such as self_loops = True: a bool by name; `otherwise`: not in the text.

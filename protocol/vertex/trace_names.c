@@ -60,10 +60,11 @@ enum status trace_name_value(struct trace *trace, int32_t node, struct value *ou
 
 /* An operation without inputs. */
 static enum status leaf(struct trace *trace, int32_t node, enum vertex_op_kind kind, enum vertex_place place,
-                        int64_t columns, int32_t *out)
+                        int64_t columns, int index, int32_t *out)
 {
     struct vertex_op op = {
         .kind = kind, .place = place, .shape = shape_of(0, columns), .in = {-1, -1, -1}, .relation = -1};
+    op.number[0] = index;
     return trace_op(trace, node, op, out);
 }
 
@@ -72,10 +73,10 @@ static enum status field_of_node(struct trace *trace, int32_t node, const char *
 {
     int32_t number = node_of(trace, node)->name;
     if (strcmp(name, "x") == 0) {
-        return leaf(trace, node, VERTEX_OP_INPUT, VERTEX_PLACE_NODE, trace->facts->n_in, out);
+        return leaf(trace, node, VERTEX_OP_INPUT, VERTEX_PLACE_NODE, trace->facts->n_in, 0, out);
     }
     if (strcmp(name, "degree") == 0) {
-        return leaf(trace, node, VERTEX_OP_DEGREE, VERTEX_PLACE_NODE, 1, out);
+        return leaf(trace, node, VERTEX_OP_DEGREE, VERTEX_PLACE_NODE, 1, 0, out);
     }
     if (trace->field[number] >= 0) {
         *out = trace->field[number];
@@ -124,15 +125,15 @@ static enum status field_of_edge(struct trace *trace, int32_t node, const char *
         out->kind = VALUE_TARGET;
         return STATUS_OK;
     case 2:
-        return leaf(trace, node, VERTEX_OP_EDGE_WEIGHT, VERTEX_PLACE_EDGE, 1, &out->op);
+        return leaf(trace, node, VERTEX_OP_EDGE_WEIGHT, VERTEX_PLACE_EDGE, 1, 0, &out->op);
     case 3:
-        return leaf(trace, node, VERTEX_OP_EDGE_NORM, VERTEX_PLACE_EDGE, 1, &out->op);
+        return leaf(trace, node, VERTEX_OP_EDGE_NORM, VERTEX_PLACE_EDGE, 1, 0, &out->op);
     case 4:
         if (facts->n_edge_feature == 0) {
             (void)TRACE_FAIL(trace, node, "reads e.feature, and the data set has no edge_attr.npy");
             return status_fail_lines(STATUS_DATA, status_reason());
         }
-        return leaf(trace, node, VERTEX_OP_EDGE_FEATURE, VERTEX_PLACE_EDGE, facts->n_edge_feature, &out->op);
+        return leaf(trace, node, VERTEX_OP_EDGE_FEATURE, VERTEX_PLACE_EDGE, facts->n_edge_feature, 0, &out->op);
     case 5:
         out->kind = VALUE_RELATION;
         return STATUS_OK;
@@ -207,6 +208,9 @@ enum status trace_field(struct trace *trace, int32_t node, struct value *out)
         if (strcmp(name, "src") == 0 || strcmp(name, "dst") == 0 || strcmp(name, "in_edges") == 0) {
             return TRACE_FAIL(trace, node, "a layer sees one hop; use two layers");
         }
+        if (trace->facts->of_pairs && strcmp(name, "x") == 0) {
+            return leaf(trace, node, VERTEX_OP_INPUT, VERTEX_PLACE_NODE, trace->facts->n_in, !source, &out->op);
+        }
         status = field_of_node(trace, node, name, quoted, &out->op);
         if (status != STATUS_OK) {
             return status;
@@ -232,6 +236,24 @@ enum status trace_field(struct trace *trace, int32_t node, struct value *out)
 
 /* --- slices --- */
 
+/* W[e.relation] of pairs: `op` is a slice of W, which has so many. */
+static enum status relation_row(struct trace *trace, int32_t node, struct vertex_op op, int64_t n, int32_t *out)
+{
+    const int64_t n_relation = trace->facts->n_relation;
+    if (trace->out.op[op.in[0]].kind != VERTEX_OP_PARAMETER || op.shape.n_dim != 1) {
+        return TRACE_FAIL(trace, node,
+                          "a relation chooses a row of a weight: expected param(name, graph.relations, "
+                          "columns)[e.relation]");
+    }
+    if (n != VERTEX_UNKNOWN && n_relation != VERTEX_UNKNOWN && n != n_relation) {
+        return TRACE_FAIL(trace, node, "the weight has %lld rows; expected one for each of the %lld relations",
+                          (long long)n, (long long)n_relation);
+    }
+    op.kind = VERTEX_OP_RELATION_ROW;
+    op.place = VERTEX_PLACE_NODE;
+    return trace_op(trace, node, op, out);
+}
+
 /* W[number] */
 enum status trace_slice(struct trace *trace, int32_t node, struct value *out)
 {
@@ -255,6 +277,9 @@ enum status trace_slice(struct trace *trace, int32_t node, struct value *out)
     op.shape.n_dim = shape.n_dim - 1;
     memcpy(op.shape.dim, shape.dim + 1, (size_t)op.shape.n_dim * sizeof *op.shape.dim);
     *out = (struct value){.kind = VALUE_OP};
+    if (index.kind == VALUE_RELATION && trace->facts->of_pairs) {
+        return relation_row(trace, node, op, shape.dim[0], &out->op);
+    }
     if (index.kind == VALUE_RELATION) {
         char quoted[VERTEX_QUOTE_BYTES];
         trace_quote(trace, of->a, quoted);

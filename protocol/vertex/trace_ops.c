@@ -116,6 +116,28 @@ static enum status check_width(struct trace *trace, int32_t node, const struct v
                       VERTEX_WIDTH_MOST);
 }
 
+/* What a pair has not, and what is over a node's edges, or all nodes. */
+static enum status check_pairs(struct trace *trace, int32_t node, enum vertex_op_kind kind)
+{
+    char quoted[VERTEX_QUOTE_BYTES];
+    switch (kind) {
+    case VERTEX_OP_DEGREE:
+    case VERTEX_OP_EDGE_WEIGHT:
+    case VERTEX_OP_EDGE_NORM:
+    case VERTEX_OP_EDGE_FEATURE:
+    case VERTEX_OP_SOFTMAX:
+    case VERTEX_OP_DROPOUT:
+    case VERTEX_OP_BATCH_NORM:
+        trace_quote(trace, node, quoted);
+        return TRACE_FAIL(trace, node,
+                          "%s is nothing that a score may read: a pair has e.src.x, e.dst.x and "
+                          "e.relation",
+                          quoted);
+    default:
+        return STATUS_OK;
+    }
+}
+
 enum status trace_op(struct trace *trace, int32_t node, struct vertex_op op, int32_t *out)
 {
     struct vertex_trace *list = &trace->out;
@@ -129,6 +151,9 @@ enum status trace_op(struct trace *trace, int32_t node, struct vertex_op op, int
     op.place = is_end ? VERTEX_PLACE_EDGE : reduces ? VERTEX_PLACE_NODE : op.place;
     op.at = trace->tree->node[node].at;
     enum status status = check_width(trace, node, &op);
+    if (status == STATUS_OK && trace->facts->of_pairs) {
+        status = check_pairs(trace, node, op.kind);
+    }
     if (status != STATUS_OK) {
         return status;
     }

@@ -18,12 +18,12 @@ from .connection import Connection, Login, Lost
 from .errors import JobFileError, MissingInput, TrainerdError, Unavailable, UsageError
 from .fields import ENDED, AuditRow, Event, Gpu, JobFields, Shown, User, Version, Workers
 from .job import Job
-from .program import Program
+from .program import Program, names_file
 from .toml_text import job_text, settings_of
 
 JOB_BYTES_MOST = 1 << 20
 RETRY_S = 0.3
-IN_PROGRAM = re.compile(r"(?:job\.toml:\S+ |--set \S+ )?model\.(?:program:\d|args\.)")
+IN_PROGRAM = re.compile(r"(?:job\.toml:\S+ |--set \S+ )?(?:model\.(?:program:\d|args\.)|task\.decoder:\d)")
 LIMIT_MOST = 1000
 
 
@@ -133,8 +133,8 @@ class Client:
             raise UsageError(f"'{unknown[0]}' is not an option of submit, expected one of {', '.join(SubmitOptions.__annotations__)}")
         file, text = _job_of(job)
         home = os.path.abspath(os.path.expanduser(folder or os.getcwd()))
-        settings = settings + _program_of(text, settings, home)
-        each = None if each is None else [own + _program_of(text, settings + own, home) for own in each]
+        settings = settings + _programs_of(text, settings, home)
+        each = None if each is None else [own + _programs_of(text, settings + own, home) for own in each]
         for own in {tuple(one for one in own if one.startswith("model.")) for own in each or [[]]}:
             _check_program(file, text, [*settings, *own])
         given: dict[str, Any] = dict(options)
@@ -292,7 +292,7 @@ def _job_of(job: str | os.PathLike[str] | Mapping[str, Any]) -> tuple[str, str]:
 def _check_program(file: str, text: str, settings: list[str]) -> None:
     """Mistakes of a program, as `trainctl submit` says them: the daemon traces none. Where trainerd is not on this machine, they are found when
     the job is planned; other mistakes are left to the daemon."""
-    if not re.search(r"^\s*(model\.)?program\s*=", "\n".join([text, *settings]), re.M):
+    if not re.search(r"^\s*((model\.)?program|(task\.)?decoder)\s*=", "\n".join([text, *settings]), re.M):
         return
     from .web.programs import Programs
     try:
@@ -304,19 +304,17 @@ def _check_program(file: str, text: str, settings: list[str]) -> None:
         pass
 
 
-def _program_of(text: str, settings: list[str], folder: str) -> list[str]:
-    """The text of the file that model.program names, from this folder, as a setting: the daemon opens no file of its users. Mistakes of
-    the job file are left to the daemon."""
+def _programs_of(text: str, settings: list[str], folder: str) -> list[str]:
+    """The texts of the files that model.program and task.decoder name, from this folder, as settings: the daemon opens no file of its users.
+    Mistakes of the job file are left to the daemon."""
     try:
-        model = tomllib.loads(text).get("model", {})
+        job = tomllib.loads(text)
     except tomllib.TOMLDecodeError:
         return []
-    named = {"kind": model.get("kind"), "program": model.get("program")} if isinstance(model, dict) else {}
+    named = {f"{section}.{key}": value for section, table in job.items() if isinstance(table, dict) for key, value in table.items()}
     for setting in settings:
         key, _, value = setting.partition("=")
-        if key.strip() in ("model.kind", "model.program"):
-            named[key.strip().partition(".")[2]] = value.strip().strip("'\"")
-    path = named.get("program")
-    if named.get("kind") != "program" or not isinstance(path, str) or not path or "\n" in path or "\\n" in path:
-        return []
-    return settings_of({"model.program": Program.from_file(os.path.join(folder, os.path.expanduser(path)))})
+        named[key.strip()] = value.strip().strip("'\"")
+    files = {"model.program": named.get("model.kind") == "program", "task.decoder": named.get("task.kind") == "link"}
+    return settings_of({key: Program.from_file(os.path.join(folder, os.path.expanduser(named[key])))
+                        for key, counts in files.items() if counts and names_file(key, named.get(key))})

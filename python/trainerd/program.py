@@ -60,6 +60,13 @@ class Program:
         return module(self.text, n_feature, n_out, dict(args or {}), graph)
 
 
+def names_file(key: str, value: Any) -> bool:
+    """Is the value of model.program or task.decoder a file's name? Else it is a text, or the name of a decoder."""
+    if not isinstance(value, (str, os.PathLike)) or not value or "\n" in os.fspath(value) or "\\n" in os.fspath(value):
+        return False
+    return key == "model.program" or any(letter in os.fspath(value) for letter in "./~")
+
+
 def program(function: Callable[..., Any], *helpers: Callable[..., Any]) -> Program:
     """The program whose text is the source of this function, `layer` or `model`, and of the functions that it calls."""
     sources = []

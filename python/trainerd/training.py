@@ -15,7 +15,7 @@ from .client import Client
 from .errors import DataError, JobFileError, MissingInput, TrainerdError, UsageError, error_of, warn
 from .fields import Epoch
 from .keywords import Given, job_of
-from .program import Program
+from .program import Program, names_file
 from .programs import Child, Keys, find_program, keys_of, warning_of
 from .progress import Progress
 from .results import Result
@@ -79,7 +79,7 @@ def train(data: Any, *, output: Folder | None = None, set: Mapping[str, Any] | N
             raise UsageError(f"model is a module, and {given.by['model', 'init']} gives initial weights, too: expected one of them")
     model, loss = job.setdefault("model", {}), job.get("train", {}).get("loss")
     name = job.setdefault("name", model.get("kind") or "train")
-    _put_program(model)
+    _put_programs(job)
     _check_dataset(given, data)
     _check(found, given)
     if ("output", "dir") in given.by:
@@ -157,11 +157,12 @@ def _of_links(job: dict[str, Any], data: Any) -> bool:
     return of_links
 
 
-def _put_program(model: dict[str, Any]) -> None:
-    """The text of a file that model.program names: `resume` may be called in another folder."""
-    path = model.get("program")
-    if isinstance(path, (str, os.PathLike)) and path and "\n" not in os.fspath(path):
-        model["program"] = Program.from_file(path)
+def _put_programs(job: dict[str, Any]) -> None:
+    """The texts of files that model.program and task.decoder name: `resume` may be called in another folder."""
+    for section, key in (("model", "program"), ("task", "decoder")):
+        path = job.get(section, {}).get(key)
+        if names_file(f"{section}.{key}", path):
+            job[section][key] = Program.from_file(path)
 
 
 def _check_dataset(given: Given, data: Any) -> None:

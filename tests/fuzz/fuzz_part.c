@@ -87,7 +87,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
         job.dataset.features = 2;
         job.dataset.undirected = (i >= 2 && i < 5) || i == 9 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
         job.task.kind = i >= 8 ? JOB_TASK_LINK : JOB_TASK_NODE;
-        job.task.decoder = i == 10 ? JOB_DECODER_DISTMULT : JOB_DECODER_DOT;
+        strcpy(job.task.decoder, i == 10 ? "distmult" : "dot");
         job.model.kind = (i >= 2 && i < 5) || i == 10 ? JOB_KIND_RGCN : JOB_KIND_SAGE;
         job.partition.parts = 3;
         job.partition.method = JOB_METHOD_BLOCK;

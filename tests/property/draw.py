@@ -345,13 +345,41 @@ def draw_task(rng, case):
     return other if rng.random() < 0.2 and other.trains() else case
 
 
+def draw_score(rng, channels, typed):
+    """A text of one's own: rows of random operations, and a number of two of them."""
+    rows, lines, width = [("e.src.x", channels), ("e.dst.x", channels)], ["def score(e):"], lambda: int(pick(rng, 1, 2, 5, 19))
+    for i in range(int(rng.integers(1, 6))):
+        (x, n), (y, m) = rows[rng.integers(len(rows))], rows[rng.integers(len(rows))]
+        way, w = pick(rng, "linear", "element", "concat", "columns", "relation", "two"), width()
+        if way == "linear":
+            text = f"linear('l{i}', {x}, {w}, bias={bool(rng.integers(2))})"
+        elif way == "concat":
+            text, w = f"concat({x}, {y})", n + m
+        elif way == "columns" and n > 1:
+            text, w = f"{x}[:, 1:{n}]", n - 1
+        elif way == "relation" and typed:
+            text, w = f"{x} * param('r{i}', graph.relations, {n}, init=uniform(1))[e.relation]", n
+        elif way == "two" and n == m:
+            text, w = f"{pick(rng, '{0} * {1}', '{0} - 0.5 * {1}', 'maximum({0}, {1})')}".format(x, y), n
+        else:
+            text, w = f"{pick(rng, 'tanh', 'sigmoid', 'relu', 'softplus')}({x})", n
+        lines.append(f"    h{i} = {text}")
+        rows.append((f"h{i}", w))
+    (x, n), (y, m) = rows[-1], rows[rng.integers(len(rows))]
+    last = pick(rng, f"sum_columns({x})", f"linear('out', concat({x}, {y}), 1)", f"-norm({x})", f"linear('a', {x}, 1) - sum_columns({y}) / 3",
+                f"dot({x}, {y})" if n == m else f"dot(linear('b', {x}, {m}), {y})")
+    return "\n".join([*lines, f"    return {last}"]) + "\n"
+
+
 def draw_decoder(rng, case):
     """What scores a pair, which pairs are drawn, and the loss."""
-    task, how = case.task, rng.random()
-    if how < 0.3:
+    task, how, typed = case.task, rng.random(), case.model["kind"] == "rgcn"
+    if how < 0.2:
         task |= {"decoder": "mlp", "decoder_layers": int(pick(rng, 1, 2, 3)), "decoder_hidden": int(pick(rng, 0, 4, 19))}
-    elif case.model["kind"] == "rgcn" and how < 0.8:
-        task["decoder"] = "distmult"
+    elif how < 0.5:
+        task["decoder"] = draw_score(rng, task["channels"], typed)
+    elif typed and how < 0.9:
+        task["decoder"] = pick(rng, "distmult", "transe", *(() if task["channels"] % 2 else ("complex", "rotate")))
     how = rng.random()
     if how < 0.2:
         task["sampling"] = "ends"

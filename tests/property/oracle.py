@@ -5,6 +5,7 @@ the adjacency matrix has its in-edges. Layers are PyTorch Geometric's GCNConv, S
 TransformerConv, AGNNConv, RGCNConv, GCN2Conv, SGConv and APPNP, with DGL's edge weights for SAGE and GIN.
 """
 import math
+from types import SimpleNamespace
 
 import numpy as np
 import torch
@@ -244,14 +245,31 @@ class Model:
         n_linear = o.get("linear_layers", 0)
         return self.stack(p, x, [kind] * (o["layers"] - n_linear) + ["lins"] * n_linear, training)
 
-    def scores(self, logits, u, v, relation=None):
-        """task.decoder of pairs."""
-        product = logits[torch.as_tensor(u)] * logits[torch.as_tensor(v)]
-        if self.case.task.get("decoder") == "distmult":
-            return (product * self.p["decoder.rel_emb"][torch.as_tensor(relation)]).sum(1)
-        n_layer = self.case.task.get("decoder_layers", 2) if self.case.task.get("decoder") == "mlp" else 0
+    def scores(self, logits, head, tail, relation=None):
+        """task.decoder of pairs; a text of one's own is run as Python."""
+        name, p, x, y = self.case.task.get("decoder", "dot"), self.p, logits[torch.as_tensor(head)], logits[torch.as_tensor(tail)]
+        r = p["decoder.rel_emb"][torch.as_tensor(relation)] if "decoder.rel_emb" in p else None
+        half = x.shape[1] // 2
+        turned = lambda z: torch.complex(z[:, :half], z[:, half:])
+        if "\n" in name:
+            words = {k: getattr(torch, k) for k in ("tanh", "sigmoid", "relu", "maximum")}
+            words |= {"softplus": F.softplus, "uniform": float, "concat": lambda *z: torch.cat(z, 1), "dot": lambda a, b: (a * b).sum(1, True),
+                      "sum_columns": lambda z: z.sum(1, True), "norm": lambda z: z.norm(dim=1, keepdim=True),
+                      "graph": SimpleNamespace(relations=0), "param": lambda key, *shape, init: p[f"decoder.{key}"],
+                      "linear": lambda key, z, n, bias=True: F.linear(z, p[f"decoder.{key}.weight"], p[f"decoder.{key}.bias"] if bias else None)}
+            exec(name, words)
+            index = torch.as_tensor(relation) if relation is not None else None
+            return words["score"](SimpleNamespace(src=SimpleNamespace(x=x), dst=SimpleNamespace(x=y), relation=index))[:, 0]
+        if name == "transe":
+            return -(x + r - y).norm(dim=1)
+        if name == "complex":
+            return (turned(r) * turned(x) * turned(y).conj()).real.sum(1)
+        if name == "rotate":
+            return -(turned(x) * turned(r) / turned(r).abs() - turned(y)).abs().sum(1)
+        product = x * y if name != "distmult" else x * r * y
+        n_layer = self.case.task.get("decoder_layers", 2) if name == "mlp" else 0
         for i in range(n_layer):
-            product = product @ self.p[f"decoder.lins.{i}.weight"].T + self.p[f"decoder.lins.{i}.bias"]
+            product = product @ p[f"decoder.lins.{i}.weight"].T + p[f"decoder.lins.{i}.bias"]
             product = torch.relu(product) if i + 1 < n_layer else product
         return product.sum(1)
 
@@ -259,8 +277,9 @@ class Model:
         """The mean over ends of edges, each with pairs in which that end stays (docs/decisions/086)."""
         case, name = self.case, self.case.train.get("loss", "bce")
         losses = []
-        for node, other, relation, drawn in groups(case, there.numpy(), self.is_symmetric(there), self.epoch):
-            score = self.scores(logits, [node] * (1 + len(drawn)), [other] + drawn, [relation] * (1 + len(drawn)))
+        for node, other, relation, is_tail, drawn in groups(case, there.numpy(), self.is_symmetric(there), self.epoch):
+            stays, goes = [node] * (1 + len(drawn)), [other] + drawn
+            score = self.scores(logits, *((goes, stays) if is_tail else (stays, goes)), [relation] * (1 + len(drawn)))
             edge, rest = score[0], score[1:]
             mean = lambda x: x.mean() if len(drawn) else torch.zeros((), dtype=self.dtype)
             if name == "cross_entropy":
@@ -286,11 +305,14 @@ class Model:
         n_link, total = len(to) // 2 if symmetric else len(to), case.n * (case.n - 1) / 2
         joined = (there | there.mT).any(0).numpy()
         n = math.ceil(n_link * case.task["negatives"] / (1 - min(n_link / total, 0.75)))
-        end = order[drawn_pairs(n, begin, case.train["seed"], self.epoch, joined[np.ix_(order, order)])]
+        place = drawn_pairs(n, begin, case.train["seed"], self.epoch, joined[np.ix_(order, order)])
+        turns = (place[:, 0] < place[:, 1]) != (place.sum(1) % 2 == 0)  # of both directions half the pairs
+        end = order[np.where(turns[:, None], place[:, ::-1], place)]
+        head, tail = (torch.minimum(to, source), torch.maximum(to, source)) if symmetric else (source, to)
         score = lambda u, v: self.scores(logits, u, v)
         n_kept = n * (1 - joined.sum() / 2 / total)
         negative = F.softplus(score(end[:, 0], end[:, 1])).sum() / n_kept if n_kept > 0 else 0.0
-        return F.softplus(-score(to, source)).mean() + negative
+        return F.softplus(-score(head, tail)).mean() + negative
 
     def loss(self, logits, rows):
         case, train = self.case, self.case.train
@@ -345,9 +367,14 @@ def drawn_pairs(n, begin, seed, epoch, joined):
     return np.array(pairs, dtype=np.int64).reshape(-1, 2)
 
 
+def reads_relations(task):
+    decoder = task.get("decoder", "dot")
+    return decoder in ("distmult", "complex", "transe", "rotate") or "e.relation" in decoder
+
+
 def samples_ends(case):
     task, loss = case.task, case.train.get("loss", "auto")
-    needs = task.get("decoder") == "distmult" or loss in ("margin", "cross_entropy")
+    needs = reads_relations(task) or loss in ("margin", "cross_entropy")
     return task.get("sampling", "auto") == "ends" or (task.get("sampling", "auto") == "auto" and needs)
 
 
@@ -378,19 +405,20 @@ def feistel(n, round_key, x):
 
 
 def groups(case, there, symmetric, epoch):
-    """Each end of each edge: its node, the other one, the relation, and the nodes that take the other's place in this epoch."""
+    """Each end of each edge: its node, the other one, the relation, whether it is the tail, and the nodes that take the other's place in
+    this epoch."""
     order, begin = case.order
     place = np.argsort(order)
-    by_relation = case.task.get("decoder") == "distmult"
+    by_relation = reads_relations(case.task)
     n_given = len(there) // (2 if case.dataset.get("undirected") == "yes" else 1) if by_relation else len(there)
     ends = []
     for t, v, u in zip(*np.nonzero(there[:n_given])):
         relation = int(t) if by_relation else 0
-        ends.append((int(place[v]), int(place[u]), relation))
+        ends.append((int(place[v]), int(place[u]), relation, bool(v > u) if symmetric else True))
         if not symmetric:
-            ends.append((int(place[u]), int(place[v]), relation))
+            ends.append((int(place[u]), int(place[v]), relation, False))
     ends.sort()
-    known, n_node, negatives = set(ends), int(begin[-1]), case.task["negatives"]
+    known, n_node, negatives = {end[:3] for end in ends}, int(begin[-1]), case.task["negatives"]
     key = (case.train["seed"] & 0xFFFFFFFF, case.train["seed"] >> 32)
     for part in range(len(begin) - 1):
         mine = [e for e in ends if begin[part] <= e[0] < begin[part + 1]]
@@ -399,7 +427,7 @@ def groups(case, there, symmetric, epoch):
         at = {feistel(n, round_key, x): x for x in range(n)}
         u = (u32(key, 10, part, epoch, 0, 1) >> 8) / 2 ** 24
         last = [math.floor(n * (int(b) / n_node) + u) for b in begin]
-        for j, (row, other, relation) in enumerate(mine):
+        for j, (row, other, relation, is_tail) in enumerate(mine):
             drawn = []
             for k in range(negatives):
                 x = at[j * negatives + k]
@@ -407,7 +435,7 @@ def groups(case, there, symmetric, epoch):
                 to = int(begin[q]) + (u32(key, 10, part, epoch, x, 0) * int(begin[q + 1] - begin[q]) >> 32)
                 if to != row and (row, to, relation) not in known:
                     drawn.append(int(order[to]))
-            yield int(order[row]), int(order[other]), relation, drawn
+            yield int(order[row]), int(order[other]), relation, is_tail, drawn
 
 
 def parameters(weights, dtype, seed):

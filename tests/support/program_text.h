@@ -2,7 +2,7 @@
 #ifndef TESTS_PROGRAM_TEXT_H
 #define TESTS_PROGRAM_TEXT_H
 
-#include "protocol/job/job.h"
+#include "protocol/job/job_keys.h"
 
 #include <criterion/criterion.h>
 #include <stdio.h>
@@ -12,7 +12,7 @@ static inline void program_text_set(struct job *job, const char *name)
     char path[256];
     snprintf(path, sizeof path, "configs/programs/%s.gnn", name);
     job->model.kind = JOB_KIND_PROGRAM;
-    cr_assert_eq(job_program_file(path, job->program.text), STATUS_OK, "%s", status_reason());
+    cr_assert_eq(job_text_read(JOB_KEY_model_program, path, job->program.text), STATUS_OK, "%s", status_reason());
     cr_assert_eq(job_program_check(job, path, true), STATUS_OK, "%s", status_reason());
 }
 

@@ -24,10 +24,10 @@ static enum status check_model(const struct coordinator *c)
                            "task.kind = \"link\"",
                            c->job.predict.pairs[0] != '\0' ? "pairs" : "nodes", c->source.weights);
     }
-    if (c->job.predict.relation >= 0 && c->job.task.decoder != JOB_DECODER_DISTMULT) {
+    if (c->job.predict.relation >= 0 && !job_scores_relations(&c->job)) {
         return status_fail(STATUS_CONFIG,
                            "predict.relation does not go with '%s', whose scores know no relations: expected a model "
-                           "that was trained with task.decoder = \"distmult\"",
+                           "whose task.decoder reads them, as \"distmult\" does",
                            c->source.weights);
     }
     return STATUS_OK;

@@ -53,17 +53,17 @@ static enum status partners_write(struct coordinator *c, const struct decoder *d
 
 enum status coordinator_write_asked(struct coordinator *c, float *rows)
 {
-    struct training_decoder decoder;
+    struct decoder decoder;
     if (c->asked.pairs.end == NULL && c->asked.node == NULL) {
         return STATUS_OK;
     }
     enum status status = training_decoder_open(&c->training, &decoder);
     if (status == STATUS_OK && c->asked.pairs.end != NULL) {
-        status = scores_write(c, &decoder.of, rows);
+        status = scores_write(c, &decoder, rows);
     }
     if (status == STATUS_OK && c->asked.node != NULL) {
-        status = partners_write(c, &decoder.of, rows);
+        status = partners_write(c, &decoder, rows);
     }
-    training_decoder_close(&decoder);
+    decoder_close(&decoder);
     return status;
 }

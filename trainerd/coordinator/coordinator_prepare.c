@@ -235,9 +235,10 @@ static enum status choose_parts(struct coordinator *c)
 
 static enum status count_graph(struct coordinator *c)
 {
-    if (c->job.model.kind == JOB_KIND_PROGRAM && job_predicts(&c->job) && !c->source.foreign) {
+    const bool has_text = c->job.model.kind == JOB_KIND_PROGRAM || c->job.decoder[0] != '\0';
+    if (has_text && job_predicts(&c->job) && !c->source.foreign) {
         c->dataset.counts = c->source.model.counts;
-    } else if (c->job.model.kind == JOB_KIND_PROGRAM) {
+    } else if (has_text) {
         dataset_count(&c->dataset, &c->dataset.counts);
     }
     return STATUS_OK;

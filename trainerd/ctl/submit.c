@@ -3,7 +3,7 @@
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "protocol/base/printable.h"
-#include "protocol/job/job.h"
+#include "protocol/job/job_keys.h"
 #include "trainerd/ctl/base/run.h"
 #include "trainerd/ctl/base/text.h"
 #include "trainerd/ctl/experiments/submit_sweep.h"
@@ -95,12 +95,12 @@ static enum status set_predict(const struct ctl_arguments *arguments, json_t *se
 }
 
 /* The text as a setting. Between three quotes it needs no escapes. */
-static enum status add_program(const char *name, json_t *set)
+static enum status add_program(enum job_key_id key, const char *name, json_t *set)
 {
-    size_t n_room = VERTEX_TEXT_MOST + sizeof "model.program='''\n'''";
+    const size_t n_room = VERTEX_TEXT_MOST + 64;
     char *text = memory_alloc(VERTEX_TEXT_MOST + 1, 1), *setting = memory_alloc(n_room, 1);
-    enum status status = job_program_file(name, text);
-    snprintf(setting, n_room, "model.program='''\n%s'''", text);
+    enum status status = job_text_read(key, name, text);
+    snprintf(setting, n_room, "%s.%s='''\n%s'''", job_keys[key].section, job_keys[key].name, text);
     if (status == STATUS_OK && strstr(text, "'''") != NULL) {
         status = status_fail(STATUS_CONFIG, "'%.200s' has three quotes in a row, which programs do not", name);
     } else if (status == STATUS_OK && json_array_append_new(set, json_string(setting)) != 0) {
@@ -111,10 +111,10 @@ static enum status add_program(const char *name, json_t *set)
     return status;
 }
 
-/* The text of the program that the job names goes along as one more setting: the daemon opens no file of its users,
- * and what is queued runs as it was submitted. A program is checked here, since the daemon does not know the file's
+/* The text of a program or decoder that the job names goes along as one more setting: the daemon opens no file of its
+ * users, and what is queued runs as it was submitted. It is checked here, since the daemon does not know the file's
  * name, and leaves operations to the job's own process. */
-static enum status set_program(const char *config, const char *file, json_t *set)
+static enum status set_program(enum job_key_id key, const char *config, const char *file, json_t *set)
 {
     size_t n_set = json_array_size(set);
     const char **settings = memory_alloc(n_set + 1, sizeof *settings);
@@ -123,13 +123,13 @@ static enum status set_program(const char *config, const char *file, json_t *set
     for (size_t i = 0; i < n_set; i++) {
         settings[i] = json_string_value(json_array_get(set, i));
     }
-    if (job_program_name(config, strlen(config), settings, n_set, name)) {
+    if (job_text_file(config, strlen(config), settings, n_set, key, name)) {
         struct job *job = memory_alloc(1, sizeof *job);
         status = job_load_own(config, strlen(config), file, settings, n_set, job);
         free(job);
     }
     if (status == STATUS_OK && name[0] != '\0') {
-        status = add_program(name, set);
+        status = add_program(key, name, set);
     }
     free(settings);
     return status;
@@ -174,7 +174,8 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
     for (size_t i = 0; i < sizeof texts / sizeof *texts && status == STATUS_OK; i++) {
         status = set_text(request, texts[i].key, texts[i].text, texts[i].what);
     }
-    if (status != STATUS_OK || (status = set_program(config, file, set)) != STATUS_OK ||
+    if (status != STATUS_OK || (status = set_program(JOB_KEY_model_program, config, file, set)) != STATUS_OK ||
+        (status = set_program(JOB_KEY_task_decoder, config, file, set)) != STATUS_OK ||
         (status = set_tags(arguments, request)) != STATUS_OK ||
         (status = set_numbers(arguments, request)) != STATUS_OK) {
         return status;

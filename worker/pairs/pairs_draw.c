@@ -43,21 +43,16 @@ void pairs_draw_close(struct pairs_draw *draw)
     *draw = (struct pairs_draw){0};
 }
 
-static int64_t rows_of(const struct pairs_draw *draw, int32_t part)
-{
-    return draw->begin[part + 1] - draw->begin[part];
-}
-
 /* Pairs of nodes between parts a ≤ b, and of all before these two. */
 static int64_t nodes_pairs(const struct pairs_draw *draw, int32_t a, int32_t b, int64_t *before_out)
 {
-    int64_t n_row = rows_of(draw, a), within = n_row * (n_row - 1) / 2;
+    int64_t n_row = pairs_rows_of(draw, a), within = n_row * (n_row - 1) / 2;
     *before_out = draw->before[a];
     if (a == b) {
         return within;
     }
     *before_out += within + n_row * (draw->begin[b] - draw->begin[a + 1]);
-    return n_row * rows_of(draw, b);
+    return n_row * pairs_rows_of(draw, b);
 }
 
 /* Pairs that are drawn of the first so many pairs of nodes: rounded by the epoch's number u in [0, 1). */
@@ -104,7 +99,7 @@ size_t pairs_draw_bytes(const struct pairs_draw *draw, int32_t n_own, const int3
     for (int32_t i = 0; i < n_own; i++) {
         for (int32_t q = 0; q < draw->n_part; q++) {
             int32_t a = own[i] < q ? own[i] : q, b = own[i] < q ? q : own[i];
-            size_t n_bytes = block_bytes(rows_of(draw, own[i]), pairs_draw_most(draw, a, b), a == b);
+            size_t n_bytes = block_bytes(pairs_rows_of(draw, own[i]), pairs_draw_most(draw, a, b), a == b);
             most = n_bytes > most ? n_bytes : most;
         }
     }
@@ -145,8 +140,8 @@ static void pair_draw(const struct drawing *d, int64_t t)
     uint32_t counter[4], words[2], out[4], *end = d->end + 2 * t;
     random_counter(&key, parts, (uint32_t)t, counter, words);
     random_philox(counter, words, out);
-    end[0] = scaled(out[0], rows_of(draw, d->a));
-    end[1] = scaled(out[1], rows_of(draw, d->b) - within);
+    end[0] = scaled(out[0], pairs_rows_of(draw, d->a));
+    end[1] = scaled(out[1], pairs_rows_of(draw, d->b) - within);
     end[1] += within && end[1] >= end[0];
     int64_t place = draw->begin[is_first ? d->b : d->a] + end[is_first ? 1 : 0];
     if (is_edge(d->own, end[is_first ? 0 : 1], (uint32_t)place)) {
@@ -210,4 +205,23 @@ struct pairs_block pairs_draw_block(const struct pairs_draw *draw, const struct 
     }
     out.indptr[0] = 0;
     return out;
+}
+
+/* By the places of both ends: of pairs with an even sum the earlier one. */
+static bool is_head(uint32_t place, uint32_t other)
+{
+    return (place < other) == ((place ^ other) % 2 == 0);
+}
+
+int64_t pairs_draw_items(const struct pairs_draw *draw, const struct pairs_block *block, const struct part *own,
+                         int32_t q, struct pairs_item *out)
+{
+    const uint32_t first_own = (uint32_t)draw->begin[own->part], first = (uint32_t)draw->begin[q];
+    for (int64_t r = 0; r < own->n_own; r++) {
+        for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
+            out[e] = (struct pairs_item){.row = (uint32_t)r, .other = block->places[e]};
+            out[e].type = !is_head(first_own + (uint32_t)r, first + block->places[e]);
+        }
+    }
+    return block->indptr[own->n_own];
 }

@@ -11,6 +11,7 @@
 #include "models/device/device.h"
 #include "partition/part/part.h"
 #include "protocol/base/random.h"
+#include "worker/pairs/pairs_list.h"
 
 #include <stddef.h>
 #include <stdint.h>
@@ -25,6 +26,11 @@ struct pairs_draw {
     /* n_part + 1: pairs of nodes, of which the one in the earlier part is in a part before */
     int64_t *before;
 };
+
+static inline int64_t pairs_rows_of(const struct pairs_draw *draw, int32_t part)
+{
+    return draw->begin[part + 1] - draw->begin[part];
+}
 
 /* What a draw is of: pairs with an edge, of the whole graph, and how many others are wanted for each. */
 struct pairs_draw_input {
@@ -57,5 +63,10 @@ struct pairs_block {
  * threads. */
 struct pairs_block pairs_draw_block(const struct pairs_draw *draw, const struct random_key *key,
                                     const struct part *own, int32_t q, struct device *device, void *memory);
+
+/* Its pairs as items, of which there are as many as places: from row to row, which end is the head drawn likewise for
+ * both ends. */
+int64_t pairs_draw_items(const struct pairs_draw *draw, const struct pairs_block *block, const struct part *own,
+                         int32_t q, struct pairs_item *out);
 
 #endif

@@ -20,11 +20,6 @@ static struct random_key key_of(const struct random_key *key, enum random_stream
     return out;
 }
 
-static int64_t rows_of(const struct pairs_draw *draw, int32_t part)
-{
-    return draw->begin[part + 1] - draw->begin[part];
-}
-
 /* Pairs of part p that are drawn from the parts before q: rounded by the epoch's number u in [0, 1). */
 static int64_t drawn_before(const struct pairs_draw *draw, int32_t p, int32_t q, double u)
 {
@@ -47,7 +42,7 @@ int64_t pairs_ends_count(const struct pairs_draw *draw, const struct random_key 
 int64_t pairs_ends_most(const struct pairs_draw *draw, int32_t p, int32_t q)
 {
     double n = (double)(draw->n_end[p] * draw->negatives), n_node = (double)draw->begin[draw->n_part];
-    return (int64_t)(n * ((double)rows_of(draw, q) / n_node)) + 2;
+    return (int64_t)(n * ((double)pairs_rows_of(draw, q) / n_node)) + 2;
 }
 
 static int64_t pair_edges(const struct part_halo *halo, enum part_direction d, int32_t q)
@@ -140,15 +135,16 @@ static int64_t row_of(const struct part *part, int64_t entry)
     return begin;
 }
 
-/* Does an edge of this entry's relation join its row with a place? */
+/* Does an edge of this entry's relation join its row with a place, in either direction? */
 static bool is_edge(const struct part *part, int64_t row, int64_t entry, uint32_t place)
 {
+    const uint32_t relation = pairs_relation(type_of(part, entry));
     int64_t end = part->link_indptr[row + 1],
             at = ascending_find(part->link_places, part->link_indptr[row], end, place);
-    while (at < end && part->link_places[at] == place && type_of(part, at) < type_of(part, entry)) {
+    while (at < end && part->link_places[at] == place && pairs_relation(type_of(part, at)) < relation) {
         at++;
     }
-    return at < end && part->link_places[at] == place && type_of(part, at) == type_of(part, entry);
+    return at < end && part->link_places[at] == place && pairs_relation(type_of(part, at)) == relation;
 }
 
 static void pair_draw(const struct drawing *d, int64_t i)
@@ -156,7 +152,7 @@ static void pair_draw(const struct drawing *d, int64_t i)
     const int64_t pair = permutation_at(&d->order, d->first + i), entry = pair / d->draw->negatives;
     const int64_t row = row_of(d->own, entry);
     const uint32_t drawn = random_u32(&d->key, (uint64_t)(d->first + i), COLUMN_NODE),
-                   other = (uint32_t)((uint64_t)drawn * (uint64_t)rows_of(d->draw, d->q) >> 32),
+                   other = (uint32_t)((uint64_t)drawn * (uint64_t)pairs_rows_of(d->draw, d->q) >> 32),
                    place = (uint32_t)d->draw->begin[d->q] + other;
     bool is_itself = d->q == d->own->part && other == row;
     d->out[i] = (struct pairs_item){

@@ -1,6 +1,6 @@
 /* What scoring pairs of nodes takes: rows of all other ranks' parts, one part's after the other, and drawn pairs. */
+#include "models/steps/scorer.h"
 #include "worker/pairs/pairs_ends.h"
-#include "worker/pairs/pairs_layers.h"
 #include "worker/pairs/pairs_routes.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/amounts.h"
@@ -12,15 +12,12 @@
 static int64_t part_bytes(const struct memory_plan_input *in, int32_t q)
 {
     const struct program *program = in->program;
-    int64_t n_row = in->links->begin[q + 1] - in->links->begin[q];
-    return n_row * program->value[program->logits].width * (int64_t)sizeof(float);
+    return pairs_rows_of(in->links, q) * program->value[program->logits].width * (int64_t)sizeof(float);
 }
 
 int64_t memory_plan_between(const struct memory_plan_input *in, int32_t i, int32_t q)
 {
-    const struct program *program = in->program;
-    bool relations = in->job->task.decoder == JOB_DECODER_DISTMULT;
-    bool inverse = relations && program->param[program->decoder].shape[0] < program->n_relation;
+    bool inverse = in->program->n_scored > 0 && in->program->n_scored < in->program->n_relation;
     return pairs_ends_between(in->links, in->own[i].halo, inverse, q);
 }
 
@@ -47,7 +44,7 @@ static struct most most_of(const struct memory_plan_input *in)
     struct most out = {0};
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const int32_t p = in->own[i].halo->part;
-        out.n_row = larger(out.n_row, draw->begin[p + 1] - draw->begin[p]);
+        out.n_row = larger(out.n_row, pairs_rows_of(draw, p));
         for (int32_t q = 0; q < in->n_part; q++) {
             const int64_t n_between = memory_plan_between(in, i, q);
             const int64_t n_here = larger(memory_plan_told(draw, n_between, p, q),
@@ -74,7 +71,7 @@ static void ends_plan(const struct memory_plan_input *in, const struct most *mos
     plan->links.come_at = put(plan, MEMORY_LINKS_COME * plan->links.n_come_bytes);
 }
 
-/* Uniform pairs; where layers take them by the batch, also those with an edge. */
+/* Uniform pairs; where a decoder's program takes them by the batch, also those with an edge. */
 static void uniform_plan(const struct memory_plan_input *in, const struct most *most, struct memory_plan *plan)
 {
     int32_t *own = memory_alloc((size_t)in->n_own_part, sizeof *own);
@@ -88,7 +85,7 @@ static void uniform_plan(const struct memory_plan_input *in, const struct most *
     }
     plan->links.drawn_at = put(plan, (int64_t)pairs_draw_bytes(in->links, in->n_own_part, own));
     free(own);
-    if (in->program->decoder >= 0) {
+    if (in->program->scorer != NULL) {
         plan->links.n_item = larger(most->n_edge, n_drawn);
     }
 }
@@ -96,7 +93,6 @@ static void uniform_plan(const struct memory_plan_input *in, const struct most *
 static void pairs_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     const struct most most = most_of(in);
-    struct pairs_layers layers;
     (job_samples_ends(in->job) ? ends_plan : uniform_plan)(in, &most, plan);
     if (plan->links.n_item > 0) {
         plan->links.items_at = put(plan, plan->links.n_item * (int64_t)sizeof(struct pairs_item));
@@ -104,16 +100,13 @@ static void pairs_plan(const struct memory_plan_input *in, struct memory_plan *p
     }
     plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE,
                                                      plan->links.n_block_bytes);
-    int64_t n_group = PAIRS_LAYERS_PAIRS;
+    int64_t n_group = 1;
     for (int32_t i = 0; i < in->n_own_part && job_samples_ends(in->job); i++) {
         n_group = larger(n_group, in->links->n_end[in->own[i].halo->part]);
     }
     int64_t scratch = (int64_t)DEVICE_BYTES(in->ops, LOSS, n_group);
-    bool has_layers = pairs_layers_of(in->program, in->job, in->ops, &layers);
-    plan->links.n_decoder_bytes = layers.n_bytes;
-    if (!has_layers && in->program->decoder >= 0) { /* sums of its weights' gradients */
-        plan->links.n_decoder_bytes = round_up(
-            in->program->param[in->program->decoder].n_shared * (int64_t)sizeof(double), WORKSPACE_ALIGN);
+    if (in->program->scorer != NULL) {
+        plan->links.n_decoder_bytes = round_up(scorer_bytes(in->program, in->ops, true), WORKSPACE_ALIGN);
     }
     plan->loss_workspace.n_scratch = round_up(larger(plan->loss_workspace.n_scratch, scratch), WORKSPACE_ALIGN) +
                                      plan->links.n_decoder_bytes;

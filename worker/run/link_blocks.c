@@ -37,15 +37,7 @@ static enum status list_make(struct link_pass *p, int32_t i, const struct pairs_
 
 static struct link_pairs pairs_of(const struct link_pass *p, int32_t i, const struct pairs_list *list, const float *x)
 {
-    return (struct link_pairs){.step = p->step,
-                               .i = i,
-                               .pairs = {.n = list->n,
-                                         .f = p->width,
-                                         .rows = list->rows,
-                                         .places = list->places,
-                                         .types = list->types,
-                                         .own = link_rows_of(p, i),
-                                         .x = x}};
+    return (struct link_pairs){.step = p->step, .i = i, .list = list, .own = link_rows_of(p, i), .x = x};
 }
 
 static void pairs_end(struct link_pass *p)
@@ -94,7 +86,7 @@ static enum status dots_block(struct link_pass *p, int32_t i, int32_t q, const f
                                                       memory_at(p, t->plan.links.drawn_at));
     struct device_links others = {.indptr = drawn.indptr,
                                   .places = drawn.places,
-                                  .end = (uint32_t)(draw->begin[q + 1] - draw->begin[q]),
+                                  .end = (uint32_t)pairs_rows_of(draw, q),
                                   .weight = weight_of_drawn(draw),
                                   .x = x};
     dots_run(p, i, &others);
@@ -102,56 +94,44 @@ static enum status dots_block(struct link_pass *p, int32_t i, int32_t q, const f
     return STATUS_OK;
 }
 
-/* A list's gradient, and the half of its loss that counts at this end. */
-static void list_run(struct link_pass *p, int32_t i, const struct pairs_list *list, const float *x, bool are_edges,
-                     double weight)
+/* Gradients of listed items, and the half of their losses that counts at this end. */
+static enum status items_run(struct link_pass *p, int32_t i, int64_t n, const float *x, bool are_edges, double weight)
 {
     struct trainer *t = p->trainer;
-    const struct link_pairs pairs = pairs_of(p, i, list, x);
-    const struct device_pair_losses losses = {
-        .loss = DEVICE_PAIR_LOSS_BCE,
-        .n_negative = are_edges ? 0 : 1,
-        .has_edge = are_edges,
-        .weight = weight,
-        .share = 0.5,
-        .scratch = trainer_operand(t, step_operand(p->step, OP_ROLE_WORKSPACE), i)};
-    link_decoder_train(t, &pairs, &losses);
-    pairs_end(p);
+    struct pairs_list list;
+    enum status status = list_make(p, i, items_of(p), n, false, &list);
+    if (status == STATUS_OK) {
+        const struct link_pairs pairs = pairs_of(p, i, &list, x);
+        const struct device_pair_losses losses = {.loss = DEVICE_PAIR_LOSS_BCE,
+                                                  .n_negative = are_edges ? 0 : 1,
+                                                  .has_edge = are_edges,
+                                                  .weight = weight,
+                                                  .share = 0.5};
+        link_decoder_train(t, &pairs, &losses);
+        pairs_end(p);
+    }
+    return status;
 }
 
-/* Layers, which take pairs by the batch. */
+/* A text, which takes pairs by the batch. */
 static enum status lists_block(struct link_pass *p, int32_t i, int32_t q, const float *x)
 {
     struct trainer *t = p->trainer;
     const struct part *part = own_part(&t->own, i);
     const struct pairs_draw *draw = &t->links.draw;
-    struct pairs_list list;
-    int64_t n_edge = pairs_ends_edges(draw, part, q, items_of(p));
-    enum status status = list_make(p, i, items_of(p), n_edge, false, &list);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    list_run(p, i, &list, x, true, 1.0 / (double)part->n_link);
-    status = t->ops->wait(t->device, p->pairs_unread);
+    enum status status = items_run(p, i, pairs_ends_edges(draw, part, q, items_of(p)), x, true,
+                                   1.0 / (double)part->n_link);
     if (status != STATUS_OK) {
         return status;
     }
     const struct pairs_block drawn = pairs_draw_block(draw, &p->drawn, part, q, t->device,
                                                       memory_at(p, t->plan.links.drawn_at));
-    list.n = drawn.indptr[part->n_own];
-    for (int64_t r = 0; r < part->n_own; r++) {
-        for (int64_t e = drawn.indptr[r]; e < drawn.indptr[r + 1]; e++) {
-            list.rows[e] = (uint32_t)r;
-        }
-    }
-    list.places = drawn.places;
-    list_run(p, i, &list, x, false, weight_of_drawn(draw));
-    return STATUS_OK;
+    return items_run(p, i, pairs_draw_items(draw, &drawn, part, q, items_of(p)), x, false, weight_of_drawn(draw));
 }
 
 enum status link_block_uniform(struct link_pass *p, int32_t i, int32_t q, const float *x)
 {
-    return p->trainer->program.decoder < 0 ? dots_block(p, i, q, x) : lists_block(p, i, q, x);
+    return p->trainer->program.scorer == NULL ? dots_block(p, i, q, x) : lists_block(p, i, q, x);
 }
 
 /* --- groups of edges' ends --- */
@@ -183,7 +163,7 @@ enum status link_block_scores(struct link_pass *p, int32_t i, int32_t q, const f
     enum status status = list_make(p, i, items, n, false, &list);
     if (status == STATUS_OK) {
         struct link_pairs pairs = pairs_of(p, i, &list, x);
-        pairs.pairs.numbers = list.numbers;
+        pairs.numbered = true;
         link_decoder_scores(t, &pairs, score);
         pairs_end(p);
     }
@@ -224,7 +204,7 @@ static enum status own_gradients(struct link_pass *p, int32_t i, int32_t q, cons
     enum status status = list_make(p, i, items_of(p), n, false, &list);
     if (status == STATUS_OK) {
         struct link_pairs pairs = pairs_of(p, i, &list, x);
-        pairs.pairs.numbers = list.numbers;
+        pairs.numbered = true;
         link_decoder_gradients(t, &pairs, slopes_of(p, i));
         pairs_end(p);
     }

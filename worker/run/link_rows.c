@@ -5,8 +5,7 @@
 /* Bytes of a part's rows; own part i's, as they are sent behind those of the own parts before. */
 static int64_t rows_bytes(const struct link_pass *p, int32_t q)
 {
-    const int64_t *begin = p->trainer->links.draw.begin;
-    return (begin[q + 1] - begin[q]) * p->width * (int64_t)sizeof(float);
+    return pairs_rows_of(&p->trainer->links.draw, q) * p->width * (int64_t)sizeof(float);
 }
 
 static struct staged sent(const struct link_pass *p, int32_t i, uint32_t peer)

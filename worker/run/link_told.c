@@ -90,15 +90,16 @@ static enum status told_check(const struct link_pass *p, struct link_place at, c
     const struct trainer *t = p->trainer;
     const struct part *own = own_part(&t->own, at.i);
     const int32_t q = link_part_at(p, at.place);
-    const int64_t n_row = own->link_rows[q], n_type = own->link_types != NULL ? own->n_relation_given : 1;
+    const int64_t n_row = own->link_rows[q], n_relation = own->n_relation_given > 0 ? own->n_relation_given : 1;
     for (int64_t k = 0; k < n; k++) {
         bool is_there = item[k].other != PAIRS_LEFT_OUT;
-        if (is_there && (item[k].other >= own->n_own || item[k].row >= n_row || item[k].type >= n_type)) {
+        if (is_there &&
+            (item[k].other >= own->n_own || item[k].row >= n_row || pairs_relation(item[k].type) >= n_relation)) {
             return status_fail(STATUS_PEER,
                                "worker %u tells part %d of a pair of rows %u and %u of relation %u, expected rows of "
                                "parts %d and %d, and relations of the job",
-                               t->setup.rank_of_part[q], own->part, item[k].row, item[k].other, item[k].type, q,
-                               own->part);
+                               t->setup.rank_of_part[q], own->part, item[k].row, item[k].other,
+                               pairs_relation(item[k].type), q, own->part);
         }
     }
     return STATUS_OK;

@@ -43,6 +43,7 @@ enum status links_count(const struct own_parts *own, const struct memory_plan_in
                         const struct memory_links *plan, struct trainer_links *links)
 {
     const struct part_device_setup *setup = &own->setup;
+    links->of_ends = job_samples_ends(in->job);
     links->slot = memory_alloc((size_t)plan->n_slot, sizeof *links->slot);
     links->n_given = pairs_n_sent(setup->rank_of_part, own->n_part, setup->rank, own->n_rank);
     if (in->links == NULL || plan->n_item == 0) {
@@ -54,7 +55,7 @@ enum status links_count(const struct own_parts *own, const struct memory_plan_in
         int64_t n_here = links->draw.n_end[own->number[i]] * (1 + links->draw.negatives);
         links->n_before[i] = n_score;
         n_score += n_here;
-        if (job_samples_ends(in->job) && n_here > UINT32_MAX) {
+        if (links->of_ends && n_here > UINT32_MAX) {
             return status_fail(STATUS_CONFIG,
                                "part %d has %lld pairs with and without an edge, expected fewer than 2^32: more "
                                "partition.parts, or fewer task.negatives",
@@ -163,8 +164,8 @@ enum status links_run(struct trainer *t, const struct step *step)
         t->ops->fill_zero(t->device, trainer_sums(t, i), sizeof(struct device_score));
         link_decoder_begin(t, i);
     }
-    enum status status = walk_run(t, step, job_samples_ends(t->setup.job) ? WALK_SCORES : WALK_UNIFORM);
-    if (status == STATUS_OK && job_samples_ends(t->setup.job)) {
+    enum status status = walk_run(t, step, t->links.of_ends ? WALK_SCORES : WALK_UNIFORM);
+    if (status == STATUS_OK && t->links.of_ends) {
         status = walk_run(t, step, WALK_GRADIENTS);
     }
     for (int32_t i = 0; i < t->own.n && status == STATUS_OK; i++) {

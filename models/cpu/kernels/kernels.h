@@ -225,7 +225,6 @@ struct cpu_kernels {
     void (*pair_scores)(const struct device_pairs *pairs, int64_t first, int64_t end, float *score);
     void (*pair_gradients)(const struct device_pairs *pairs, int64_t first, int64_t end, const float *slope,
                            float *grad);
-    void (*pair_scales)(const struct device_pairs *pairs, const float *slope, int64_t column, int64_t n_column);
     double (*pair_losses)(const struct device_pair_losses *how, int64_t first, int64_t end);
     /* One row of rows_encode, whose residuals are that row's alone, and of rows_decode. */
     void (*encode_row)(const struct device_coding *how, const struct random_key *key, int64_t row, void *out);

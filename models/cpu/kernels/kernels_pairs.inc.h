@@ -1,42 +1,21 @@
-/* Pairs of rows whose scores have a weight for each column and type: runs of pairs of one row and one type. */
-
-/* Columns that are scaled at a time. */
-#define PAIR_COLUMNS 512
+/* Pairs of rows whose scores are dot products: runs of pairs of one row. */
 
 static int64_t pair_number(const struct device_pairs *pairs, int64_t e)
 {
     return pairs->numbers != NULL ? (int64_t)pairs->numbers[e] : e;
 }
 
-/* Pairs from e on, of one row, and of one type where these count. */
+/* Pairs from e on, of one row. */
 INLINE void pair_run(const struct device_pairs *pairs, int64_t e, int64_t end, struct run_rows *rows)
 {
     const int64_t most = smaller(end - e, RUN);
     rows->n = 1;
-    while (rows->n < most && pairs->rows[e + rows->n] == pairs->rows[e] &&
-           (pairs->scale == NULL || pairs->types[e + rows->n] == pairs->types[e])) {
+    while (rows->n < most && pairs->rows[e + rows->n] == pairs->rows[e]) {
         rows->n++;
     }
     for (int64_t i = 0; i < (rows->n + 3) / 4 * 4; i++) {
         rows->row[i] = pairs->x + (int64_t)pairs->places[e + smaller(i, rows->n - 1)] * pairs->f;
         rows->prefetch[i] = rows->row[i];
-    }
-}
-
-/* score[i] += ⟨own · scale, row_i⟩, some columns at a time. */
-INLINE void pair_dots_scaled(const struct run_rows *rows, int64_t f, const float *own, const float *scale,
-                             float score[RUN])
-{
-    float scaled[PAIR_COLUMNS], part[RUN];
-    for (int64_t column = 0; column < f; column += PAIR_COLUMNS) {
-        const int64_t n = smaller(f - column, PAIR_COLUMNS);
-        for (int64_t c = 0; c < n; c++) {
-            scaled[c] = own[column + c] * scale[column + c];
-        }
-        dots_by(rows, column, scaled, false, n, part);
-        for (int64_t i = 0; i < rows->n; i++) {
-            score[i] += part[i];
-        }
     }
 }
 
@@ -47,28 +26,9 @@ TARGET static void pair_scores(const struct device_pairs *pairs, int64_t first, 
         float of_run[RUN] = {0};
         const float *own = pairs->own + (int64_t)pairs->rows[e] * pairs->f;
         pair_run(pairs, e, end, &rows);
-        if (pairs->scale == NULL) {
-            dots_by(&rows, 0, own, false, pairs->f, of_run);
-        } else {
-            pair_dots_scaled(&rows, pairs->f, own, pairs->scale + (int64_t)pairs->types[e] * pairs->f, of_run);
-        }
+        dots_by(&rows, 0, own, false, pairs->f, of_run);
         for (int64_t i = 0; i < rows.n; i++) {
             score[pair_number(pairs, e + i)] = of_run[i];
-        }
-    }
-}
-
-/* grad += scale · Σ_i slope_i · row_i */
-INLINE void pair_add_scaled(const struct run_rows *rows, int64_t f, const float *scale, run_numbers slope,
-                            float *grad)
-{
-    float part[PAIR_COLUMNS];
-    for (int64_t column = 0; column < f; column += PAIR_COLUMNS) {
-        const int64_t n = smaller(f - column, PAIR_COLUMNS);
-        const struct rows_sum add = {rows, 0, rows->n, NULL, 1, n, column};
-        add_rows(&add, FETCH_NONE, slope, part);
-        for (int64_t c = 0; c < n; c++) {
-            grad[column + c] += scale[column + c] * part[c];
         }
     }
 }
@@ -86,24 +46,7 @@ TARGET static void pair_gradients(const struct device_pairs *pairs, int64_t firs
             of_run[0][i] = slope[pair_number(pairs, e + i)];
         }
         const struct rows_sum add = {&rows, 0, rows.n, &one, 1, pairs->f, 0};
-        if (pairs->scale == NULL) {
-            add_rows(&add, FETCH_NONE, of_run, to);
-        } else {
-            pair_add_scaled(&rows, pairs->f, pairs->scale + (int64_t)pairs->types[e] * pairs->f, of_run, to);
-        }
-    }
-}
-
-/* Into the scratch. */
-TARGET static void pair_scales(const struct device_pairs *pairs, const float *slope, int64_t column, int64_t n_column)
-{
-    for (int64_t e = 0; e < pairs->n; e++) {
-        const float *own = pairs->own + (int64_t)pairs->rows[e] * pairs->f + column,
-                    *x = pairs->x + (int64_t)pairs->places[e] * pairs->f + column;
-        double *to = pairs->scratch + (int64_t)pairs->types[e] * pairs->f + column, by = slope[pair_number(pairs, e)];
-        for (int64_t c = 0; c < n_column; c++) {
-            to[c] += by * ((double)own[c] * x[c]);
-        }
+        add_rows(&add, FETCH_NONE, of_run, to);
     }
 }
 

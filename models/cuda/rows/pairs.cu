@@ -17,12 +17,6 @@ static __device__ __forceinline__ const float *x_of(const device_pairs &pairs, i
     return pairs.x + (int64_t)pairs.places[e] * pairs.f;
 }
 
-/* The pair's weights of columns; NULL: 1 */
-static __device__ __forceinline__ const float *scale_of(const device_pairs &pairs, int64_t e)
-{
-    return pairs.scale != NULL ? pairs.scale + (int64_t)pairs.types[e] * pairs.f : NULL;
-}
-
 /* This warp's number in the grid, and the number of warps. */
 static __device__ __forceinline__ int64_t grid_warp()
 {
@@ -38,10 +32,10 @@ __global__ void __launch_bounds__(BLOCK_THREADS) pair_dots(const device_pairs pa
 {
     const int lane = (int)threadIdx.x % WARP;
     for (int64_t e = grid_warp(); e < pairs.n; e += grid_warps()) {
-        const float *own = own_of(pairs, e), *x = x_of(pairs, e), *scale = scale_of(pairs, e);
+        const float *own = own_of(pairs, e), *x = x_of(pairs, e);
         float sum = 0.0F;
         for (int64_t c = lane; c < pairs.f; c += WARP) {
-            sum = fmaf(scale != NULL ? own[c] * scale[c] : own[c], x[c], sum);
+            sum = fmaf(own[c], x[c], sum);
         }
         for (int apart = WARP / 2; apart > 0; apart /= 2) {
             sum += __shfl_xor_sync(ALL_LANES, sum, apart, WARP);
@@ -53,8 +47,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) pair_dots(const device_pairs pa
 }
 
 /* A warp takes the row that begins at its pair, if one does. */
-__global__ void __launch_bounds__(BLOCK_THREADS)
-    pair_rows(const device_pairs pairs, const float *slope, const float *grad_out, float *grad)
+__global__ void __launch_bounds__(BLOCK_THREADS) pair_rows(const device_pairs pairs, const float *slope, float *grad)
 {
     const int lane = (int)threadIdx.x % WARP;
     for (int64_t first = grid_warp(); first < pairs.n; first += grid_warps()) {
@@ -62,61 +55,63 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         float *to = grad + (int64_t)row * pairs.f;
         const bool begins = first == 0 || pairs.rows[first - 1] != row;
         for (int64_t e = first; begins && e < pairs.n && pairs.rows[e] == row; e++) {
-            const float *x = x_of(pairs, e), *scale = scale_of(pairs, e);
-            const float by = slope != NULL ? slope[number_of(pairs, e)] : 0.0F;
+            const float *x = x_of(pairs, e), by = slope[number_of(pairs, e)];
             for (int64_t c = lane; c < pairs.f; c += WARP) {
-                const float factor = slope == NULL ? grad_out[e * pairs.f + c] : scale != NULL ? by * scale[c] : by;
-                to[c] = fmaf(factor, x[c], to[c]);
+                to[c] = fmaf(by, x[c], to[c]);
             }
         }
     }
 }
 
-/* One type's sum of a column: each warp takes every eighth 32 pairs. */
-static __device__ __forceinline__ float scale_sum(const device_pairs &pairs, const float *slope, unsigned type,
-                                                  int64_t c)
+/* Likewise, of rows that lie in order. */
+__global__ void __launch_bounds__(BLOCK_THREADS)
+    collect_ascending(const device_collect how, const float *x, float *out)
+{
+    const int lane = (int)threadIdx.x % WARP;
+    for (int64_t first = grid_warp(); first < how.n; first += grid_warps()) {
+        const uint32_t row = how.rows[first];
+        const bool begins = first == 0 || how.rows[first - 1] != row;
+        for (int64_t e = first; begins && e < how.n && how.rows[e] == row; e++) {
+            for (int64_t c = lane; c < how.f; c += WARP) {
+                out[(int64_t)row * how.f + c] += x[e * how.f + c];
+            }
+        }
+    }
+}
+
+/* A row's sum of a column: each warp takes every eighth 32 rows of x. */
+static __device__ __forceinline__ float collect_sum(const device_collect &how, const float *x, unsigned row,
+                                                    int64_t c)
 {
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
     float sum = 0.0F;
-    for (int64_t begin = (int64_t)warp * WARP; begin < pairs.n; begin += BLOCK_THREADS) {
-        const unsigned mine = begin + lane < pairs.n ? pairs.types[begin + lane] : UINT32_MAX;
+    for (int64_t begin = (int64_t)warp * WARP; begin < how.n; begin += BLOCK_THREADS) {
+        const unsigned mine = begin + lane < how.n ? how.rows[begin + lane] : UINT32_MAX;
         for (int i = 0; i < WARP; i++) {
-            const int64_t e = begin + i;
-            const bool counts = __shfl_sync(ALL_LANES, mine, i, WARP) == type;
-            if (counts && c < pairs.f) {
-                sum = fmaf(slope[number_of(pairs, e)] * own_of(pairs, e)[c], x_of(pairs, e)[c], sum);
-            }
+            const bool counts = __shfl_sync(ALL_LANES, mine, i, WARP) == row;
+            sum += counts && c < how.f ? x[(begin + i) * how.f + c] : 0.0F;
         }
     }
     return sum;
 }
 
-/* A block takes 32 columns of a type, and adds its warps' sums in order. */
-__global__ void __launch_bounds__(BLOCK_THREADS)
-    pair_scales(const device_pairs pairs, const float *slope, float *grad_scale)
+/* A block takes 32 columns of a row, and adds its warps' sums in order. */
+__global__ void __launch_bounds__(BLOCK_THREADS) collect_few(const device_collect how, const float *x, float *out)
 {
     SHARED(float, kept, BLOCK_THREADS);
     const int lane = (int)threadIdx.x % WARP, warp = (int)threadIdx.x / WARP;
     const int64_t c = (int64_t)blockIdx.x * WARP + lane;
-    for (int64_t type = blockIdx.y; type < pairs.n_type; type += gridDim.y) {
-        kept[threadIdx.x] = scale_sum(pairs, slope, (unsigned)type, c);
+    for (int64_t row = blockIdx.y; row < how.n_row; row += gridDim.y) {
+        kept[threadIdx.x] = collect_sum(how, x, (unsigned)row, c);
         __syncthreads();
         float all = 0.0F;
         for (int i = 0; i < BLOCK_THREADS / WARP; i++) {
             all += kept[i * WARP + lane];
         }
-        if (warp == 0 && c < pairs.f) {
-            grad_scale[type * pairs.f + c] += all;
+        if (warp == 0 && c < how.f) {
+            out[row * how.f + c] += all;
         }
         __syncthreads();
-    }
-}
-
-__global__ void __launch_bounds__(BLOCK_THREADS) pair_products(const device_pairs pairs, float *out)
-{
-    for (int64_t i = grid_thread(); i < pairs.n * pairs.f; i += grid_threads()) {
-        const int64_t e = i / pairs.f, c = i % pairs.f;
-        out[i] = own_of(pairs, e)[c] * x_of(pairs, e)[c];
     }
 }
 
@@ -224,27 +219,21 @@ extern "C" void cuda_pair_scores(struct device *device, const struct device_pair
 }
 
 extern "C" void cuda_pair_gradients(struct device *device, const struct device_pairs *pairs, const float *slope,
-                                    float *grad, float *grad_scale)
+                                    float *grad)
 {
     LAUNCH(pair_rows, dim3(grid_of(pairs->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device), *pairs,
-           slope, (const float *)NULL, grad);
-    if (grad_scale != NULL) {
-        const dim3 grid((unsigned)((pairs->f + WARP - 1) / WARP), grid_of(pairs->n_type, 1));
-        LAUNCH(pair_scales, grid, dim3(BLOCK_THREADS), cuda_stream(device), *pairs, slope, grad_scale);
+           slope, grad);
+}
+
+extern "C" void cuda_rows_collect(struct device *device, const struct device_collect *how, const float *x, float *out)
+{
+    if (how->n_row == 0) {
+        LAUNCH(collect_ascending, dim3(grid_of(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS),
+               cuda_stream(device), *how, x, out);
+        return;
     }
-}
-
-extern "C" void cuda_pair_products(struct device *device, const struct device_pairs *pairs, float *out)
-{
-    LAUNCH(pair_products, dim3(grid_of(pairs->n * pairs->f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device),
-           *pairs, out);
-}
-
-extern "C" void cuda_pair_products_backward(struct device *device, const struct device_pairs *pairs,
-                                            const float *grad_out, float *grad)
-{
-    LAUNCH(pair_rows, dim3(grid_of(pairs->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device), *pairs,
-           (const float *)NULL, grad_out, grad);
+    const dim3 grid((unsigned)((how->f + WARP - 1) / WARP), grid_of(how->n_row, 1));
+    LAUNCH(collect_few, grid, dim3(BLOCK_THREADS), cuda_stream(device), *how, x, out);
 }
 
 template <int LOSS>

@@ -187,10 +187,8 @@ DEFER(rows_decode, (V, enum device_codec, codec), (V, int64_t, n_row), (V, int64
 DEFER(loss, (S, struct device_scoring, how), (V, struct device_score *, score))
 DEFER(link_loss, (S, struct device_links, how), (V, double *, sum))
 DEFER(pair_scores, (S, struct device_pairs, pairs), (V, float *, score))
-DEFER(pair_gradients, (S, struct device_pairs, pairs), (V, const float *, slope), (V, float *, grad),
-      (V, float *, grad_scale))
-DEFER(pair_products, (S, struct device_pairs, pairs), (V, float *, out))
-DEFER(pair_products_backward, (S, struct device_pairs, pairs), (V, const float *, grad_out), (V, float *, grad))
+DEFER(pair_gradients, (S, struct device_pairs, pairs), (V, const float *, slope), (V, float *, grad))
+DEFER(rows_collect, (S, struct device_collect, how), (V, const float *, x), (V, float *, out))
 DEFER(pair_losses, (S, struct device_pair_losses, how), (V, double *, sum))
 DEFER(labels_append, (S, struct device_labels, how), (V, int64_t, f), (V, const float *, x), (V, float *, out))
 DEFER(draw_count, (S, struct device_labels, how), (V, double *, count))

@@ -187,7 +187,8 @@ static void labels_fill(const struct gradient_case *one, struct dataset *d)
     d->n_class = (int32_t)n_class;
     d->of_links = o != NULL && o->negatives > 0;
     d->n_relation_given = d->n_relation;
-    d->links.n_relation = d->of_links && o->decoder == JOB_DECODER_DISTMULT ? d->n_relation_given : 0;
+    d->links.is_directed = d->of_links && one->program->scorer != NULL;
+    d->links.n_relation = d->of_links ? one->program->n_scored : 0;
     memset(d->n_split, 0, sizeof d->n_split);
     for (size_t v = 0; v < n; v++) {
         d->labels[v] = (int32_t)(0.5f * (1.0f + test_number(2, v, 0)) * (float)n_class);

@@ -13,10 +13,12 @@ struct objective {
     double smoothing;        /* cross entropy */
     double delta;            /* huber */
     const float *label_rows; /* n_node × n_class, NaN: unknown; NULL for cross entropy */
-    int64_t negatives; /* drawn pairs for each edge, of links, whose loss is truth_links_loss; 0: labels as above */
-    int link_loss;     /* of these: enum job_loss, AUTO for bce */
-    int decoder;       /* enum job_decoder */
-    bool ends;         /* pairs of edges' ends; margin and cross entropy have these alone */
+    int64_t negatives;   /* drawn pairs for each edge, of links, whose loss is truth_links_loss; 0: labels as above */
+    int link_loss;       /* of these: enum job_loss, AUTO for bce */
+    const char *decoder; /* task.decoder; NULL: dot */
+    /* of a text instead: a pair's score, from the decoder's weights */
+    double (*score)(const double *head, const double *tail, const double *weight, int64_t width);
+    bool ends; /* pairs of edges' ends; margin and cross entropy have these alone */
     double margin;
 };
 

@@ -28,7 +28,7 @@ static void job_fill(const struct trained_setup *setup, int n_part, struct job *
     if (o != NULL) {
         job->task.kind = o->negatives > 0 ? JOB_TASK_LINK : JOB_TASK_NODE;
         job->task.negatives = o->negatives > 0 ? o->negatives : 1;
-        job->task.decoder = o->decoder;
+        snprintf(job->task.decoder, sizeof job->task.decoder, "%s", o->decoder != NULL ? o->decoder : "dot");
         job->task.margin = o->margin;
         job->task.sampling = o->ends ? JOB_SAMPLING_ENDS : JOB_SAMPLING_UNIFORM;
         job->train.loss = o->negatives > 0 ? o->link_loss : losses[o->loss];

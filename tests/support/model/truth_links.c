@@ -4,6 +4,7 @@
 #include "partition/rows/permutation.h"
 #include "protocol/base/random.h"
 
+#include <complex.h>
 #include <criterion/criterion.h>
 #include <math.h>
 #include <stdlib.h>
@@ -30,31 +31,46 @@ static double layers_score(const struct truth *t, const double *product, int64_t
     return x[0];
 }
 
-static double score_of(const struct truth *t, int64_t u, int64_t v, int64_t relation)
+/* Re(Σ r · h · conj t), or −Σ |h · r / |r| − t|, of complex numbers whose imaginary parts lie behind all real ones. */
+static double complex_score(const double *h, const double *t, const double *r, int64_t n, bool turns)
 {
-    int64_t width = t->program->value[t->program->logits].width;
-    const double *z = t->value[t->program->logits];
-    double sum = 0.0, product[64];
-    for (int64_t c = 0; c < width; c++) {
-        product[c] = z[u * width + c] * z[v * width + c];
-        sum += product[c];
-    }
-    if (t->objective->decoder == JOB_DECODER_DOT) {
-        return sum;
-    }
-    if (t->objective->decoder == JOB_DECODER_MLP) {
-        return layers_score(t, product, width);
-    }
-    sum = 0.0;
-    for (int64_t c = 0; c < width; c++) {
-        sum += product[c] * t->weights[t->program->param[t->program->decoder].offset + relation * width + c];
+    double sum = 0.0;
+    for (int64_t c = 0; c < n; c++) {
+        double complex head = CMPLX(h[c], h[n + c]), tail = CMPLX(t[c], t[n + c]), by = CMPLX(r[c], r[n + c]);
+        sum += turns ? -cabs(head * by / cabs(by) - tail) : creal(by * head * conj(tail));
     }
     return sum;
 }
 
-static double product(const struct truth *t, int64_t u, int64_t v)
+static double distance(const double *h, const double *t, const double *r, int64_t width)
 {
-    return score_of(t, u, v, 0);
+    double sum = 0.0;
+    for (int64_t c = 0; c < width; c++) {
+        sum += (h[c] + r[c] - t[c]) * (h[c] + r[c] - t[c]);
+    }
+    return sqrt(sum);
+}
+
+static double score_of(const struct truth *t, int64_t head, int64_t tail, int64_t relation)
+{
+    const int64_t width = t->program->value[t->program->logits].width;
+    const double *z = t->value[t->program->logits], *u = z + head * width, *v = z + tail * width;
+    const double *weight = t->program->decoder >= 0 && t->program->decoder < t->program->n_param
+                               ? t->weights + t->program->param[t->program->decoder].offset
+                               : NULL,
+                 *r = weight != NULL ? weight + relation * width : NULL;
+    const char *decoder = t->objective->decoder != NULL ? t->objective->decoder : "dot";
+    const bool turns = strcmp(decoder, "rotate") == 0;
+    double sum = 0.0, product[64];
+    for (int64_t c = 0; c < width; c++) {
+        product[c] = u[c] * v[c];
+        sum += strcmp(decoder, "distmult") == 0 ? product[c] * r[c] : product[c];
+    }
+    return t->objective->score != NULL                ? t->objective->score(u, v, weight, width)
+           : strcmp(decoder, "mlp") == 0              ? layers_score(t, product, width)
+           : turns || strcmp(decoder, "complex") == 0 ? complex_score(u, v, r, width / 2, turns)
+           : strcmp(decoder, "transe") == 0           ? -distance(u, v, r, width)
+                                                      : sum;
 }
 
 static bool has_edge(const struct dataset *d, int64_t to, int64_t from)
@@ -89,7 +105,9 @@ static double drawn_sum(const struct truth *t, int a, int b, int64_t n)
                 other = (int64_t)ldexp((double)draw(t, parts, k, 1) * (double)(a == b ? n_b - 1 : n_b), -32);
         other += a == b && other >= row;
         int64_t u = p->order[p->part_begin[a] + row], v = p->order[p->part_begin[b] + other];
-        sum += is_joined(t->graph, u, v) ? 0.0 : log1p(exp(product(t, u, v)));
+        int64_t at = p->part_begin[a] + row, to = p->part_begin[b] + other;
+        bool is_head = (at < to) == ((at + to) % 2 == 0); /* of both orders half the pairs */
+        sum += is_joined(t->graph, u, v) ? 0.0 : log1p(exp(score_of(t, is_head ? u : v, is_head ? v : u, 0)));
     }
     return sum;
 }
@@ -131,7 +149,13 @@ static double negatives_mean(const struct truth *t, int64_t n)
 /* An edge at one of its ends. */
 struct end {
     int64_t node, other, relation, place; /* of other in the order of all parts */
+    bool is_tail;                         /* the node is the edge's; of both directions at once the greater one is */
 };
+
+static double end_score(const struct truth *t, const struct end *of, int64_t other)
+{
+    return of->is_tail ? score_of(t, other, of->node, of->relation) : score_of(t, of->node, other, of->relation);
+}
 
 static int64_t place_of(const struct truth *t, int64_t node)
 {
@@ -145,8 +169,9 @@ static int64_t place_of(const struct truth *t, int64_t node)
 static int ends_compare(const void *left, const void *right)
 {
     const struct end *a = left, *b = right;
-    return a->place != b->place ? (a->place < b->place ? -1 : 1)
-                                : (a->relation > b->relation) - (a->relation < b->relation);
+    return a->place != b->place         ? (a->place < b->place ? -1 : 1)
+           : a->relation != b->relation ? (a->relation < b->relation ? -1 : 1)
+                                        : a->is_tail - b->is_tail;
 }
 
 /* All ends of edges at a node, in order. */
@@ -160,8 +185,11 @@ static int64_t ends_of(const struct truth *t, int64_t node, struct end *out)
             bool is_end = (v == node || (u == node && !d->symmetric)) && u != v;
             if (is_end && (d->links.n_relation == 0 || relation < d->links.n_relation)) {
                 int64_t other = v == node ? u : v;
-                out[n++] = (struct end){
-                    .node = node, .other = other, .relation = relation, .place = place_of(t, other)};
+                out[n++] = (struct end){.node = node,
+                                        .other = other,
+                                        .relation = relation,
+                                        .place = place_of(t, other),
+                                        .is_tail = d->symmetric ? node > other : node == v};
             }
         }
     }
@@ -183,7 +211,7 @@ static void group_fill(const struct truth *t, int32_t part, const struct end *al
     order.stream = RANDOM_STREAM_END_ORDER;
     const struct permutation permutation = permutation_make(order, n);
     const double u = (double)random_unit(&key, 0, 1);
-    score[0] = score_of(t, of->node, of->other, of->relation);
+    score[0] = end_score(t, of, of->other);
     for (int64_t k = 0; k < negatives; k++) {
         int64_t at = permutation_inverse(&permutation, entry * negatives + k);
         int q = 0;
@@ -198,7 +226,7 @@ static void group_fill(const struct truth *t, int32_t part, const struct end *al
             is_edge = is_edge ||
                       (all[e].node == of->node && all[e].other == drawn && all[e].relation == of->relation);
         }
-        score[1 + k] = is_edge ? (double)NAN : score_of(t, of->node, drawn, of->relation);
+        score[1 + k] = is_edge ? (double)NAN : end_score(t, of, drawn);
     }
 }
 
@@ -253,8 +281,9 @@ double truth_links_loss(const struct truth *t)
     }
     for (int64_t v = 0; v < d->n_node; v++) {
         for (int64_t e = d->indptr[v]; e < d->indptr[v + 1]; e++) {
-            if (d->indices[e] != v) {
-                sum += log1p(exp(-product(t, d->indices[e], v)));
+            int64_t u = d->indices[e], head = d->symmetric && u > v ? v : u;
+            if (u != v) {
+                sum += log1p(exp(-score_of(t, head, u + v - head, 0)));
                 n++;
             }
         }

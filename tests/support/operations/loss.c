@@ -148,14 +148,13 @@ static void links(struct operation_run *run, const int64_t *shape)
     free(places);
 }
 
-/* n, f, types (0: no scales), 1: by numbers */
+/* n, f, 1: by numbers */
 static void pairs(struct operation_run *run, const int64_t *shape)
 {
-    const int64_t n = shape[0], f = shape[1], n_type = shape[2], n_place = 41, n_row = n / 3 + 1;
+    const int64_t n = shape[0], f = shape[1], n_place = 41, n_row = n / 3 + 1;
     uint32_t *rows = malloc((size_t)n * sizeof *rows), *places = malloc((size_t)n * sizeof *places),
              *numbers = malloc((size_t)n * sizeof *numbers);
-    uint16_t *types = malloc((size_t)n * sizeof *types);
-    if (rows == NULL || places == NULL || numbers == NULL || types == NULL) {
+    if (rows == NULL || places == NULL || numbers == NULL) {
         operation_give_up("out of memory");
     }
     for (int64_t e = 0; e < n; e++) {
@@ -163,39 +162,31 @@ static void pairs(struct operation_run *run, const int64_t *shape)
         rows[e] = e > n / 4 && e < n / 2 ? rows[n / 4] : rows[e];
         places[e] = (uint32_t)(e * 31 % n_place);
         numbers[e] = (uint32_t)(n - 1 - e);
-        types[e] = (uint16_t)(n_type > 0 ? e / 2 % n_type : 0);
     }
     for (int64_t e = n / 2; e < n; e++) {
         rows[e] = rows[e] < rows[e - 1] ? rows[e - 1] : rows[e];
     }
     struct device_pairs how = {.n = n,
                                .f = f,
-                               .n_type = n_type,
                                .rows = operation_copy(run, rows, (size_t)n * sizeof *rows),
                                .places = operation_copy(run, places, (size_t)n * sizeof *places),
                                .own = operation_random(run, n_row * f),
                                .x = operation_random(run, n_place * f)};
-    const float *slope = operation_random(run, n), *products = operation_random(run, n * f);
+    const float *slope = operation_random(run, n), *x = operation_random(run, n * f);
     float *score = operation_floats(run, n), *grad = operation_floats(run, n_row * f),
-          *out = operation_floats(run, n * f), *of_products = operation_floats(run, n_row * f),
-          *grad_scale = n_type > 0 ? operation_floats(run, n_type * f) : NULL;
+          *ordered = operation_floats(run, n_row * f), *few = operation_floats(run, n_place * f);
     run->ops->fill_zero(run->device, grad, (size_t)(n_row * f) * sizeof *grad);
-    run->ops->fill_zero(run->device, of_products, (size_t)(n_row * f) * sizeof *grad);
-    run->ops->pair_products(run->device, &how, out);
-    run->ops->pair_products_backward(run->device, &how, products, of_products);
-    if (n_type > 0) {
-        how.types = operation_copy(run, types, (size_t)n * sizeof *types);
-        how.scale = operation_random(run, n_type * f);
-        how.scratch = operation_scratch(run, (size_t)(n_type * f) * sizeof *how.scratch);
-        run->ops->fill_zero(run->device, grad_scale, (size_t)(n_type * f) * sizeof *grad_scale);
-    }
-    how.numbers = shape[3] != 0 ? operation_copy(run, numbers, (size_t)n * sizeof *numbers) : NULL;
+    run->ops->fill_zero(run->device, ordered, (size_t)(n_row * f) * sizeof *ordered);
+    run->ops->fill_zero(run->device, few, (size_t)(n_place * f) * sizeof *few);
+    run->ops->rows_collect(run->device, &(struct device_collect){.n = n, .f = f, .rows = how.rows}, x, ordered);
+    run->ops->rows_collect(run->device,
+                           &(struct device_collect){.n = n, .f = f, .rows = how.places, .n_row = n_place}, x, few);
+    how.numbers = shape[2] != 0 ? operation_copy(run, numbers, (size_t)n * sizeof *numbers) : NULL;
     run->ops->pair_scores(run->device, &how, score);
-    run->ops->pair_gradients(run->device, &how, slope, grad, grad_scale);
+    run->ops->pair_gradients(run->device, &how, slope, grad);
     free(rows);
     free(places);
     free(numbers);
-    free(types);
 }
 
 /* loss, groups, pairs without an edge in each, 0: no edge */
@@ -244,10 +235,10 @@ const struct operation_case operation_loss_cases[] = {
     {"pairs-without-an-edge-900x33", LINKS, {900, 33, 10, 0}},
     {"links-5000x128", LINKS, {5000, 128, 9, 1}},
     {"links-3x1", LINKS, {3, 1, 2, 0}},
-    {"pairs-5000x33", PAIRS, {5000, 33, 0, 0}},
-    {"pairs-of-types-3000x128", PAIRS, {3000, 128, 7, 1}},
-    {"pairs-of-types-200x1100", PAIRS, {200, 1100, 1, 0}},
-    {"pairs-2x1", PAIRS, {2, 1, 2, 1}},
+    {"pairs-5000x33", PAIRS, {5000, 33, 0}},
+    {"pairs-by-numbers-3000x128", PAIRS, {3000, 128, 1}},
+    {"pairs-200x1100", PAIRS, {200, 1100, 0}},
+    {"pairs-2x1", PAIRS, {2, 1, 1}},
     {"groups-bce-3000x4", GROUPS, {DEVICE_PAIR_LOSS_BCE, 3000, 4, 1}},
     {"groups-bce-edges-2000", GROUPS, {DEVICE_PAIR_LOSS_BCE, 2000, 0, 1}},
     {"groups-bce-others-2000", GROUPS, {DEVICE_PAIR_LOSS_BCE, 2000, 1, 0}},

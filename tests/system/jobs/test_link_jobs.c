@@ -292,11 +292,14 @@ Test(link_jobs, train_rgcn_on_edges_with_types)
     char directed[256];
     snprintf(directed, sizeof directed, "%s --set dataset.undirected=no", settings);
     expect_trained("directed", directed);
-    for (int k = 0; k < 2; k++) {
+    folder_write("own.gnn", "def score(e):\n    w = param(\"gate\", graph.relations, 4, init=ones)[e.relation]\n"
+                            "    y = relu(linear(\"a\", e.src.x, 4)) * w\n    return dot(y, linear(\"b\", e.dst.x, 4))\n");
+    static const char *const decoders[] = {"distmult", "distmult", "complex", "own.gnn"};
+    for (int k = 0; k < 4; k++) {
         char name[16], decoded[512];
-        snprintf(name, sizeof name, "distmult%d", k);
-        snprintf(decoded, sizeof decoded, "%s --set task.decoder=distmult --set train.lr=0.05 --set train.loss=%s",
-                 k == 0 ? settings : directed, k == 0 ? "bce" : "cross_entropy");
+        snprintf(name, sizeof name, "decoder%d", k);
+        snprintf(decoded, sizeof decoded, "%s --set task.decoder=%s --set train.lr=0.05 --set train.loss=%s",
+                 k % 2 == 0 ? settings : directed, decoders[k], k % 2 == 0 ? "bce" : "cross_entropy");
         expect_trained(name, decoded);
     }
 }

@@ -117,17 +117,9 @@ enum status training_rows_place(struct training *training, enum worker_state wha
 /* Logits of the last evaluation in the dataset's order. out n_node × n_class */
 enum status training_logits(struct training *training, float *out);
 
-/* The decoder of a job of links, with the workers' weights. */
-struct training_decoder {
-    struct decoder of;
-    float *weights; /* n_weight; NULL: of the dot product */
-    size_t n_weight;
-};
-
-/* Fetch the weights of a decoder with any. In training_score.c. owns  the caller: training_decoder_close, also
- * after a failure. errors  STATUS_NOMEM, those of the fleet */
-enum status training_decoder_open(const struct training *training, struct training_decoder *out);
-void training_decoder_close(struct training_decoder *decoder);
+/* The decoder of a job of links, with the workers' weights. In training_score.c. owns  the caller: decoder_close,
+ * also after a failure. errors  as decoder_open; those of the fleet */
+enum status training_decoder_open(const struct training *training, struct decoder *out);
 
 /* The job's metrics by split; NaN: without labelled rows. */
 struct training_scores {

@@ -37,27 +37,15 @@ static enum status rows_score(const struct training *training, const float *logi
     return status;
 }
 
-enum status training_decoder_open(const struct training *training, struct training_decoder *out)
+enum status training_decoder_open(const struct training *training, struct decoder *out)
 {
     const struct program *program = training->links.program;
-    *out = (struct training_decoder){0};
-    enum status status = STATUS_OK;
-    if (program->decoder >= 0) {
-        out->n_weight = (size_t)program->n_weight;
-        status = memory_acquire(MEMORY_OTHER, out->n_weight, sizeof *out->weights, &out->weights);
+    enum status status = decoder_open(program, out);
+    if (status != STATUS_OK || out->weights == NULL) {
+        return status;
     }
-    if (out->weights != NULL) {
-        status = fleet_get(training->fleet, WORKER_STATE_WEIGHTS, 0, out->weights,
-                           out->n_weight * sizeof *out->weights);
-    }
-    out->of = decoder_of(training->job, program, out->weights);
-    return status;
-}
-
-void training_decoder_close(struct training_decoder *decoder)
-{
-    memory_release(MEMORY_OTHER, decoder->weights, decoder->n_weight, sizeof *decoder->weights);
-    *decoder = (struct training_decoder){0};
+    return fleet_get(training->fleet, WORKER_STATE_WEIGHTS, 0, out->weights,
+                     (size_t)program->n_weight * sizeof *out->weights);
 }
 
 /* Held-out edges, from their nodes' rows. */
@@ -85,13 +73,13 @@ static enum status links_score_split(const struct training *training, const stru
 
 static enum status links_score_all(const struct training *training, const float *rows, struct training_scores *out)
 {
-    struct training_decoder decoder;
+    struct decoder decoder;
     enum status status = training_decoder_open(training, &decoder);
-    const struct score_rows all = {.decoder = &decoder.of, .of = rows, .n_node = training->partition->n_node};
+    const struct score_rows all = {.decoder = &decoder, .of = rows, .n_node = training->partition->n_node};
     for (int split = DATASET_SPLIT_VALID; split <= DATASET_SPLIT_TEST && status == STATUS_OK; split++) {
         status = links_score_split(training, &all, split, out);
     }
-    training_decoder_close(&decoder);
+    decoder_close(&decoder);
     return status;
 }
 

@@ -1,4 +1,4 @@
-/* DECODER_LANES asked nodes at a time: each row of the graph is read once for all of them, and a heap for each keeps
+/* DECODER_LANES asked nodes at a time: the graph's rows are read once for all of them, and a heap for each keeps
  * its best nodes, the worst of them at the root. */
 #include "trainerd/coordinator/score/partners.h"
 
@@ -76,21 +76,23 @@ static void finish(struct heap *heap)
     }
 }
 
-/* Nodes first to first + n - 1 of those asked for. */
-static void lanes_find(const struct decoder_lanes *lanes, const float *rows, int64_t n_node,
-                       const struct links_asked *asked, int64_t first, int n, struct heap heap[DECODER_LANES])
+/* Nodes first to first + n - 1 of those asked for, as heads. */
+static void lanes_find(struct decoder_lanes *lanes, int64_t n_node, const struct links_asked *asked, int64_t first,
+                       int n, struct heap heap[DECODER_LANES])
 {
-    int64_t width = lanes->decoder->width;
-    float score[DECODER_LANES];
+    float score[DECODER_LANES * DECODER_BLOCK];
     for (int lane = 0; lane < n; lane++) {
-        decoder_ask(lanes, lane, rows + asked->node[first + lane] * width, asked->relation);
+        decoder_ask(lanes, lane,
+                    &(struct decoder_question){.node = asked->node[first + lane], .relation = asked->relation});
     }
-    for (int64_t v = 0; v < n_node; v++) {
-        decoder_answer(lanes, rows + v * width, score);
-        for (int lane = 0; lane < n; lane++) {
-            if (has_place(&heap[lane], score[lane]) && v != asked->node[first + lane] &&
-                !links_known_has(&asked->known, first + lane, (uint32_t)v)) {
-                put(&heap[lane], v, score[lane]);
+    for (int64_t v = 0; v < n_node; v += DECODER_BLOCK) {
+        const int64_t n_here = n_node - v < DECODER_BLOCK ? n_node - v : DECODER_BLOCK;
+        decoder_answer(lanes, v, n_here, score);
+        for (int64_t i = 0; i < n * n_here; i++) {
+            const int64_t lane = i / n_here, other = v + i % n_here;
+            if (has_place(&heap[lane], score[i]) && other != asked->node[first + lane] &&
+                !links_known_has(&asked->known, first + lane, (uint32_t)other)) {
+                put(&heap[lane], other, score[i]);
             }
         }
     }
@@ -102,10 +104,10 @@ static void lanes_find(const struct decoder_lanes *lanes, const float *rows, int
 void partners_find(const struct decoder *decoder, const float *rows, int64_t n_node, const struct links_asked *asked,
                    int64_t k, int64_t *node_out, float *score_out)
 {
-#pragma omp parallel
+#pragma omp parallel if (decoder->device == NULL)
     {
         struct decoder_lanes lanes;
-        decoder_lanes_open(decoder, &lanes);
+        decoder_lanes_open(decoder, rows, &lanes);
 #pragma omp for schedule(dynamic)
         for (int64_t first = 0; first < asked->n; first += DECODER_LANES) {
             struct heap heap[DECODER_LANES];
@@ -114,7 +116,7 @@ void partners_find(const struct decoder *decoder, const float *rows, int64_t n_n
                 heap[lane] = (struct heap){
                     .most = k, .node = node_out + (first + lane) * k, .score = score_out + (first + lane) * k};
             }
-            lanes_find(&lanes, rows, n_node, asked, first, n, heap);
+            lanes_find(&lanes, n_node, asked, first, n, heap);
         }
         decoder_lanes_close(&lanes);
     }

@@ -7,7 +7,7 @@
 #include <math.h>
 
 #define LANES DECODER_LANES
-#define BLOCK 256
+#define BLOCK DECODER_BLOCK
 
 /* A question under way. */
 struct lane {
@@ -98,40 +98,27 @@ static struct score_rank lane_end(const struct job *job, const struct lane *lane
     return out;
 }
 
-/* score[lane][k]: of node first + k. */
-static void block_score(const struct ranking *of, const struct decoder_lanes *lanes, int64_t first, int64_t n,
-                        float score[LANES][BLOCK])
-{
-    int64_t width = of->rows->decoder->width;
-    for (int64_t k = 0; k < n; k++) {
-        float answer[LANES];
-        decoder_answer(lanes, of->rows->of + (first + k) * width, answer);
-        for (int lane = 0; lane < LANES; lane++) {
-            score[lane][k] = answer[lane];
-        }
-    }
-}
-
 /* Questions first_question to first_question + n_lane - 1. */
-static void lanes_rank(const struct ranking *of, const struct decoder_lanes *lanes, int64_t first_question,
-                       int n_lane, struct score_rank *out)
+static void lanes_rank(const struct ranking *of, struct decoder_lanes *lanes, int64_t first_question, int n_lane,
+                       struct score_rank *out)
 {
     struct lane lane[LANES];
-    float score[LANES][BLOCK];
+    float score[LANES * BLOCK];
     for (int l = 0; l < n_lane; l++) {
         int64_t i = first_question + l;
         lane[l] = lane_begin(of, i);
-        decoder_ask(lanes, l, of->rows->of + lane[l].node * of->rows->decoder->width,
-                    links_relation(of->edges, i / 2));
+        decoder_ask(lanes, l,
+                    &(struct decoder_question){
+                        .node = lane[l].node, .relation = links_relation(of->edges, i / 2), .is_tail = i % 2 != 0});
     }
     for (int64_t first = 0; first < of->rows->n_node; first += BLOCK) {
         int64_t n = of->rows->n_node - first < BLOCK ? of->rows->n_node - first : BLOCK;
-        block_score(of, lanes, first, n, score);
+        decoder_answer(lanes, first, n, score);
         for (int l = 0; l < n_lane; l++) {
-            lane_leave_out(of, first, n, &lane[l], score[l]);
-            lane_count(n, score[l], &lane[l]);
+            lane_leave_out(of, first, n, &lane[l], score + l * n);
+            lane_count(n, score + l * n, &lane[l]);
             if (of->job != NULL) {
-                lane_lose(of->job, n, score[l], &lane[l]);
+                lane_lose(of->job, n, score + l * n, &lane[l]);
             }
         }
     }
@@ -144,10 +131,10 @@ void score_all_rank(const struct score_rows *rows, const struct links_pairs *edg
                     const struct links_known *known, const struct job *job, struct score_rank *out)
 {
     const struct ranking of = {rows, edges, positive, known, job};
-#pragma omp parallel
+#pragma omp parallel if (rows->decoder->device == NULL)
     {
         struct decoder_lanes lanes;
-        decoder_lanes_open(rows->decoder, &lanes);
+        decoder_lanes_open(rows->decoder, rows->of, &lanes);
 #pragma omp for schedule(dynamic)
         for (int64_t first = 0; first < 2 * edges->n; first += LANES) {
             int n = (int)(2 * edges->n - first < LANES ? 2 * edges->n - first : LANES);

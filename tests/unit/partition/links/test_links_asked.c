@@ -104,7 +104,7 @@ static struct job typed_job(int64_t seed, enum job_switch undirected)
     }
     fixture_i64("edge_type.npy", 1, (int64_t[]){N_EDGE}, types);
     job.model.kind = JOB_KIND_RGCN;
-    job.task.decoder = JOB_DECODER_DISTMULT;
+    strcpy(job.task.decoder, "distmult");
     return job;
 }
 

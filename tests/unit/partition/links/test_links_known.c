@@ -43,7 +43,7 @@ static struct job job_of(int number)
     if (number >= 6) {
         fixture_f32("edge_attr.npy", 2, (int64_t[]){N_EDGE, 1}, attributes);
     }
-    job.task.decoder = number == 4 || number == 5 ? JOB_DECODER_DISTMULT : JOB_DECODER_DOT;
+    strcpy(job.task.decoder, number == 4 || number == 5 ? "distmult" : "dot");
     return job;
 }
 

@@ -34,7 +34,7 @@ static struct job random_job(int64_t seed)
     fixture_f32("features.npy", 2, (int64_t[]){N_NODE, 1}, features);
     struct job job = fixture_job();
     job.task.kind = JOB_TASK_LINK;
-    job.task.decoder = JOB_DECODER_DISTMULT;
+    strcpy(job.task.decoder, "distmult");
     job.dataset.undirected = seed % 2 == 0 ? JOB_SWITCH_YES : JOB_SWITCH_NO;
     job.model.kind = JOB_KIND_RGCN;
     return job;
@@ -206,7 +206,7 @@ Test(links_relations, files_hold_out_edges_of_their_relation_alone)
 Test(links_relations, of_the_dot_product_do_not_count)
 {
     struct job job = random_job(0);
-    job.task.decoder = JOB_DECODER_DOT;
+    strcpy(job.task.decoder, "dot");
     struct dataset d = fixture_loaded(&job);
     const struct links_pairs *held = &d.links.held[LINKS_SPLIT_TEST].positive;
     cr_assert(d.links.n_relation == 0 && held->n > 10 && held->relation == NULL);

@@ -245,14 +245,14 @@ Test(part_open, links_that_cannot_be_are_refused_by_section_and_entry)
 
 Test(part_open, relations_of_links_that_cannot_be_are_refused)
 {
-    const uint8_t five = 5, none = 0;
+    const uint8_t five = 5, six = 6, none = 0;
     free(bytes);
     encode(&(struct tiny_graph){.n_node = 30, .n_draw = 100, .n_relation = 3, .of_links = true, .seed = 5});
     broken_i64(HEADER(n_relation_given), 4, "at most all relations that are not inverse ones");
-    broken_i64(HEADER(n_relation_given), 0, "at most all relations that are not inverse ones");
+    broken_i64(HEADER(n_relation_given), 0, "section 'link types', entry");
     broken_at(HEADER(link_typed), &five, 1, "pairs of links that fit the bytes");
     broken_at(HEADER(link_typed), &none, 1, "counts that fit the bytes");
-    broken_at(entry(PART_SECTION_LINK_TYPES, 2), &five, 1,
+    broken_at(entry(PART_SECTION_LINK_TYPES, 2), &six, 1,
               "section 'link types', entry 2: expected a relation of the pairs");
 }
 

@@ -441,7 +441,7 @@ Test(job_rules, decoders_losses_and_pairs_of_links_go_together)
     struct job job;
     REFUSED(GRAPH "[train]\nloss = \"margin\"\n", "job.toml:4:8: train.loss = \"margin\" is of links");
     REFUSED(LINKS "sampling = \"uniform\"\ndecoder = \"distmult\"\n",
-            "job.toml:5:12: task.sampling = \"uniform\" does not go with task.decoder = \"distmult\"");
+            "job.toml:5:12: task.sampling = \"uniform\" does not go with a task.decoder that reads relations");
     REFUSED(LINKS "sampling = \"uniform\"\n[train]\nloss = \"margin\"\n",
             "job.toml:5:12: task.sampling = \"uniform\"", "expected \"ends\" or \"auto\"");
     expect_done(job_case_load(LINKS "margin = 1.0\n", &job));
@@ -451,7 +451,8 @@ Test(job_rules, decoders_losses_and_pairs_of_links_go_together)
               "\"hits@10\", \"hits@20\", \"hits@50\", \"hits@100\"]\n",
         &job));
     cr_expect_eq(job.train.metrics.n, 9);
-    REFUSED(LINKS "decoder = \"transe\"\n", "task.decoder is \"transe\"; expected one of dot, distmult, mlp");
+    REFUSED(LINKS "decoder = \"trans\"\n",
+            "expected one of dot, complex, distmult, mlp, rotate, transe, or a file; did you mean transe?");
     cr_expect_eq(job_case_load(LINKS "margin = 2.0\n[train]\nloss = \"margin\"\n", &job), STATUS_OK, "%s",
                  status_reason());
     cr_expect(job_samples_ends(&job));

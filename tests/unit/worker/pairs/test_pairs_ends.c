@@ -55,7 +55,7 @@ static void block_check(const struct seen *s, int p, int q, const struct pairs_i
             continue;
         }
         const uint32_t node = node_at(s->cut, p, item[k].row), other = node_at(s->cut, q, item[k].other);
-        cr_assert(node != other && !is_edge(&s->cut->dataset, node, other, item[k].type));
+        cr_assert(node != other && !is_edge(&s->cut->dataset, node, other, pairs_relation(item[k].type)));
         out->count[other]++;
     }
 }
@@ -114,7 +114,7 @@ static void check(const struct tiny_graph *graph, int n_part, int64_t negatives)
                 for (int64_t e = cut.part[p].link_indptr[r]; e < cut.part[p].link_indptr[r + 1]; e++) {
                     uint32_t type = cut.part[p].link_types != NULL ? cut.part[p].link_types[e] : 0,
                              u = node_at(&cut, p, r);
-                    n_may += u != v && !is_edge(&cut.dataset, u, v, type);
+                    n_may += u != v && !is_edge(&cut.dataset, u, v, pairs_relation(type));
                 }
             }
         }
@@ -137,21 +137,24 @@ Test(pairs_ends, every_end_of_an_edge_has_its_pairs_of_any_node_without_an_edge)
     check(&(struct tiny_graph){.n_node = N_NODE, .n_draw = 40, .hub = true, .seed = 6}, N_NODE / 2, 4);
 }
 
-Test(pairs_ends, a_list_is_in_order_of_either_rows_without_what_is_left_out)
+Test(pairs_ends, a_list_is_in_order_of_heads_and_either_rows_without_what_is_left_out)
 {
-    static const struct pairs_item item[] = {{.row = 4, .other = 1, .type = 2, .number = 10},
+    static const struct pairs_item item[] = {{.row = 4, .other = 1, .type = 4, .number = 10},
                                              {.row = 0, .other = PAIRS_LEFT_OUT, .number = 11},
                                              {.row = 1, .other = 1, .type = 0, .number = 12},
-                                             {.row = 4, .other = 0, .type = 1, .number = 13}};
+                                             {.row = 0, .other = 2, .type = 3, .number = 14},
+                                             {.row = 4, .other = 0, .type = 2, .number = 13}};
     enum { N = sizeof item / sizeof *item, N_ROW = 5 };
     void *memory = memory_alloc(pairs_list_bytes(N_ROW, N), 1);
     struct pairs_list list = pairs_list_in(memory, N_ROW, N);
     pairs_list_sort(item, N, false, N_ROW, &list);
-    cr_assert_eq(list.n, 3);
-    cr_assert(list.rows[0] == 1 && list.rows[1] == 4 && list.rows[2] == 4);
-    cr_assert(list.numbers[0] == 12 && list.numbers[1] == 10 && list.numbers[2] == 13 && list.types[1] == 2);
+    cr_assert(list.n == 4 && list.n_head == 3);
+    cr_assert(list.rows[0] == 1 && list.rows[1] == 4 && list.rows[2] == 4 && list.rows[3] == 0);
+    cr_assert(list.numbers[0] == 12 && list.numbers[1] == 10 && list.numbers[2] == 13 && list.numbers[3] == 14);
+    cr_assert(list.relations[1] == 2 && list.relations[2] == 1 && list.relations[3] == 1);
     pairs_list_sort(item, N, true, N_ROW, &list);
-    cr_assert(list.n == 3 && list.rows[0] == 0 && list.places[0] == 4 && list.types[0] == 1);
-    cr_assert(list.rows[1] == 1 && list.places[1] == 4 && list.places[2] == 1 && list.numbers[2] == 12);
+    cr_assert(list.n == 4 && list.n_head == 1 && list.rows[0] == 2 && list.places[0] == 0);
+    cr_assert(list.rows[1] == 0 && list.places[1] == 4 && list.relations[1] == 1);
+    cr_assert(list.rows[2] == 1 && list.places[2] == 4 && list.places[3] == 1 && list.numbers[3] == 12);
     free(memory);
 }

@@ -1,5 +1,6 @@
 /* The promises about memory and traffic, exactly, from plans alone. The parts are those of a graph that is hard to cut: every row of
  * each is read by all others, as nearly so in 200 000 nodes of degree 100 in eight parts. */
+#include "protocol/job/job_keys.h"
 #include "tests/support/model/halo_table.h"
 #include "tests/support/model/memory_need.h"
 
@@ -127,7 +128,7 @@ Test(memory_figures, texts_of_the_library_need_no_more_where_nodes_have_ten_time
     cr_assert_eq(glob("configs/programs/*.gnn", 0, NULL, &found), 0);
     for (size_t i = 0; i < found.gl_pathc; i++) {
         char model[512], text[VERTEX_TEXT_MOST + 1];
-        cr_assert_eq(job_program_file(found.gl_pathv[i], text), STATUS_OK);
+        cr_assert_eq(job_text_read(JOB_KEY_model_program, found.gl_pathv[i], text), STATUS_OK);
         const char *widths = strstr(text, "hidden=64, layers=2") != NULL ? "args.hidden = 64"
                              : strstr(text, "def model(") != NULL        ? ""
                                                                          : "layers = 2\nhidden = 64";

@@ -1,5 +1,6 @@
 /* Scores of pairs against plain loops over columns and layers. */
 #include "protocol/base/random.h"
+#include "tests/support/model/decoders.h"
 #include "trainerd/coordinator/score/decoder.h"
 
 #include <criterion/criterion.h>
@@ -8,9 +9,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { N_NODE = 60, N = 333, N_TAIL = 3, WIDTH = 21, N_RELATION = 4, MOST = 1 << 16 };
+enum { N_NODE = 60, N = 333, N_TAIL = 3, WIDTH = 22, N_RELATION = 4 };
 
-static float rows[N_NODE * WIDTH], weights[MOST], score[N * N_TAIL];
+static float rows[N_NODE * WIDTH], score[N * N_TAIL];
 static uint32_t end[2 * N], tail[N * N_TAIL];
 static uint16_t relation[N];
 static const struct decoder_pairs pairs = {N, end, relation, 0, NULL}, tails = {N, end, relation, N_TAIL, tail};
@@ -31,9 +32,6 @@ static void fill(void)
     for (int i = 0; i < N_NODE * WIDTH; i++) {
         rows[i] = number(i, 0);
     }
-    for (int i = 0; i < MOST; i++) {
-        weights[i] = number(i, 1);
-    }
     for (int i = 0; i < N; i++) {
         end[2 * i] = draw(i, 2) % N_NODE;
         end[2 * i + 1] = draw(i, 3) % N_NODE;
@@ -46,129 +44,109 @@ static void fill(void)
 
 TestSuite(decoder, .init = fill);
 
-static const struct decoder dot = {.width = WIDTH}, distmult = {.width = WIDTH, .relations = weights};
+/* Linear layers of both rows side by side, in which directions count. */
+static const char side_by_side[] = "def score(e):\n"
+                                   "    x = linear('a', concat(e.src.x, e.dst.x), 9)\n"
+                                   "    return linear('b', tanh(x), 1)\n";
 
-/* Layers of these widths, one after another in the weights. */
-static struct decoder mlp(int n_layer, const int64_t *f_out)
+static const char *const all[] = {"dot", "distmult", "complex", side_by_side, "mlp"};
+enum { N_DECODER = sizeof all / sizeof *all };
+
+static float weight(int64_t i)
 {
-    struct decoder decoder = {.width = WIDTH, .n_layer = n_layer};
-    int64_t f_in = WIDTH, at = 0;
-    for (int i = 0; i < n_layer; i++) {
-        decoder.layer[i] = (struct decoder_layer){f_in, f_out[i], weights + at, weights + at + f_in * f_out[i]};
-        at += (f_in + 1) * f_out[i];
-        f_in = f_out[i];
-    }
-    cr_assert(at <= MOST && f_in == 1);
-    return decoder;
+    return number(i, 1);
 }
 
-static double truth(const struct decoder *decoder, uint32_t a, uint32_t b, uint32_t r)
+/* Two layers, with tanh between them, or relu. */
+static double layers(const struct test_decoder *decoder, bool relu, const double *x, int64_t n)
 {
-    double x[64], y[64], sum = 0.0;
-    for (uint32_t c = 0; c < WIDTH; c++) {
-        double of = decoder->relations != NULL ? decoder->relations[r * WIDTH + c] : 1.0;
-        x[c] = of * rows[a * WIDTH + c] * rows[b * WIDTH + c];
-        sum += x[c];
-    }
-    for (int l = 0; l < decoder->n_layer; l++) {
-        const struct decoder_layer *layer = &decoder->layer[l];
-        for (int64_t o = 0; o < layer->f_out; o++) {
-            y[o] = layer->bias[o];
-            for (int64_t i = 0; i < layer->f_in; i++) {
-                y[o] += x[i] * layer->weight[o * layer->f_in + i];
-            }
-            y[o] = l + 1 < decoder->n_layer && y[o] < 0.0 ? 0.0 : y[o];
+    const float *w = test_decoder_weight(decoder, 0), *bias = test_decoder_weight(decoder, 1);
+    const float *last = test_decoder_weight(decoder, 2);
+    const int64_t n_hidden = decoder->program.param[decoder->program.decoder].shape[0];
+    double sum = test_decoder_weight(decoder, 3)[0];
+    for (int64_t o = 0; o < n_hidden; o++) {
+        double y = bias[o];
+        for (int64_t i = 0; i < n; i++) {
+            y += x[i] * w[o * n + i];
         }
-        memcpy(x, y, sizeof x);
-        sum = x[0];
+        sum += last[o] * (relu ? fmax(y, 0.0) : tanh(y));
     }
     return sum;
 }
 
-static void expect_scores(const struct decoder *decoder)
+static double truth(int d, const struct test_decoder *decoder, uint32_t head, uint32_t tail_of, uint32_t r)
 {
-    decoder_score(decoder, rows, &pairs, score);
-    for (int i = 0; i < N; i++) {
-        double expected = truth(decoder, end[2 * i], end[2 * i + 1], relation[i]);
-        cr_assert_float_eq(score[i], expected, 1e-6 * (1.0 + fabs(expected)), "pair %d: %g, not %g", i, score[i],
-                           expected);
+    const float *u = rows + head * WIDTH, *v = rows + tail_of * WIDTH;
+    const float *w = d > 0 ? test_decoder_weight(decoder, 0) + (d < 3 ? r * WIDTH : 0) : NULL;
+    double x[2 * WIDTH], sum = 0.0;
+    for (int c = 0, n = WIDTH / 2; c < WIDTH; c++) {
+        x[c] = d == 3 ? u[c] : (double)u[c] * v[c];
+        x[WIDTH + c] = v[c];
+        sum += d == 1   ? w[c] * x[c]
+               : d != 2 ? x[c]
+               : c < n  ? w[c] * (x[c] + (double)u[n + c] * v[n + c])
+                        : w[c] * ((double)u[c - n] * v[c] - (double)u[c] * v[c - n]);
     }
-    decoder_score(decoder, rows, &tails, score);
-    for (int i = 0; i < N * N_TAIL; i++) {
-        double expected = truth(decoder, end[2 * (i / N_TAIL)], tail[i], relation[i / N_TAIL]);
-        cr_assert_float_eq(score[i], expected, 1e-6 * (1.0 + fabs(expected)), "tail %d", i);
-    }
+    return d < 3 ? sum : layers(decoder, d == 4, x, d == 3 ? 2 * WIDTH : WIDTH);
 }
 
 Test(decoder, scores_are_what_their_formulas_say)
 {
-    const struct decoder one = mlp(1, (int64_t[]){1}), two = mlp(2, (int64_t[]){32, 1}),
-                         four = mlp(4, (int64_t[]){5, 33, 1, 1});
-    const struct decoder *const all[] = {&dot, &distmult, &one, &two, &four};
-    for (int i = 0; i < 5; i++) {
-        expect_scores(all[i]);
+    for (int d = 0; d < N_DECODER; d++) {
+        struct test_decoder decoder;
+        test_decoder_open(all[d], 2, WIDTH, N_RELATION, weight, &decoder);
+        decoder_score(&decoder.decoder, rows, &pairs, score);
+        for (int i = 0; i < N; i++) {
+            double expected = truth(d, &decoder, end[2 * i], end[2 * i + 1], relation[i]);
+            cr_assert_float_eq(score[i], expected, 2e-5 * (1.0 + fabs(expected)), "decoder %d, pair %d: %g, not %g",
+                               d, i, score[i], expected);
+        }
+        decoder_score(&decoder.decoder, rows, &tails, score);
+        for (int i = 0; i < N * N_TAIL; i++) {
+            double expected = truth(d, &decoder, end[2 * (i / N_TAIL)], tail[i], relation[i / N_TAIL]);
+            cr_assert_float_eq(score[i], expected, 2e-5 * (1.0 + fabs(expected)), "decoder %d, tail %d", d, i);
+        }
+        test_decoder_close(&decoder);
     }
 }
 
 /* Bits, not values: partners and ranks compare scores of pairs with those of one node with all others. */
-Test(decoder, a_pair_has_the_same_bits_from_either_end_in_any_batch_and_number_of_threads)
+Test(decoder, a_pair_has_the_same_bits_in_any_batch_and_number_of_threads)
 {
-    const struct decoder two = mlp(2, (int64_t[]){32, 1});
-    const struct decoder *const all[] = {&dot, &distmult, &two};
-    for (int d = 0; d < 3; d++) {
-        static float again[N];
+    for (int d = 0; d < N_DECODER; d++) {
+        static float again[N], out[DECODER_LANES * DECODER_BLOCK];
+        struct test_decoder decoder;
+        struct decoder_lanes lanes;
         omp_set_num_threads(4);
-        decoder_score(all[d], rows, &pairs, score);
+        test_decoder_open(all[d], 2, WIDTH, N_RELATION, weight, &decoder);
+        decoder_score(&decoder.decoder, rows, &pairs, score);
         omp_set_num_threads(1);
+        decoder_lanes_open(&decoder.decoder, rows, &lanes);
         for (int64_t i = 0; i < N; i++) {
-            struct decoder_lanes lanes;
-            float out[DECODER_LANES];
-            uint32_t other[] = {end[2 * i + 1], end[2 * i]};
-            const struct decoder_pairs one = {1, other, relation + i, 0, NULL};
-            decoder_score(all[d], rows, &one, &again[i]);
+            const struct decoder_pairs one = {1, end + 2 * i, relation + i, 0, NULL};
+            const struct decoder_question question = {end[2 * i + i % 2], relation[i], i % 2 != 0};
+            const int64_t n = 1 + i % 3, lane = i % DECODER_LANES;
+            const int64_t other = end[2 * i + 1 - i % 2], first = other < n ? 0 : other - n + 1;
+            decoder_score(&decoder.decoder, rows, &one, &again[i]);
             cr_assert_eq(memcmp(&score[i], &again[i], sizeof *score), 0, "decoder %d, pair %d", d, (int)i);
-            decoder_lanes_open(all[d], &lanes);
-            decoder_ask(&lanes, (int)(i % DECODER_LANES), rows + end[2 * i] * WIDTH, relation[i]);
-            decoder_answer(&lanes, rows + end[2 * i + 1] * WIDTH, out);
-            cr_assert_eq(memcmp(&score[i], &out[i % DECODER_LANES], sizeof *score), 0, "decoder %d, pair %d", d,
-                         (int)i);
-            decoder_lanes_close(&lanes);
+            decoder_ask(&lanes, (int)lane, &question);
+            decoder_answer(&lanes, first, n, out);
+            cr_assert_eq(memcmp(&score[i], &out[lane * n + other - first], sizeof *score), 0, "decoder %d, pair %d",
+                         d, (int)i);
         }
+        decoder_lanes_close(&lanes);
+        test_decoder_close(&decoder);
     }
 }
 
 Test(decoder, a_row_that_is_not_a_number_has_no_score)
 {
-    const struct decoder two = mlp(2, (int64_t[]){32, 1});
-    const struct decoder *const all[] = {&dot, &distmult, &two};
     rows[end[0] * WIDTH + 1] = NAN;
-    for (int d = 0; d < 3; d++) {
-        decoder_score(all[d], rows, &pairs, score);
+    for (int d = 0; d < N_DECODER; d++) {
+        struct test_decoder decoder;
+        test_decoder_open(all[d], 2, WIDTH, N_RELATION, weight, &decoder);
+        decoder_score(&decoder.decoder, rows, &pairs, score);
         cr_expect(isnan(score[0]), "decoder %d", d);
+        test_decoder_close(&decoder);
     }
-}
-
-/* The places of the weights in an arena: the last parameters of the program. */
-Test(decoder, weights_are_the_last_parameters_of_the_program)
-{
-    struct value value[] = {{.width = 3}, {.width = WIDTH}};
-    struct parameter param[] = {{.shape = {9, 9}},
-                                {.shape = {32, WIDTH}, .offset = 96},
-                                {.shape = {32}, .offset = 768},
-                                {.shape = {1, 32}, .offset = 800},
-                                {.shape = {1}, .offset = 832}};
-    struct program program = {.n_value = 2, .value = value, .n_param = 5, .param = param, .logits = 1, .decoder = -1};
-    struct job job = {.task.kind = JOB_TASK_LINK};
-    struct decoder found = decoder_of(&job, &program, NULL);
-    cr_assert(found.width == WIDTH && found.relations == NULL && found.n_layer == 0);
-    program.decoder = 1;
-    job.task.decoder = JOB_DECODER_MLP;
-    found = decoder_of(&job, &program, weights);
-    cr_assert(found.n_layer == 2 && found.layer[0].f_in == WIDTH && found.layer[0].f_out == 32 &&
-              found.layer[1].f_in == 32 && found.layer[1].f_out == 1);
-    cr_assert(found.layer[0].weight == weights + 96 && found.layer[0].bias == weights + 768 &&
-              found.layer[1].weight == weights + 800 && found.layer[1].bias == weights + 832);
-    job.task.decoder = JOB_DECODER_DISTMULT;
-    found = decoder_of(&job, &program, weights);
-    cr_assert(found.n_layer == 0 && found.relations == weights + 96);
 }

@@ -1,5 +1,6 @@
 /* Partners of nodes against all scores in order, one node at a time. */
 #include "protocol/base/random.h"
+#include "tests/support/model/decoders.h"
 #include "trainerd/coordinator/score/partners.h"
 #include "trainerd/coordinator/score/score_links.h"
 
@@ -32,7 +33,7 @@ static int best_first(const void *a, const void *b)
 /* Each node's neighbours: `row[i]` is i, repeats of a node have a list each. */
 static int64_t joined_at[ASKED + 1];
 static uint32_t nodes[ASKED], row[ASKED], joined[ASKED * N];
-static float rows[N * WIDTH], weights[2 * WIDTH];
+static float rows[N * WIDTH];
 
 /* Rows of small numbers, so that many scores are equal; with some of them not numbers. */
 static struct links_asked drawn(int64_t seed, bool with_joined, int nan_every)
@@ -52,19 +53,27 @@ static struct links_asked drawn(int64_t seed, bool with_joined, int nan_every)
         }
     }
     joined_at[ASKED] = n_joined;
-    for (int i = 0; i < 2 * WIDTH; i++) {
-        weights[i] = (float)(draw(seed, i, 4) % 3) - 1.0F;
-    }
     const struct links_known known = {ASKED, row, ASKED, joined_at, n_joined, joined};
     return (struct links_asked){
         .n = ASKED, .node = nodes, .relation = 1, .known = with_joined ? known : (struct links_known){0}};
 }
 
-/* The dot product, DistMult, and one layer. */
-static const struct decoder decoders[] = {
-    {.width = WIDTH},
-    {.width = WIDTH, .relations = weights},
-    {.width = WIDTH, .n_layer = 1, .layer = {{WIDTH, 1, weights, weights + WIDTH}}}};
+static struct test_decoder decoders[3];
+
+static float weight(int64_t i)
+{
+    return (float)(draw(1, i, 4) % 3) - 1.0F;
+}
+
+static void open_decoders(void)
+{
+    static const char *const names[] = {"dot", "distmult", "transe"};
+    for (int d = 0; d < 3; d++) {
+        test_decoder_open(names[d], 0, WIDTH, 2, weight, &decoders[d]);
+    }
+}
+
+TestSuite(partners, .init = open_decoders);
 
 static void expect_partners(const struct decoder *decoder, const struct links_asked *asked, int64_t i, int64_t k,
                             const int64_t *node, const float *score)
@@ -107,7 +116,7 @@ Test(partners, are_the_first_of_all_other_nodes_in_order)
     for (size_t w = 0; w < sizeof ways / sizeof *ways; w++) {
         for (int64_t seed = 0; seed < 10; seed++) {
             struct links_asked asked = drawn(seed, ways[w].with_joined, ways[w].nan_every);
-            const struct decoder *decoder = &decoders[seed % 3];
+            const struct decoder *decoder = &decoders[seed % 3].decoder;
             partners_find(decoder, rows, N, &asked, ways[w].k, node, score);
             for (int64_t i = 0; i < ASKED; i++) {
                 expect_partners(decoder, &asked, i, ways[w].k, node + i * ways[w].k, score + i * ways[w].k);
@@ -126,7 +135,7 @@ Test(partners, have_the_same_bits_for_any_number_of_threads)
     }
     for (int i = 0; i < 2; i++) {
         omp_set_num_threads(i == 0 ? 1 : 4);
-        partners_find(&decoders[1], rows, N, &asked, K, node[i], score[i]);
+        partners_find(&decoders[1].decoder, rows, N, &asked, K, node[i], score[i]);
     }
     cr_assert_eq(memcmp(node[0], node[1], sizeof node[0]), 0);
     cr_assert_eq(memcmp(score[0], score[1], sizeof score[0]), 0);

@@ -1,5 +1,6 @@
 /* Ranks and losses of edges among all nodes, one candidate at a time. */
 #include "protocol/base/random.h"
+#include "tests/support/model/decoders.h"
 #include "tests/support/process/expect.h"
 #include "trainerd/coordinator/score/score.h"
 #include "trainerd/coordinator/score/score_links.h"
@@ -16,7 +17,24 @@ static uint32_t end[2 * N_EDGE], row[2 * N_EDGE], known_node[2 * N_EDGE * N_NODE
 static uint16_t relation[N_EDGE];
 static int64_t begin[2 * N_EDGE + 1];
 
-static const struct decoder dot = {.width = WIDTH}, distmult = {.width = WIDTH, .relations = weights};
+/* The dot product, and one whose heads and tails differ. */
+static struct test_decoder decoders[2];
+
+static float weight(int64_t i)
+{
+    return i < N_RELATION * WIDTH ? weights[i] : 0.0F;
+}
+
+static const struct decoder *open_decoder(int d)
+{
+    test_decoder_open(d == 0 ? "dot" : "complex", 0, WIDTH, N_RELATION, weight, &decoders[d]);
+    if (d > 0) {
+        memcpy(decoders[d].decoder.weights + decoders[d].program.param[decoders[d].program.decoder].offset, weights,
+               sizeof weights);
+    }
+    return &decoders[d].decoder;
+}
+
 static const struct job losses[] = {{.train.loss = JOB_LOSS_AUTO},
                                     {.train.loss = JOB_LOSS_MARGIN, .task.margin = 1.5},
                                     {.train.loss = JOB_LOSS_CROSS_ENTROPY}};
@@ -69,7 +87,8 @@ static float score_of(const struct decoder *decoder, uint32_t a, uint32_t b, int
 
 static struct truth truth_of(const struct decoder *decoder, int i)
 {
-    struct truth t = {.score = score_of(decoder, end[i], end[i ^ 1], i / 2)};
+    const bool is_tail = i % 2 != 0;
+    struct truth t = {.score = score_of(decoder, end[i - is_tail], end[i + 1 - is_tail], i / 2)};
     for (uint32_t v = 0; v < N_NODE; v++) {
         bool is_out = v == end[i];
         for (int64_t at = begin[i]; at < begin[i + 1]; at++) {
@@ -78,7 +97,7 @@ static struct truth truth_of(const struct decoder *decoder, int i)
         if (is_out) {
             continue;
         }
-        double s = score_of(decoder, end[i], v, i / 2);
+        double s = is_tail ? score_of(decoder, v, end[i], i / 2) : score_of(decoder, end[i], v, i / 2);
         t.above += s > t.score;
         t.equal += s == t.score;
         t.n += 1.0;
@@ -93,8 +112,8 @@ Test(score_all, ranks_and_losses_are_those_of_each_candidate_alone)
 {
     static const struct job_choices metrics = {3, {JOB_METRIC_MRR, JOB_METRIC_HITS_10, JOB_METRIC_HITS_100}};
     for (int64_t seed = 0; seed < 4; seed++) {
-        const struct decoder *decoder = seed % 2 == 0 ? &dot : &distmult;
         const struct links_known known = fill(seed);
+        const struct decoder *decoder = open_decoder(seed % 2);
         const struct links_held held = {.positive = {N_EDGE, end, relation}, .among_all = true};
         const struct score_rows all = {decoder, rows, N_NODE};
         double mrr = 0.0, hits[2] = {0.0}, n = 0.0, sums[3] = {0.0}, edges = 0.0, found[JOB_CHOICES_MOST];
@@ -123,6 +142,7 @@ Test(score_all, ranks_and_losses_are_those_of_each_candidate_alone)
                                "%d: %g, not %g", l, score_links_loss(&losses[l], &links), expected[l]);
             score_links_close(&links);
         }
+        test_decoder_close(&decoders[seed % 2]);
     }
 }
 
@@ -131,15 +151,16 @@ Test(score_all, any_number_of_threads_gives_the_same_bits)
     static struct score_rank of[2][2 * N_EDGE];
     const struct links_known known = fill(5);
     const struct links_pairs edges = {N_EDGE, end, relation};
-    const struct score_rows all = {&distmult, rows, N_NODE};
     float positive[N_EDGE];
     for (int i = 0; i < N_NODE * WIDTH; i++) {
         rows[i] = (float)draw(7, i, 0) / 2e9F - 1.0F;
     }
-    links_score(&distmult, rows, &edges, positive);
     for (int i = 0; i < 2; i++) {
         omp_set_num_threads(i == 0 ? 1 : 4);
+        const struct score_rows all = {open_decoder(1), rows, N_NODE};
+        links_score(all.decoder, rows, &edges, positive);
         score_all_rank(&all, &edges, positive, &known, &losses[2], of[i]);
+        test_decoder_close(&decoders[1]);
     }
     cr_assert_eq(memcmp(of[0], of[1], sizeof of[0]), 0);
 }
