@@ -114,6 +114,18 @@ static int64_t row_count(const struct device_block *block, const uint32_t *place
     return n;
 }
 
+/* The block's edge e becomes edge `at`, of this column. */
+static void edge_put(const struct device_block *block, int64_t e, const struct arrays *to, int64_t at, uint32_t col)
+{
+    to->cols[at] = col;
+    if (to->weights != NULL) {
+        memcpy(&to->weights[at], &block->weights[e], sizeof *to->weights);
+    }
+    if (to->types != NULL) {
+        to->types[at] = block->types[e];
+    }
+}
+
 static void row_fill(const struct device_block *block, const struct arrays *to, int64_t r)
 {
     int64_t at = to->indptr[r];
@@ -122,14 +134,7 @@ static void row_fill(const struct device_block *block, const struct arrays *to, 
         if (place == NOT_KEPT) {
             continue;
         }
-        to->cols[at] = place;
-        if (to->weights != NULL) {
-            memcpy(&to->weights[at], &block->weights[e], sizeof *to->weights);
-        }
-        if (to->types != NULL) {
-            to->types[at] = block->types[e];
-        }
-        at++;
+        edge_put(block, e, to, at++, place);
     }
 }
 
@@ -158,16 +163,10 @@ void cpu_block_sample(struct device *device, const struct device_block *block, i
 
 /* --- edges from their other ends --- */
 
-static void edge_put(const struct device_block *block, const struct arrays *to, int64_t r, int64_t e)
+static void edge_turn(const struct device_block *block, const struct arrays *to, int64_t r, int64_t e)
 {
     int64_t at = to->indptr[block->cols[e] + 1]++;
-    to->cols[at] = block->rows != NULL ? block->rows[r] : (uint32_t)r;
-    if (to->weights != NULL) {
-        memcpy(&to->weights[at], &block->weights[e], sizeof *to->weights);
-    }
-    if (to->types != NULL) {
-        to->types[at] = block->types[e];
-    }
+    edge_put(block, e, to, at, block->rows != NULL ? block->rows[r] : (uint32_t)r);
 }
 
 /* Type after type, as each row has them: no row is gone through twice. */
@@ -178,7 +177,7 @@ static void typed_edges_put(const struct device_block *block, const struct array
     for (uint32_t type = 0; n_left > 0; type++) {
         for (int64_t r = 0; r < block->n_row; r++) {
             for (; to->next[r] < block->indptr[r + 1] && block->types[to->next[r]] == type; to->next[r]++, n_left--) {
-                edge_put(block, to, r, to->next[r]);
+                edge_turn(block, to, r, to->next[r]);
             }
         }
     }
@@ -203,7 +202,7 @@ void cpu_block_transpose(struct device *device, const struct device_block *block
     } else {
         for (int64_t r = 0; r < block->n_row; r++) {
             for (int64_t e = block->indptr[r]; e < block->indptr[r + 1]; e++) {
-                edge_put(block, &to, r, e);
+                edge_turn(block, &to, r, e);
             }
         }
     }

@@ -1,17 +1,13 @@
 #include "models/cuda/sizes.h"
 
 #include "models/cuda/schedule.h"
+#include "models/device/amounts.h"
 #include "models/device/row_chunks.h"
 #include "models/device/statistics.h"
 
 static size_t aligned(size_t n)
 {
     return (n + 63) / 64 * 64;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* --- dense --- */

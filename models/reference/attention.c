@@ -7,6 +7,7 @@
  *   grad_key_j = Σ_i de_ij ∂e_ij/∂key_j     grad_query_i = Σ_j de_ij ∂e_ij/∂query_i
  * Sums in double, edge after edge, rounded to float once per block.
  */
+#include "models/device/amounts.h"
 #include "models/reference/reference.h"
 
 #include <math.h>
@@ -41,11 +42,6 @@ struct edge {
 static int64_t own_row(const struct attention *a, int64_t r)
 {
     return a->block->rows != NULL ? a->block->rows[r] : r;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 /* Numbers per head and row of queries, and of keys. */

@@ -1,5 +1,6 @@
 #include "models/steps/chain.h"
 
+#include "models/device/amounts.h"
 #include "models/device/codec.h"
 #include "protocol/base/log.h"
 
@@ -7,16 +8,6 @@
 #define WINDOW_ROWS_MIN 32
 #define WINDOW_ROWS_SHARED 256 /* windows are not made smaller than this so that there are more of them */
 #define ROW_ALIGN 16
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* --- which steps --- */
 

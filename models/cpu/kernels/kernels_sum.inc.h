@@ -14,11 +14,6 @@
 #define PREFETCH_EDGES(n_vector) ((n_vector)*LANES <= 64 ? 64 : 4096 / ((n_vector)*LANES))
 #define LINE_FLOATS 16
 
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 INLINE void prefetch_row(const float *row, const int n_vector, int64_t n_column)
 {
     for (int i = 0; i < n_vector * LANES; i += LINE_FLOATS) {

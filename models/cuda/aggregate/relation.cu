@@ -4,6 +4,7 @@
  *                  b
  * A group of lanes takes a row, edge after edge, whatever its length.
  */
+#include "models/cuda/dense/columns.h"
 #include "models/cuda/vector.h"
 
 /* Edges whose rows are on their way at a time. */
@@ -226,19 +227,6 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     }
 }
 
-/* grad_comp (+)= the chunks' sums, in their order. */
-__global__ void __launch_bounds__(BLOCK_THREADS)
-    dot_add(int64_t n, int64_t n_chunk, const double *partial, bool add, float *grad_comp)
-{
-    for (int64_t i = grid_thread(); i < n; i += grid_threads()) {
-        double sum = add ? (double)grad_comp[i] : 0.0;
-        for (int64_t k = 0; k < n_chunk; k++) {
-            sum += partial[k * n + i];
-        }
-        grad_comp[i] = (float)sum;
-    }
-}
-
 extern "C" void cuda_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add,
                                   void *scratch, float *grad_comp)
 {
@@ -249,5 +237,5 @@ extern "C" void cuda_relation_dot(struct device *device, const struct device_rel
     const int64_t n_chunk = (s.n_row + rows - 1) / rows;
     double *partial = (double *)scratch;
     LAUNCH(dot_chunks, grid_of(n_chunk, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, s, n_chunk, rows, y, partial);
-    LAUNCH(dot_add, grid_of(n, WARP), WARP, stream, n, n_chunk, (const double *)partial, add, grad_comp);
+    columns_finish(device, n_chunk, n, n, partial, add, grad_comp);
 }

@@ -1,6 +1,7 @@
 #include "models/cuda/aggregate/spmm.h"
 
 #include "models/cuda/aggregate/spmm_library.h"
+#include "models/device/amounts.h"
 #include "protocol/base/libraries.h"
 
 #include <stdio.h>
@@ -169,11 +170,6 @@ static void matrix_fill(struct cuda_device *cuda, int64_t n_col, int n_width, co
 static bool is_aligned(const void *at)
 {
     return (uintptr_t)at % CUDA_SPARSE_ALIGN == 0;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 static void most_raise(struct device_sum_sizes *most, const struct device_sum_sizes *by)

@@ -58,6 +58,12 @@ static void columns_launch(struct device *device, int64_t n, int64_t f, const Te
     }
 }
 
+/* Of norms. */
+static __device__ __forceinline__ double normal_of(float x, double mean, double rstd)
+{
+    return (x - mean) * rstd;
+}
+
 /* out[c] = the sum over chunks of partial[chunk · stride + c], from 0 or from out[c]. In sums.cu. */
 void columns_finish(struct device *device, int64_t n_chunk, int64_t stride, int64_t f, const double *partial,
                     bool add, float *out);

@@ -3,14 +3,10 @@
 #include "models/cuda/dense/dense.h"
 
 #include "models/cuda/dense/blas.h"
+#include "models/device/amounts.h"
 
 /* Outputs of so many columns are narrow. */
 #define NARROW 64
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 static bool is_of_blas(struct device *device, int64_t narrowest)
 {

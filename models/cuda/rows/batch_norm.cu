@@ -134,11 +134,6 @@ extern "C" void cuda_batch_norm_begin(struct device *device, int64_t f, const do
 
 /* --- the rows --- */
 
-static __device__ __forceinline__ double normal_of(float x, double mean, double rstd)
-{
-    return (x - mean) * rstd;
-}
-
 /* y = (x - mean) · rstd · weight + bias */
 struct norm_map {
     int64_t f;

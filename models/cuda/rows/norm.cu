@@ -46,11 +46,6 @@ struct layer_norm {
     float *grad_x;
 };
 
-static __device__ __forceinline__ double normal_of(float x, double mean, double rstd)
-{
-    return (x - mean) * rstd;
-}
-
 /* A row's shares of the gradients of weight and bias. */
 struct layer_norm_terms {
     struct layer_norm norm;
