@@ -3,13 +3,7 @@
 #include "protocol/base/version.h"
 
 const struct device_ops device_cuda = {
-    .name = CUDA_NAME,
-    .n_window_float = CUDA_N_WINDOW_FLOAT,
-    .n_chunk = 1,
-    .codecs = DEVICE_CODECS_ALL,
-    .n_context = CUDA_CONTEXT_BYTES,
-    .n_context_sums = CUDA_SPARSE_BYTES,
-    .merged_edges = CUDA_JOINED_EDGES,
+    CUDA_SIZES,
     .takes_bf16 = true,
 #define X(op) .op = cuda_##op,
     DEVICE_OP_LIST(X)

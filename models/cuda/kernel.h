@@ -81,4 +81,31 @@ static __device__ __forceinline__ uint32_t draw_of(const uint4 draws, unsigned k
     return k == 0 ? draws.x : k == 1 ? draws.y : k == 2 ? draws.z : draws.w;
 }
 
+/* Which elements are kept: those whose draw is not below the threshold; 0: all. */
+struct dropout {
+    uint64_t threshold;
+    struct random_key key;
+    const struct device_now *now;
+    const uint32_t *node;
+};
+
+static inline dropout dropout_of(const struct device_activate *activate)
+{
+    return {random_drop_threshold(activate->p), activate->key, activate->now, activate->node};
+}
+
+/* The draws of columns c / 4 · 4 … of row r. */
+static __device__ __forceinline__ uint4 dropout_draws(const dropout &drop, int64_t r, int64_t c)
+{
+    const uint32_t epoch = drop.now != nullptr ? drop.now->epoch : drop.key.epoch;
+    return draw_quad(drop.key, epoch, drop.node[r], (uint32_t)(c / 4));
+}
+
+/* Activations that take a comparison; others: x */
+static __device__ __forceinline__ float activate_simple(int64_t kind, float x)
+{
+    const float slope = kind == DEVICE_ACTIVATION_RELU ? 0.0F : kind == DEVICE_ACTIVATION_LEAKY_RELU ? 0.01F : 1.0F;
+    return x <= 0.0F && slope < 1.0F ? (slope > 0.0F ? slope * x : 0.0F) : x; /* NaN stays NaN */
+}
+
 #endif

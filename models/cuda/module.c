@@ -64,14 +64,5 @@ static enum status open_inside(int n_thread, struct device **out)
     return module->open(module_turn, module_n_here, out);
 }
 
-const struct device_ops device_cuda_module = {.name = CUDA_NAME,
-                                              .n_window_float = CUDA_N_WINDOW_FLOAT,
-                                              .n_chunk = 1,
-                                              .codecs = DEVICE_CODECS_ALL,
-                                              .n_context = CUDA_CONTEXT_BYTES,
-                                              .n_context_sums = CUDA_SPARSE_BYTES,
-                                              .merged_edges = CUDA_JOINED_EDGES,
-                                              .open = open_inside,
-                                              .sums_buffer = cuda_sums_buffer_most,
-                                              .sums_bytes = cuda_sums_bytes,
-                                              .bytes = cuda_bytes};
+const struct device_ops device_cuda_module = {CUDA_SIZES, .open = open_inside, .sums_buffer = cuda_sums_buffer_most,
+                                              .sums_bytes = cuda_sums_bytes, .bytes = cuda_bytes};

@@ -18,13 +18,16 @@ DEVICE_OP_PROTOTYPE(cuda, sums_bytes);
 #define CUDA_NAME "cuda"
 #endif
 #define CUDA_N_WINDOW_FLOAT ((int64_t)1 << 25)
-#define CUDA_JOINED_EDGES DEVICE_HUB_EDGES
 /* Memory for opening a GPU, in plans that are made before it is opened: the usual size of a context with its modules,
  * and the workspace of cuBLAS. */
 #define CUDA_CONTEXT_BYTES (((int64_t)512 << 20) + CUDA_BLAS_BYTES)
 #define CUDA_BLAS_BYTES ((int64_t)32 << 20)
 /* Likewise of opening cuSPARSE. */
 #define CUDA_SPARSE_BYTES ((int64_t)32 << 20)
+#define CUDA_SIZES                                                                                                   \
+    .name = CUDA_NAME, .n_window_float = CUDA_N_WINDOW_FLOAT, .n_chunk = 1, .codecs = DEVICE_CODECS_ALL,             \
+    .n_context = CUDA_CONTEXT_BYTES, .n_context_sums = CUDA_SPARSE_BYTES, .merged_edges = DEVICE_HUB_EDGES,          \
+    .takes_epilogue = true
 
 /* --- dense --- */
 /* Rows of a product at most: cuBLAS counts elements in 32 bits. */

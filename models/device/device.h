@@ -85,6 +85,7 @@ struct device_ops {
     /* With products in BF16: linear, linear_backward_weight, column_sum without factors, activate_*, bias_add and
      * axpby take any of their arrays as rows of BF16 (device.bf16). */
     bool takes_bf16;
+    bool takes_epilogue;   /* aggregate_sum: activations none, relu and leaky relu */
     bool merges_attention; /* likewise passes of attention and of tile programs (halo_pass_joins) */
 
     /* --- life and memory: failures are returned at once --- */

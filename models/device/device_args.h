@@ -197,6 +197,16 @@ struct device_max {
     int64_t n_finish; /* after the last block: own rows, of which those without a neighbour become 0; else 0 */
 };
 
+/* What becomes of a row's sum before it is stored: out = act(sum + bias), each result rounded to BF16 where a step of
+ * its own would store it so. */
+struct device_epilogue {
+    bool is_there; /* else all is 0 */
+    bool rounds_sum, rounds_biased;
+    bool is_bf16;      /* out is rows of BF16, rounded to the nearest */
+    const float *bias; /* f; NULL: none */
+    struct device_activate activate;
+};
+
 /* Scales around the sum of one aggregate: out = row_scale · (self_scale · self + Σ weight · col_scale · x). A NULL
  * scale is 1; a NULL self adds nothing. */
 struct device_aggregate {
@@ -208,6 +218,7 @@ struct device_aggregate {
     bool begin;              /* start from the self term; the block must list every row (rows NULL) */
     bool apart;              /* not with begin: the block's edges are summed separately, from 0, and then added */
     bool finish;             /* apply row_scale at the end; likewise */
+    struct device_epilogue epilogue; /* device_ops.takes_epilogue; with begin and finish */
     void *panel; /* DEVICE_BYTES_PANEL of as many columns as the block has, or more; NULL: none is there */
 };
 

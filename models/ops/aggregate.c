@@ -313,6 +313,7 @@ void aggregate_linear(const struct op_call *call, const float *col, const float 
                                          .begin = call->order.first,
                                          .apart = call->order.apart,
                                          .finish = call->order.only,
+                                         .epilogue = call->epilogue,
                                          .panel = call->block->n_col <= call->n ? call->workspace : NULL};
     ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
     if (row != NULL && call->order.last && !call->order.only) {

@@ -138,6 +138,7 @@ struct op_call {
     bool own_bf16, payload_bf16;        /* sums: own[0] (RETURN: grad_out), payload[0] are rows of BF16 */
     const float *col_scale;             /* n_col: of the payload's rows */
     const uint32_t *col_node;           /* n_col: dataset node ids */
+    struct device_epilogue epilogue;    /* sums, in passes of one block */
     float shift;       /* attention: added to scores of the block's edges, log(1/p) where its rows are sampled */
     uint32_t arg_base; /* max: this block's first place */
     struct op_return back;

@@ -268,6 +268,10 @@ void step_print(const struct program *program, const struct step *step, FILE *fi
         fprintf(file, "%s%s  ", kind, !sums ? "" : step->backward ? " backward" : " forward");
     }
     op_name_print(&program->op[step->op], file);
+    for (int k = 0; k < step->n_epilogue; k++) {
+        fputs(" + ", file);
+        op_name_print(&program->op[step->epilogue[k]], file);
+    }
     module_print(program, &program->op[step->op], file);
 }
 

@@ -96,16 +96,18 @@ struct step_operand {
 };
 
 #define STEP_N_OPERAND 64
+#define STEP_N_EPILOGUE 3
 
 struct step {
     enum step_kind kind;
-    int op;                       /* -1: none */
-    bool backward;                /* of the op's adjoint */
-    bool recomputed;              /* FORWARD: in backward, once more */
-    int pass;                     /* HALO: 0 forward, else 1 + which of the backward ones */
-    const struct halo_pass *halo; /* HALO: that pass */
-    bool lossy;                   /* HALO: of training, whose payloads the program may sample and code */
-    bool stored;                  /* HALO: payload rows are halo rows of the value (program_store): none travels */
+    int op;                                    /* -1: none */
+    bool backward;                             /* of the op's adjoint */
+    bool recomputed;                           /* FORWARD: in backward, once more */
+    int pass;                                  /* HALO: 0 forward, else 1 + which of the backward ones */
+    const struct halo_pass *halo;              /* HALO: that pass */
+    bool lossy;                                /* HALO: of training, whose payloads the program may sample and code */
+    int n_epilogue, epilogue[STEP_N_EPILOGUE]; /* HALO: ops that it makes behind its sums (epilogue.h) */
+    bool stored; /* HALO: payload rows are halo rows of the value (program_store): none travels */
     int n_chain; /* steps of the fused chain (models/steps/chain.h) that begins here; 0: none begins */
     /* position in the static phase and the training epoch behind it; an evaluation's forward steps have the times of
      * training's: they use the same arrays. Where nothing is trained (program.forward_only) the evaluation is behind

@@ -72,10 +72,10 @@ def run(command, **more):
     return done.stdout
 
 
-def epoch(programs, folder, nodes):
+def epoch(programs, folder, nodes, kernel="own"):
     """The steps of an epoch, fused ones as one, with their launches."""
     job, out, log = folder / "job.toml", folder / "out", folder / f"{nodes}.txt"
-    job.write_text(JOB % (nodes, DEGREE))
+    job.write_text((JOB % (nodes, DEGREE)).replace('kind = "gcn"', f'kind = "gcn"\nkernel = "{kernel}"'))
     plan = json.loads(run([programs / "trainerd", "--plan", job, "--json", "--roofline", "--device", H100]))["roofline"]
     run([programs / "trainerd", "--config", job, "--set", f"output.dir={out}"], env={**os.environ, "EMULATOR_LAUNCHES": str(log)})
     trace = json.loads((out / "trace.json").read_text())
@@ -103,6 +103,12 @@ def epoch(programs, folder, nodes):
     if n_found != sum(start_s + 1e-6 * spans[0]["ts"] <= one.asked_s <= end_s for one in launches) or n_found == 0:
         sys.exit(f"{n_found} launches belong to steps: others, or none, were asked for in the epoch")
     return steps, plan
+
+
+def behind_sums(steps):
+    """Launches of row-local operations, but products, in chains behind a forward sum, whose epilogue has them."""
+    chains = [after.launches for sum_, after in zip(steps, steps[1:]) if sum_.what.startswith("halo forward") and after.what.startswith("forward")]
+    return sum(not re.search("product|cublas", one.kernel) for launches in chains for one in launches)
 
 
 def windows_of(step, rows):
@@ -171,7 +177,10 @@ def main(programs):
     with tempfile.TemporaryDirectory() as place:
         (first, _), (second, plan) = (epoch(programs, pathlib.Path(place), nodes) for nodes in SMALL)
         passes = {(k, p): conversions(programs, pathlib.Path(place), k, p) for k in ("gcn", "sage") for p in ("bf16", "fp32")}
+        apart = behind_sums(epoch(programs, pathlib.Path(place), SMALL[0], "cusparse")[0])
     said, lines = judge(first, second, plan, rows)
+    said += [f"{behind_sums(first)} launches behind sums, 0 expected"] * (behind_sums(first) > 0)
+    said += ["where sums have no epilogue, none is found behind them"] * (apart == 0)
     said += [f"{kind} with products in {p}: {n} launches only change a type" for (kind, p), n in passes.items() if (n > 0) != (p == "fp32")]
     print(*(f"{kind}, products in {p}: {n} launches that only change a type" for (kind, p), n in passes.items()), sep="\n")
     print("| step | launches of a window | with few blocks, and their work at full size |\n|---|---|---|")

@@ -224,7 +224,7 @@ static void merged_run(struct halo *h, const struct device_block *block)
     call.block = block;
     call.scale = merged_scale(t->routes.merged, hops.to);
     call.col_scale = merged_scale(t->routes.merged, hops.from);
-    call.node = call.col_node = merged_node(t->routes.merged);
+    call.node = call.col_node = call.epilogue.activate.node = merged_node(t->routes.merged);
     memcpy(call.payload, call.own, sizeof call.payload);
     call.payload_bf16 = call.own_bf16;
     call.order.first = call.order.last = call.order.only = true;

@@ -1,5 +1,6 @@
 /* The walk over blocks: part after part, or where rows are deduplicated all own parts together around the circle of
  * parts. */
+#include "models/steps/epilogue.h"
 #include "worker/halo/source.h"
 #include "worker/state/pin.h"
 
@@ -65,6 +66,7 @@ struct op_call halo_call_begin(const struct halo *h, int32_t i)
     for (int k = 0; k < HALO_N_PIECE; k++) {
         call.own[k] = halo_own_rows(h, k, i);
     }
+    call.epilogue = epilogue_of(h->step, &call);
     return call;
 }
 

@@ -447,6 +447,7 @@ void memory_plan_build(const struct memory_plan_input *in, struct memory_plan *o
     recompute_plan(in->program, how, left, out);
     if (!memory_plan_spills(in->job)) {
         offload_plan(in->program, offloads(in), left, out);
+        memory_plan_epilogues(in, out);
         arena_share(in->program, out);
         return;
     }

@@ -1,5 +1,8 @@
 /* Which blocks are merged into one for sums over neighbours (worker/route/merged.h), and the bytes of that. */
+#include "models/steps/epilogue.h"
+#include "worker/plan/liveness.h"
 #include "worker/plan/memory_plan.h"
+#include "worker/rows/amounts.h"
 #include "worker/rows/part_hop.h"
 
 /* Has the aggregate a pass in this direction whose sums go edge after edge? */
@@ -148,7 +151,7 @@ void memory_plan_merge(const struct memory_plan_input *in, struct memory_plan *p
         bool alone = plan->merged.n_edge[PART_DIRECTION_OUT][hop] > 0 && !has_other(plan, in->program, hop);
         plan->merged.alone |= alone ? UINT32_C(1) << hop : 0;
     }
-    plan->merged.nodes = merges_any(plan) && reads_nodes(plan, in->program);
+    plan->merged.nodes = merges_any(plan) && (in->ops->takes_epilogue || reads_nodes(plan, in->program));
 }
 
 bool memory_plan_merges(const struct memory_plan *plan, const struct program *program, const struct op *op)
@@ -195,4 +198,21 @@ int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted)
 {
     return (n_row + 1) * (int64_t)sizeof(int64_t) +
            n_edge * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
+}
+
+void memory_plan_epilogues(const struct memory_plan_input *in, struct memory_plan *plan)
+{
+    const int64_t *n_edge = plan->merged.n_edge[PART_DIRECTION_IN];
+    bool takes = in->ops->takes_epilogue && in->job->model.kernel == JOB_KERNEL_OWN;
+    for (int i = 0; i < in->program->n_op && takes; i++) {
+        const struct op *op = &in->program->op[i];
+        int64_t hop = smaller(in->program->value[op->out].hop, plan->n_hop);
+        bool merges = memory_plan_merges(plan, in->program, op) && n_edge[hop] > 0 && n_edge[plan->n_hop] > 0;
+        if (op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->is_linear && !op->is_static &&
+            (in->n_part == 1 || merges)) {
+            epilogue_take(in->program, &plan->steps, i);
+        }
+    }
+    step_lists_finish(in->program, &plan->steps);
+    liveness_place(in->program, plan);
 }

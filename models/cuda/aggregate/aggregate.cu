@@ -337,7 +337,16 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
     sum.self = how->begin ? how->self : NULL;
     sum.self_scale = how->self_scale;
     sum.row_scale = how->finish ? how->row_scale : NULL;
-    sum.out = out;
+    const struct device_epilogue *e = &how->epilogue;
+    sum.end = {{out, e->is_bf16 ? sum.stride : f, e->is_bf16},
+               e->is_there,
+               e->rounds_sum,
+               e->rounds_biased,
+               e->activate.activation,
+               e->bias,
+               (float)(1.0 / (1.0 - e->activate.p)),
+               0,
+               dropout_of(&e->activate)};
     sum.schedule = (const struct cuda_schedule *)block->schedule;
     if (f == 0 || block->n_row == 0 || (!how->is_bf16 && cuda_spmm(device, block, how, f, (const float *)x, out))) {
         return;

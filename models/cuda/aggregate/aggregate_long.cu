@@ -117,7 +117,8 @@ static __device__ __forceinline__ void unit_finish(const struct cuda_sum &s, con
                                                    int64_t column, int64_t first_column, float row_scale, float sum)
 {
     if (unit.partial < 0) {
-        sum_finish(s, own_row(s.rows, unit.row), column, row_scale, sum);
+        /* + 0: what an epilogue makes of the column before the unit is known would take registers */
+        sum_finish(s, own_row(s.rows, unit.row), column + (unit.partial + 1), row_scale, sum);
         return;
     }
     float *partial = (float *)((char *)(uintptr_t)s.schedule + s.schedule->partial_at);

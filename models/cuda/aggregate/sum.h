@@ -2,6 +2,7 @@
 #ifndef MODELS_CUDA_SUM_H
 #define MODELS_CUDA_SUM_H
 
+#include "models/cuda/quads.h"
 #include "models/cuda/vector.h"
 
 extern "C" {
@@ -10,6 +11,15 @@ extern "C" {
 
 /* Where sums of pieces are joined: nowhere; each DEVICE_PIECE_EDGES edges; at DEVICE_BORDER; at DEVICE_MARKS. */
 enum sum_borders { BORDERS_NONE, BORDERS_PIECES, BORDERS_MARKED, BORDERS_ALL };
+
+/* Where sums go, and what they become before (struct device_epilogue): this with begin, and not apart. */
+struct sum_end {
+    quad_rows to;
+    int64_t is_there, rounds_sum, rounds_biased, kind; /* enum device_activation: arguments have no padding */
+    const float *bias;
+    float scale, zero;
+    dropout drop;
+};
 
 /* out[row] = row_scale · (start + Σ weight · x[col]), start: self_scale · self, or out[row], or 0. */
 struct cuda_sum {
@@ -30,8 +40,8 @@ struct cuda_sum {
     enum sum_borders borders;
     const void *self;
     const float *self_scale, *row_scale;
-    float *out;
     const struct cuda_schedule *schedule;
+    struct sum_end end;
     const struct cuda_unit *units; /* rows are those of these units; NULL: the block's */
 };
 
@@ -69,7 +79,7 @@ template <typename T, bool BF16>
 static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t row, int64_t column, float self_scale)
 {
     if (!s.begin) {
-        return s.apart ? vector_of<T>(0.0F) : vector_load<T>(s.out + row * s.f + column);
+        return s.apart ? vector_of<T>(0.0F) : vector_load<T>((const float *)s.end.to.at + row * s.f + column);
     }
     if (s.self == NULL) {
         return vector_of<T>(0.0F);
@@ -78,15 +88,45 @@ static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t 
     return s.self_scale != NULL ? vector_scale(self_scale, self) : self;
 }
 
+/* Numbers from a column of a row on; one of BF16 is half a word. */
+template <typename T>
+static __device__ __forceinline__ void epilogue_store(const struct cuda_sum &s, int64_t row, int64_t column, T sum)
+{
+    constexpr int N = width_of<T>;
+    const struct sum_end &e = s.end;
+    const bool drops = e.drop.threshold != 0;
+    const uint4 draws = drops ? dropout_draws(e.drop, row, column) : uint4{0, 0, 0, 0};
+    alignas(sizeof(T)) struct quad x;
+    vector_store(x.v, sum);
+    UNROLLED
+    for (int k = 0; k < N; k++) {
+        const volatile float *bias = e.bias; /* which is not read early, into registers */
+        float value = e.rounds_sum != 0 ? codec_round(x.v[k]) : x.v[k];
+        value = bias != NULL ? value + bias[column + k] : value;
+        value = activate_simple(e.kind, e.rounds_biased != 0 ? codec_round(value) : value) * e.scale;
+        x.v[k] = drops && draw_of(draws, (unsigned)(column + k) % 4) < e.drop.threshold ? 0.0F : value;
+    }
+    if (N > 1 || s.end.to.is_bf16 == 0) {
+        s.end.to.put<(N > 1)>(row, column, N, false, x);
+        return;
+    }
+    uint16_t *to = (uint16_t *)s.end.to.at + row * s.end.to.step + column;
+    to[0] = codec_bf16_nearest(x.v[0]);
+    if (column == s.f - 1 && s.f < s.end.to.step) {
+        to[1] = 0;
+    }
+}
+
 template <typename T>
 static __device__ __forceinline__ void sum_finish(const struct cuda_sum &s, int64_t row, int64_t column,
                                                   float row_scale, T sum)
 {
-    float *out = s.out + row * s.f + column;
+    float *out = (float *)s.end.to.at + row * s.f + column;
     if (s.apart) {
         sum = vector_add(vector_load<T>(out), sum);
     }
-    vector_store(out, s.row_scale != NULL ? vector_scale(row_scale, sum) : sum);
+    sum = s.row_scale != NULL ? vector_scale(row_scale, sum) : sum;
+    s.end.is_there != 0 ? epilogue_store(s, row, column, sum) : vector_store(out, sum);
 }
 
 #endif

@@ -7,16 +7,12 @@
 static __device__ __forceinline__ float activate_value(enum device_activation kind, float x)
 {
     switch (kind) {
-    case DEVICE_ACTIVATION_RELU:
-        return x <= 0.0F ? 0.0F : x; /* NaN stays NaN */
     case DEVICE_ACTIVATION_ELU:
         return x < 0.0F ? expm1_negative(x) : x;
-    case DEVICE_ACTIVATION_LEAKY_RELU:
-        return x > 0.0F ? x : 0.01F * x;
     case DEVICE_ACTIVATION_GELU:
         return gelu_of(x);
     default:
-        return x;
+        return activate_simple(kind, x);
     }
 }
 
@@ -37,20 +33,6 @@ static __device__ __forceinline__ float activate_slope(enum device_activation ki
     }
 }
 
-/* Which elements are kept: those whose draw is not below the threshold; 0: all. */
-struct dropout {
-    uint64_t threshold;
-    struct random_key key;
-    const struct device_now *now;
-    const uint32_t *node;
-};
-
-static dropout dropout_of(const struct device_activate *activate)
-{
-    dropout out = {random_drop_threshold(activate->p), activate->key, activate->now, activate->node};
-    return out;
-}
-
 /* Columns c … c+3 of row r; c a multiple of 4. */
 static __device__ __forceinline__ void kept(const dropout &drop, int64_t r, int64_t c, bool keep[4])
 {
@@ -58,8 +40,7 @@ static __device__ __forceinline__ void kept(const dropout &drop, int64_t r, int6
         keep[0] = keep[1] = keep[2] = keep[3] = true;
         return;
     }
-    const uint32_t epoch = drop.now != nullptr ? drop.now->epoch : drop.key.epoch;
-    const uint4 draws = draw_quad(drop.key, epoch, drop.node[r], (uint32_t)(c / 4));
+    const uint4 draws = dropout_draws(drop, r, c);
     for (int k = 0; k < 4; k++) {
         keep[k] = draw_of(draws, (unsigned)k) >= drop.threshold;
     }

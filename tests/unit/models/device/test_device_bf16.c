@@ -1,5 +1,6 @@
 /* Rows of BF16: rounded to the nearest, and read by sums and codecs as the floats that they decode to, bit for bit. */
 #include "models/device/codec.h"
+#include "protocol/base/random.h"
 #include "tests/support/device/device_case.h"
 
 #include <criterion/criterion.h>
@@ -158,6 +159,68 @@ Test(bf16, sums_are_those_of_the_decoded_rows, .timeout = 300)
         }
         device->ops->close(device);
     }
+    device_graph_free(&hubs);
+    device_graph_free(&graph);
+}
+
+/* --- epilogues --- */
+
+/* What steps behind a sum make of element (row, c), one after another. */
+static float followed(const struct device_epilogue *e, int64_t row, int64_t c, float x)
+{
+    const struct device_activate *a = &e->activate;
+    const bool drops = a->p > 0.0 && random_u32(&a->key, a->node[row], (uint32_t)c) < a->p * 0x1p32;
+    x = e->rounds_sum ? from_half(nearest(x)) : x;
+    x = e->bias != NULL ? x + e->bias[c] : x;
+    x = e->rounds_biased ? from_half(nearest(x)) : x;
+    if (a->activation != DEVICE_ACTIVATION_NONE && x <= 0.0F) {
+        x = a->activation == DEVICE_ACTIVATION_RELU ? 0.0F : 0.01F * x;
+    }
+    x = drops ? 0.0F : x * (float)(1.0 / (1.0 - a->p));
+    return e->is_bf16 ? from_half(nearest(x)) : x;
+}
+
+/* turn: its bits say what there is. The block's columns are ids of nodes, too, and x is the bias. */
+static void epilogue_agrees(struct device *device, const struct device_block *graph, int64_t f, int turn)
+{
+    const int64_t n = graph->n_row, row_bytes = codec_stored_bytes(turn & 8, f), each = turn & 8 ? 2 : 4;
+    float *x = device_random((size_t)(graph->n_col * f), 1), *sum = device_scratch((size_t)(n * f) * sizeof *sum);
+    char *out = device_scratch((size_t)(n * row_bytes));
+    struct device_block block = *graph;
+    struct device_aggregate how = {.begin = true, .finish = true};
+    cr_assert_eq(device->ops->block_open(device, &block), STATUS_OK);
+    device->ops->aggregate_sum(device, &block, &how, f, x, sum);
+    how.epilogue = (struct device_epilogue){true, turn & 1, turn & 2, turn & 8, .bias = turn & 4 ? x : NULL};
+    how.epilogue.activate = (struct device_activate){.activation = turn % 3 < 2 ? (enum device_activation)(turn % 3)
+                                                                                : DEVICE_ACTIVATION_LEAKY_RELU,
+                                                     .p = turn & 16 ? 0.3 : 0.0,
+                                                     .key = {.seed = 9, .op = 5},
+                                                     .node = block.cols};
+    device->ops->aggregate_sum(device, &block, &how, f, x, (float *)(void *)out);
+    for (int64_t i = 0; i < n * f; i++) {
+        const float want = followed(&how.epilogue, i / f, i % f, sum[i]);
+        const uint32_t half = nearest(want); /* and 0 behind a row of an odd number of them */
+        const size_t n_same = each == 4 || (f % 2 == 1 && i % f == f - 1) ? 4 : 2;
+        const void *expected = each == 2 ? (const void *)&half : &want;
+        cr_assert(memcmp(out + i / f * row_bytes + i % f * each, expected, n_same) == 0, "f = %d, turn %d, number %d",
+                  (int)f, turn, (int)i);
+    }
+    device->ops->block_close(device, &block);
+    free(out);
+    free(sum);
+    free(x);
+}
+
+Test(bf16, epilogues_make_of_sums_what_steps_behind_them_would, .timeout = 300)
+{
+    static const int64_t widths[] = {1, 47, 64, 3, 256, 129, 100};
+    struct device_block graph = device_graph(300, 700, degree_mixed), hubs = device_graph(20, 300000, degree_hub);
+    struct device *device;
+    cr_assert_eq(device_tables[DEVICE_TABLE_N - 1]->open(2, &device), STATUS_OK);
+    for (int turn = 0; turn < 64 && device->ops->takes_epilogue; turn++) {
+        epilogue_agrees(device, turn % 16 == 5 ? &hubs : &graph, widths[turn % 7], turn);
+    }
+    device->ops->close(device);
     device_graph_free(&hubs);
     device_graph_free(&graph);
 }
