@@ -1,19 +1,11 @@
 #include "models/steps/scorer.h"
 
+#include "models/device/amounts.h"
+
 /* Pairs at a time, whatever the cache says. */
 #define WINDOW_LEAST 64
 #define WINDOW_MOST 4096
 #define ALIGN 16 /* floats */
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* --- memory: of each slot the values of a window and their gradients, what ops save, and their workspace; then of
  * each chunk the weights' gradients and a loss --- */

@@ -638,7 +638,10 @@ static enum status check_decoder(struct reader *reader, bool reads_files, bool t
         return unknown_decoder(reader);
     }
     enum status status = text_take(reader, JOB_KEY_task_decoder, reads_files);
-    return status == STATUS_OK ? job_decoder_check(job, file[0] != '\0' ? file : "task.decoder", traces) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return job_decoder_check(job, file[0] != '\0' ? file : "task.decoder", traces);
 }
 
 static enum status read_all(const char *text, size_t n_bytes, const char *origin, const char *const *set,

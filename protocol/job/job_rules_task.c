@@ -95,7 +95,8 @@ void job_check_links(const struct job *job, const struct check *check)
          "train.loss does not go with task.kind = \"link\": a pair has an edge or not, expected \"auto\", \"bce\", "
          "\"margin\" or \"cross_entropy\""},
         {JOB_KEY_task_sampling, job->task.sampling == JOB_SAMPLING_UNIFORM && job_scores_relations(job),
-         "task.sampling = \"uniform\" does not go with a task.decoder that reads relations: any two nodes have none, "
+         "task.sampling = \"uniform\" does not go with a task.decoder that reads relations: drawn pairs are of no "
+         "relation, "
          "expected \"ends\" or \"auto\""},
         {JOB_KEY_task_sampling,
          job->task.sampling == JOB_SAMPLING_UNIFORM &&

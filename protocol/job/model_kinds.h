@@ -21,7 +21,7 @@ const char *decoder_text(const struct job *job);
 /* Its arguments: task.decoder_layers and task.decoder_hidden, where they are parameters of it. */
 void decoder_args(const struct job *job, const struct vertex_tree *tree, struct vertex_args *out);
 
-/* false: the key is such a one, and is none. */
+/* false: it is one of these keys, and the text has no such parameter. */
 bool decoder_takes(const struct job *job, enum job_key_id key);
 
 /* Decoders that come with trainerd, the dot product first; NULL behind the last. Is the job's one of these? */

@@ -10,16 +10,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One of each way in which rows are summed. */
 static const char *const models[] = {
-    "kind = 'sage'\nhidden = 32\ndropout = 0.5\nlayers = 3\nresidual = true",
-    "kind = 'gcn'\nhidden = 17\ndropout = 0.5\nlayers = 3\nnorm = 'batch'",
-    "kind = 'gin'\nhidden = 16\nlearn_eps = true\nlayers = 3",
-    "kind = 'gat'\nheads = 2\nhidden = 8\nlayers = 3\ndropout = 0.5\nattention_dropout = 0.3",
-    "kind = 'gatv2'\nheads = 2\nhidden = 7\nlayers = 3\nattention_dropout = 0.3",
-    "kind = 'transformer'\nheads = 2\nhidden = 8\nlayers = 2",
-    "kind = 'agnn'\nhidden = 16\nlayers = 3",
-    "kind = 'rgcn'\nbases = 3\nhidden = 9\nlayers = 3",
+#include "tests/equivalence/models.def"
     "kind = 'appnp'\nhidden = 12\nsteps = 3",
 };
 enum { N_MODEL = sizeof models / sizeof *models };

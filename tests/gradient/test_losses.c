@@ -111,14 +111,6 @@ Test(losses, gradients_of_links_with_an_edge_and_drawn_ones)
     }
 }
 
-Test(losses, gradients_of_texts_are_those_of_the_dot_product_that_they_say)
-{
-    const char *const text =
-        "def score(e):\n    y = e.src.x * e.dst.x\n    return 3 * sum_columns(y) - 2 * dot(e.src.x, e.dst.x)\n";
-    check_links("a text", JOB_KIND_SAGE, &directed, (struct objective){.negatives = 2}, text);
-    check_links("a text, ends", JOB_KIND_SAGE, &directed, (struct objective){.negatives = 2, .ends = true}, text);
-}
-
 /* A bilinear form of columns, and a number of the tail. */
 static double form(const double *head, const double *tail, const double *weight, int64_t width)
 {

@@ -1,8 +1,8 @@
 #include "worker/pairs/pairs_draw.h"
 
+#include "models/device/amounts.h"
 #include "protocol/base/ascending.h"
 #include "protocol/base/memory.h"
-#include "worker/rows/amounts.h"
 
 #include <math.h>
 #include <stdlib.h>

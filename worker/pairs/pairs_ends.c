@@ -1,8 +1,8 @@
 #include "worker/pairs/pairs_ends.h"
 
+#include "models/device/amounts.h"
 #include "partition/rows/permutation.h"
 #include "protocol/base/ascending.h"
-#include "worker/rows/amounts.h"
 
 #include <math.h>
 

@@ -1,10 +1,10 @@
 #include "worker/plan/memory_plan.h"
 
+#include "models/device/amounts.h"
 #include "protocol/transport/transport.h"
 #include "worker/plan/liveness.h"
 #include "worker/plan/offload.h"
 #include "worker/plan/recompute.h"
-#include "worker/rows/amounts.h"
 
 #include <stdlib.h>
 #include <string.h>

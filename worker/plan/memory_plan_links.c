@@ -1,9 +1,9 @@
 /* What scoring pairs of nodes takes: rows of all other ranks' parts, one part's after the other, and drawn pairs. */
+#include "models/device/amounts.h"
 #include "models/steps/scorer.h"
 #include "worker/pairs/pairs_ends.h"
 #include "worker/pairs/pairs_routes.h"
 #include "worker/plan/memory_plan.h"
-#include "worker/rows/amounts.h"
 
 #include <stdlib.h>
 

@@ -1,8 +1,8 @@
 /* Which blocks are merged into one for sums over neighbours (worker/route/merged.h), and the bytes of that. */
+#include "models/device/amounts.h"
 #include "models/steps/epilogue.h"
 #include "worker/plan/liveness.h"
 #include "worker/plan/memory_plan.h"
-#include "worker/rows/amounts.h"
 #include "worker/rows/part_hop.h"
 
 /* Has the aggregate a pass in this direction whose sums go edge after edge? */

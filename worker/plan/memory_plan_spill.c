@@ -1,7 +1,7 @@
 /* What of a plan lies in files, and how much of it has to be in memory at one time: the most that one step uses of
  * one part. */
+#include "models/device/amounts.h"
 #include "worker/plan/memory_plan.h"
-#include "worker/rows/amounts.h"
 #include "worker/spill/spill.h"
 
 struct spilling {

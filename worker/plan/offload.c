@@ -1,8 +1,8 @@
 #include "worker/plan/offload.h"
 
+#include "models/device/amounts.h"
 #include "worker/plan/liveness.h"
 #include "worker/plan/peak.h"
-#include "worker/rows/amounts.h"
 
 #include <stdlib.h>
 

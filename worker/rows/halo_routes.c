@@ -1,7 +1,7 @@
 #include "worker/rows/halo_routes.h"
 
+#include "models/device/amounts.h"
 #include "protocol/base/memory.h"
-#include "worker/rows/amounts.h"
 
 #include <stdlib.h>
 

@@ -14,6 +14,11 @@ char output[2 * COMMAND_BYTES];
 
 pid_t command_start(const char *program, const char *const arguments[])
 {
+    return command_start_closed(program, 0, arguments);
+}
+
+pid_t command_start_closed(const char *program, unsigned closed, const char *const arguments[])
+{
     char found[PATH_MAX];
     if (strchr(program, '/') == NULL) {
         program_find(program, found, sizeof found);
@@ -32,6 +37,14 @@ pid_t command_start(const char *program, const char *const arguments[])
         }
         dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
         dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
+        if (closed != 0) {
+            closefrom(STDERR_FILENO + 1);
+        }
+        for (int number = 0; number < 3; number++) {
+            if ((closed >> number & 1) != 0) {
+                close(number);
+            }
+        }
         execv(program, (char *const *)argv);
         _exit(99);
     }

@@ -18,6 +18,8 @@ extern char output[2 * COMMAND_BYTES]; /* its standard output, then its standard
  *   arguments  at most 30, then NULL
  */
 pid_t command_start(const char *program, const char *const arguments[]);
+/* The same with the streams of these bits closed, and no others. */
+pid_t command_start_closed(const char *program, unsigned closed, const char *const arguments[]);
 
 /* Wait for the program's end; its exit code, or 1000 + the signal that ended it. */
 int command_finish(pid_t child);

@@ -27,41 +27,9 @@ static void make_all(void)
 {
     folder_make();
     folder_write("job.toml", JOB);
-    folder_write("nothing", "");
 }
 
 TestSuite(inherited, .init = make_all, .fini = folder_remove, .timeout = 900);
-
-/* Start a program with the descriptors of these bits closed, and the others on plain files. */
-static pid_t start_closed(const char *name, unsigned closed, const char *const arguments[])
-{
-    char program[PATH_MAX];
-    const char *argv[16] = {name};
-    program_find(name, program, sizeof program);
-    for (int i = 0; arguments[i] != NULL; i++) {
-        cr_assert_lt(i, 14);
-        argv[i + 1] = arguments[i];
-    }
-    pid_t parent = getpid(), child = fork();
-    if (child == 0) {
-        die_with(parent);
-        if (chdir(folder) != 0) {
-            _exit(99);
-        }
-        dup2(open("nothing", O_RDONLY), STDIN_FILENO);
-        dup2(open("out", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDOUT_FILENO);
-        dup2(open("err", O_WRONLY | O_CREAT | O_TRUNC, 0600), STDERR_FILENO);
-        closefrom(STDERR_FILENO + 1);
-        for (int number = 0; number < 3; number++) {
-            if ((closed >> number & 1) != 0) {
-                close(number);
-            }
-        }
-        execv(program, (char *const *)argv);
-        _exit(99);
-    }
-    return child;
-}
 
 /* End a program and the wait for it when it takes too long. */
 static int finish(pid_t child)
@@ -77,7 +45,7 @@ static int finish(pid_t child)
 
 #define EXPECT_CLOSED(name, closed, ...)                                                                             \
     do {                                                                                                             \
-        int got = finish(start_closed(name, closed, (const char *const[]){__VA_ARGS__, NULL}));                      \
+        int got = finish(command_start_closed(name, closed, (const char *const[]){__VA_ARGS__, NULL}));              \
         cr_assert_eq(got, 0, "%s without %u: exit %d: %s", name, closed, got, output);                               \
     } while (0)
 
@@ -97,8 +65,8 @@ Test(inherited, every_program_runs_with_any_of_its_three_descriptors_closed)
 Test(inherited, a_daemon_runs_jobs_with_its_three_descriptors_closed)
 {
     served_address_set();
-    pid_t daemon = start_closed("trainerd", 7,
-                                (const char *const[]){"--listen", served_address, "--state", "state", NULL});
+    pid_t daemon = command_start_closed("trainerd", 7,
+                                        (const char *const[]){"--listen", served_address, "--state", "state", NULL});
     for (double since = clock_s(); !folder_has("socket") && waitpid(daemon, NULL, WNOHANG) == 0;) {
         cr_assert(patience_left(since), "the daemon never listens");
     }
@@ -115,8 +83,8 @@ Test(inherited, a_limit_of_file_sizes_is_an_error_and_no_signal)
     cr_assert_eq(getrlimit(RLIMIT_FSIZE, &before), 0);
     const struct rlimit little = {1024, before.rlim_max};
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &little), 0);
-    int got = finish(
-        start_closed("trainer-partition", 0, (const char *const[]){"--config", "job.toml", "--out", "parts", NULL}));
+    int got = finish(command_start_closed("trainer-partition", 0,
+                                          (const char *const[]){"--config", "job.toml", "--out", "parts", NULL}));
     cr_assert_eq(setrlimit(RLIMIT_FSIZE, &before), 0);
     cr_assert_eq(got, 74, "exit %d: %s", got, output);
     expect_words(output, "File too large");
@@ -148,7 +116,7 @@ static int run_deaf(const char *name)
     sigfillset(&all);
     signal(SIGCHLD, SIG_IGN);
     sigprocmask(SIG_SETMASK, &all, &mask);
-    pid_t child = start_closed(name, 0, (const char *const[]){"--config", "job.toml", NULL});
+    pid_t child = command_start_closed(name, 0, (const char *const[]){"--config", "job.toml", NULL});
     sigprocmask(SIG_SETMASK, &mask, NULL);
     signal(SIGCHLD, SIG_DFL);
     return finish(child);

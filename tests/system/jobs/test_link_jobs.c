@@ -292,8 +292,9 @@ Test(link_jobs, train_rgcn_on_edges_with_types)
     char directed[256];
     snprintf(directed, sizeof directed, "%s --set dataset.undirected=no", settings);
     expect_trained("directed", directed);
-    folder_write("own.gnn", "def score(e):\n    w = param(\"gate\", graph.relations, 4, init=ones)[e.relation]\n"
-                            "    y = relu(linear(\"a\", e.src.x, 4)) * w\n    return dot(y, linear(\"b\", e.dst.x, 4))\n");
+    folder_write("own.gnn",
+                 "def score(e):\n    w = param(\"gate\", graph.relations, 4, init=ones)[e.relation]\n"
+                 "    y = relu(linear(\"a\", e.src.x, 4)) * w\n    return dot(y, linear(\"b\", e.dst.x, 4))\n");
     static const char *const decoders[] = {"distmult", "distmult", "complex", "own.gnn"};
     for (int k = 0; k < 4; k++) {
         char name[16], decoded[512];

@@ -42,7 +42,10 @@ enum status publish_begin(const struct dir *home, const char *run)
     }
     dir_close(&folder);
     const struct iovec piece = {.iov_base = text, .iov_len = (size_t)journal_print(run, text)};
-    return status == STATUS_OK ? dir_replace(home, JOURNAL, &piece, 1) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return dir_replace(home, JOURNAL, &piece, 1);
 }
 
 /* Others could have files moved and removed as this user. */
@@ -155,7 +158,10 @@ static enum status share_all(const struct dir *home, const struct dir *run, cons
     if (status == STATUS_OK) {
         status = result_file_share(run, home, "result.json", false);
     }
-    return status == STATUS_OK ? sync_folder(home, ".") : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return sync_folder(home, ".");
 }
 
 /* Remove what a run leaves in its folder: first, on the disk, what says that its files are not all published. */
@@ -192,7 +198,10 @@ static enum status publish_folder(const struct dir *home, const struct dir *run)
         status = status_fail(STATUS_IO, "'%s/result.json' is gone: expected it there or in '%s'", home->path,
                              run->path);
     }
-    return status == STATUS_OK ? remove_files(run) : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return remove_files(run);
 }
 
 static bool is_journal(const char *name)
@@ -225,5 +234,8 @@ enum status publish_finish(const struct dir *home)
     }
     FAULT(MOVE);
     status = dir_file_remove(home, JOURNAL);
-    return status == STATUS_OK ? sync_folder(home, ".") : status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return sync_folder(home, ".");
 }

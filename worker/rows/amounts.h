@@ -1,2 +1,0 @@
-/* Those of models. */
-#include "models/device/amounts.h"
