@@ -47,24 +47,22 @@ struct library_text {
 };
 
 /* "13.0.2" of 130002; "none", "unknown". */
-static inline struct library_text library_text(uint32_t version)
+static inline struct library_text library_version_text(uint32_t version)
 {
-    struct library_text out = {"unknown"};
-    if (version == LIBRARY_NONE) {
-        return (struct library_text){"none"};
-    }
+    struct library_text out = {"unknown"}, none = {"none"};
     if (version > LIBRARY_NONE) {
         snprintf(out.of, 16, "%u.%u.%u", version / 10000u % 100u, version / 100u % 100u, version % 100u);
     }
-    return out;
+    return version == LIBRARY_NONE ? none : out;
 }
 
 /* "13.0.2", or where workers differ "none to 13.0.2". */
 static inline struct library_text library_range_text(struct library_range range)
 {
-    struct library_text out = library_text(range.least);
+    struct library_text out = library_version_text(range.least);
     if (range.least != range.most) {
-        snprintf(out.of, sizeof out.of, "%.16s to %.16s", library_text(range.least).of, library_text(range.most).of);
+        snprintf(out.of, sizeof out.of, "%.16s to %.16s", library_version_text(range.least).of,
+                 library_version_text(range.most).of);
     }
     return out;
 }

@@ -129,8 +129,8 @@ static void report_libraries(struct coordinator *c)
                 &c->progress,
                 "warning: workers differ in %s, %s on worker 0 and %s on worker %u: results depend on which worker "
                 "has which part",
-                library_name((enum library)l), library_text(first).of,
-                library_text(c->workers.libraries[other].of[l]).of, other);
+                library_name((enum library)l), library_version_text(first).of,
+                library_version_text(c->workers.libraries[other].of[l]).of, other);
         }
     }
 }

@@ -122,7 +122,7 @@ static void put_libraries(json_t *all, const struct coordinator *c)
         json_object_set_new(all, library_key((enum library)l), json_string(library_range_text(range).of));
         for (int64_t rank = 0; rank < c->job.workers.count; rank++) {
             json_object_set_new(json_array_get(of_worker, (size_t)rank), library_key((enum library)l),
-                                json_string(library_text(c->workers.libraries[rank].of[l]).of));
+                                json_string(library_version_text(c->workers.libraries[rank].of[l]).of));
         }
     }
     if (any) {
