@@ -106,8 +106,8 @@ static void warn(const char *folder, const char *name, bool links)
     } else if (links_file_is_positive(name)) {
         log_warn("ignoring %s/%s: it is read with task.kind = \"link\"", folder, name);
     } else if (links_file_is_type(name)) {
-        log_warn("ignoring %s/%s: it is read with task.kind = \"link\" and task.decoder = \"distmult\"", folder,
-                 name);
+        log_warn("ignoring %s/%s: it is read with task.kind = \"link\" and a task.decoder that reads relations",
+                 folder, name);
     } else if (instead != NULL) {
         log_warn("ignoring %s/%s: %s is read instead", folder, name, instead);
     } else {

@@ -17,8 +17,8 @@ static enum status pairs_expect(const struct npy *npy, bool typed)
     enum status status = npy_expect(npy, NPY_KIND_INTEGER, 2, 3, -1);
     return status == STATUS_OK ? STATUS_OK
                                : status_fail(status,
-                                             "%s: heads, tails and relations, as the model's task.decoder = "
-                                             "\"distmult\" scores by relation",
+                                             "%s: heads, tails and relations, as the model's task.decoder "
+                                             "reads these",
                                              status_reason());
 }
 
@@ -90,11 +90,10 @@ static enum status relation_check(int relation, int32_t n_relation)
     if (relation >= 0 && relation < n_relation) {
         return STATUS_OK;
     }
-    return status_fail(
-        STATUS_DATA,
-        "predict.relation = %d: expected 0 to %" PRId32 ", the relations of the edges without inverse "
-        "ones: the model's task.decoder = \"distmult\" scores the partners of predict.nodes by relation",
-        relation, n_relation - 1);
+    return status_fail(STATUS_DATA,
+                       "predict.relation = %d: expected 0 to %" PRId32 ", the relations of the edges without inverse "
+                       "ones: the model's task.decoder scores the partners of predict.nodes by relation",
+                       relation, n_relation - 1);
 }
 
 enum status links_asked_read(const struct job *job, const struct dataset *dataset, struct links_asked *out)

@@ -131,8 +131,8 @@ static enum status relations_read(const char *path, const char *positive, struct
     enum status status = npy_open(path, &npy);
     if (status != STATUS_OK) {
         return status_fail(status,
-                           "%s; expected the relation of each edge of %s, as task.decoder = \"distmult\" has "
-                           "weights for each",
+                           "%s; expected the relation of each edge of %s, which task.decoder "
+                           "reads",
                            status_reason(), positive);
     }
     status = npy_expect(&npy, NPY_KIND_INTEGER, 1, to->n, 0);
@@ -209,7 +209,7 @@ static enum status split_read(const char *folder, int split, bool *given_out, st
     }
     if (has_pool && typed) {
         return status_fail(STATUS_DATA,
-                           "%s: pairs for all edges have no relation, and task.decoder = \"distmult\" scores by one: "
+                           "%s: pairs for all edges have no relation, and task.decoder reads one: "
                            "expected %s, or no file",
                            pool.text, tails.text);
     }

@@ -77,7 +77,7 @@ class HeldOut(TypedDict, total=False):
     valid_edges, test_edges                    pairs of nodes [2, n], heads and tails
     valid_edges_negative, test_edges_negative  pairs without an edge [2, m], for all of a split's edges; default: drawn
     valid_tails_negative, test_tails_negative  instead k tails for the head of each edge [n, k]
-    valid_edge_type, test_edge_type          relations of the edges [n], for task.decoder = "distmult"
+    valid_edge_type, test_edge_type          relations of the edges [n], for a decoder that reads them
     """
 
     valid_edges: Any

@@ -55,7 +55,7 @@ def predict(run: str | os.PathLike[str] | Result, data: Any, *, pairs: Any = Non
 
     run         a training's result or its folder, whose best weights are used, or a file of weights in it
     data        a data folder's path, a graph of PyTorch Geometric or DGL, a dict of arrays, or a dict: the [dataset] section of a job file
-    pairs       node numbers [2, n], heads and tails; with a decoder of relations (task.decoder = "distmult") [3, n], the third row
+    pairs       node numbers [2, n], heads and tails; with a decoder that reads relations [3, n], the third row
                 relations
     nodes       node numbers [m]
     best        number of partners of each of the nodes

@@ -259,7 +259,7 @@ BAD = [  # file, arguments, exit code, text
     (GOOD + "[more]\nsms = 1\n", [], 78, "device.toml:5:"),
     (GOOD + "name = 'b'\n", [], 78, "device.toml:5:"),
     (GOOD + "sms = \n", [], 78, "device.toml:5:"),
-    (GOOD + "# " + "x" * 4096, [], 74, "device.toml' cannot be read, or has 4096 bytes or more"),
+    (GOOD + "# " + "x" * 4096, [], 65, "device.toml: has 4161 bytes, expected at most 4096"),
     (GOOD, ["--device", "missing.toml"], 66, "missing.toml"),
     (GOOD, ["--device", "/"], 65, "/: is a folder"),
 ]

@@ -259,6 +259,7 @@ void model_source_apply(const struct model_source *source, struct job *job)
     job->model.kernel = kernel;
     job->program = source->job.program;
     job->task = source->job.task;
+    memcpy(job->decoder, source->job.decoder, sizeof job->decoder);
     memset(job->model.init, 0, sizeof job->model.init);
     job->train = source->job.train;
     job->train.epochs = 0;

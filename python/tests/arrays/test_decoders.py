@@ -19,17 +19,35 @@ KEYS: dict[str, Any] = {"model": "rgcn", "task": "link", "channels": 6, "hidden"
 Numbers = NDArray[Any]
 
 
-def scores_of(rows: Numbers, weights: dict[str, Numbers], relation: int) -> Numbers:
+# A text of one's own, whose heads and tails differ.
+OWN = """def score(e):
+    w = param("gate", graph.relations, 4, init=uniform(1))[e.relation]
+    return dot(tanh(linear("a", e.src.x, 4)) * w, e.dst.x[:, 1:5]) + linear("b", e.dst.x, 1)
+"""
+DECODERS = ("dot", "distmult", "complex", "transe", "rotate", "mlp", OWN)
+UNTYPED = ("dot", "mlp")
+
+
+def scores_of(rows: Numbers, weights: dict[str, Numbers], relation: int, decoder: str) -> Numbers:
     """float32 [N, N]: of each head with each tail, in a relation where the decoder has such."""
-    products = rows[:, None].astype(np.float64) * rows
-    if "decoder.rel_emb" in weights:
-        products = rows[:, None].astype(np.float64) * weights["decoder.rel_emb"][relation] * rows
-    layers = [name[:-len(".weight")] for name in weights if name.startswith("decoder.lins.") and name.endswith(".weight")]
-    for k, name in enumerate(sorted(layers)):
-        products = products @ weights[f"{name}.weight"].astype(np.float64).T + weights[f"{name}.bias"]
-        products = np.maximum(products, 0) if k + 1 < len(layers) else products
-    scores: Numbers = products.sum(-1).astype(np.float32)
-    return scores
+    x, y = rows[:, None].astype(np.float64), rows[None].astype(np.float64)
+    of = {name[len("decoder."):]: value.astype(np.float64) for name, value in weights.items() if name.startswith("decoder.")}
+    r, half = of["rel_emb"][relation] if "rel_emb" in of else None, rows.shape[1] // 2
+    turned = [z[..., :half] + 1j * z[..., half:] for z in (x, y, r if r is not None else x)]
+    if decoder == OWN:
+        scores = (np.tanh(x @ of["a.weight"].T + of["a.bias"]) * of["gate"][relation] * y[..., 1:5]).sum(-1) + (y @ of["b.weight"].T)[..., 0] + of["b.bias"]
+    elif decoder == "mlp":
+        scores = (np.maximum(x * y @ of["lins.0.weight"].T + of["lins.0.bias"], 0) @ of["lins.1.weight"].T + of["lins.1.bias"])[..., 0]
+    elif decoder == "complex":
+        scores = (turned[2] * turned[0] * turned[1].conj()).real.sum(-1)
+    elif decoder == "rotate":
+        scores = -np.abs(turned[0] * turned[2] / np.abs(turned[2]) - turned[1]).sum(-1)
+    elif decoder == "transe":
+        scores = -np.linalg.norm(x + r - y, axis=-1)
+    else:
+        scores = (x * y if r is None else x * r * y).sum(-1)
+    rounded: Numbers = scores.astype(np.float32)
+    return rounded
 
 
 def best_of(result: trainerd.Result) -> dict[str, float]:
@@ -86,40 +104,40 @@ class Decoders(FolderCase):
             known = known | known.transpose(0, 2, 1)
         return known
 
-    def groups(self, result: trainerd.Result, split: str, typed: bool, both_ways: bool) -> list[tuple[float, Numbers]]:
+    def groups(self, result: trainerd.Result, split: str, decoder: str, both_ways: bool) -> list[tuple[float, Numbers]]:
         """The score of each edge and those of its candidates, of its tail and of its head."""
         weights, rows = result.weights(), result.logits()
-        known = self.known_of(typed, both_ways)
+        known = self.known_of(decoder not in UNTYPED, both_ways)
         found = []
         for head, tail, relation in self.held[split].T:
-            scores = scores_of(rows, weights, relation)
+            scores = scores_of(rows, weights, relation, decoder)
             tails, heads = ~known[relation, head], ~known[relation, :, tail]
             tails[head] = heads[tail] = False
             found += [(float(scores[head, tail]), scores[head, tails]), (float(scores[head, tail]), scores[heads, tail])]
         return found
 
-    def expect_ranks(self, result: trainerd.Result, typed: bool, both_ways: bool) -> None:
+    def expect_ranks(self, result: trainerd.Result, decoder: str, both_ways: bool) -> None:
         for split in HELD:
-            groups = self.groups(result, split, typed, both_ways)
+            groups = self.groups(result, split, decoder, both_ways)
             ranks = np.array([1 + ((others > score).sum() + (others >= score).sum()) / 2 for score, others in groups])
             for name, expected in (("mrr", (1 / ranks).mean()), ("hits@3", (ranks <= 3).mean()), ("hits@10", (ranks <= 10).mean())):
                 self.assertAlmostEqual(best_of(result)[f"{split}_{name}"], expected, 12, f"{split} {name}")
 
     def test_rank_among_all_nodes_without_known_edges(self) -> None:
-        for decoder in ("dot", "distmult", "mlp"):
+        for decoder in DECODERS:
             for undirected in ("no", "yes"):
                 with self.subTest(decoder=decoder, undirected=undirected):
                     result = trainerd.train(self.arrays, decoder=decoder, candidates="all", undirected=undirected, **KEYS)
                     names = [name for name in result.weights() if name.startswith("decoder.")]
-                    self.assertEqual(len(names), {"dot": 0, "distmult": 1, "mlp": 4}[decoder])
-                    self.expect_ranks(result, decoder == "distmult", undirected == "yes")
+                    self.assertEqual(len(names), {"dot": 0, "mlp": 4, OWN: 5}.get(decoder, 1))
+                    self.expect_ranks(result, decoder, undirected == "yes")
                     self.assertEqual(result.json["dataset"]["held_out"], "validation: valid_edges.npy; test: test_edges.npy")
 
     def test_have_losses_over_an_edge_and_its_candidates(self) -> None:
         for loss in ("margin", "cross_entropy", "bce"):
             result = trainerd.train(self.arrays, decoder="distmult", candidates="all", loss=loss, undirected="yes",
                                     margin=0.5 if loss == "margin" else None, **KEYS)
-            groups = self.groups(result, "valid", True, True)
+            groups = self.groups(result, "valid", "distmult", True)
             if loss == "margin":
                 expected = np.mean([np.maximum(0.5 - score + others.astype(np.float64), 0).mean() for score, others in groups])
             elif loss == "cross_entropy":
@@ -127,16 +145,16 @@ class Decoders(FolderCase):
             else:
                 expected = (np.mean([np.log1p(np.exp(-score)) for score, _ in groups])
                             + np.log1p(np.exp(np.concatenate([others.astype(np.float64) for _, others in groups]))).mean())
-            self.assertAlmostEqual(best_of(result)["valid_loss"], float(expected), 10, loss)
+            self.assertAlmostEqual(best_of(result)["valid_loss"], float(expected), 6, loss)
 
     def test_rank_among_tails_in_the_relation_of_the_edge(self) -> None:
         tails = np.random.default_rng(5).integers(0, N, (HELD["test"], 7))
-        for decoder in ("distmult", "mlp"):
+        for decoder in ("distmult", "rotate", "mlp"):
             result = trainerd.train({**self.arrays, "test_tails_negative": tails}, decoder=decoder, loss="cross_entropy", **KEYS)
             weights, rows = result.weights(), result.logits()
             ranks = []
             for (head, tail, relation), others in zip(self.held["test"].T, tails, strict=True):
-                scores = scores_of(rows, weights, relation)[head]
+                scores = scores_of(rows, weights, relation, decoder)[head]
                 ranks.append(1 + ((scores[others] > scores[tail]).sum() + (scores[others] >= scores[tail]).sum()) / 2)
             self.assertAlmostEqual(best_of(result)["test_mrr"], (1 / np.array(ranks)).mean(), 12, decoder)
 
@@ -146,25 +164,25 @@ class Decoders(FolderCase):
 
     def test_answer_pairs_and_nodes_by_relation(self) -> None:
         graph = {name: of for name, of in self.arrays.items() if name in ("edges", "edge_type", "features")}
-        for decoder in ("distmult", "mlp"):
-            typed = decoder == "distmult"
+        for decoder in ("distmult", "transe", OWN, "mlp"):
+            typed = decoder != "mlp"
             result = trainerd.train(self.arrays, decoder=decoder, **KEYS)
-            rows, weights = trainerd.predict(result, graph, output=f"rows-{decoder}").logits(), result.weights()
+            rows, weights = trainerd.predict(result, graph, output=f"rows-{decoder[:6].strip()}").logits(), result.weights()
             asked = np.random.default_rng(2).integers(0, (N, N, R), (50, 3)).T
             scores = trainerd.predict(result, graph, pairs=asked if typed else asked[:2])
-            expected = [scores_of(rows, weights, relation)[head, tail] for head, tail, relation in asked.T]
-            np.testing.assert_allclose(scores, expected, rtol=2e-7, atol=1e-12)
+            expected = [scores_of(rows, weights, relation, decoder)[head, tail] for head, tail, relation in asked.T]
+            np.testing.assert_allclose(scores, expected, rtol=1e-5, atol=1e-6)
             for relation in (0, 2) if typed else (0,):
                 joined = np.eye(N, dtype=bool)
                 of = self.triples[:, self.triples[2] == relation] if typed else self.triples
                 joined[of[0], of[1]] = joined[of[1], of[0]] = True
-                all_scores = scores_of(rows, weights, relation)
+                all_scores = scores_of(rows, weights, relation, decoder)
                 partners, found = trainerd.predict(result, graph, nodes=[5, 0, 39], best=4, relation=relation if typed else None)
                 for node, best, score in zip([5, 0, 39], partners, found, strict=True):
                     others = np.flatnonzero(~joined[node])
                     order = others[np.lexsort((others, -all_scores[node, others]))][:4]
                     np.testing.assert_array_equal(best, order)
-                    np.testing.assert_allclose(score, all_scores[node, order], rtol=2e-7, atol=1e-12)
+                    np.testing.assert_allclose(score, all_scores[node, order], rtol=1e-5, atol=1e-6)
             if typed:
                 self.refused(trainerd.DataError, "expected [3, any]: heads, tails and relations", trainerd.predict, result, graph, pairs=asked[:2])
                 self.refused(trainerd.DataError, "predict.relation = -1: expected 0 to 2", trainerd.predict, result, graph, nodes=[0])

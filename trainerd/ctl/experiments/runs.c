@@ -223,17 +223,20 @@ bool run_has_data_of(const struct run *run, const struct run *other)
 
 /* --- settings --- */
 
-/* "1a2b3c4d heads = 4.0": the beginning of the text's SHA-256, and [model.args]. */
-static char *program_value(const struct job *job)
+/* "1a2b3c4d heads = 4.0": the beginning of the text's SHA-256, and of a model's [model.args]. */
+static char *program_value(const struct job *job, enum job_key_id key)
 {
+    const char *program = job_key_text(job, &job_keys[key]);
     char *text = NULL;
     size_t n;
     FILE *file = open_memstream(&text, &n);
     ASSERT(file != NULL);
     unsigned char hash[crypto_hash_sha256_BYTES];
-    crypto_hash_sha256(hash, (const unsigned char *)job->program.text, strlen(job->program.text));
+    crypto_hash_sha256(hash, (const unsigned char *)program, strlen(program));
     fprintf(file, "%02x%02x%02x%02x\n", hash[0], hash[1], hash[2], hash[3]);
-    job_print_args(file, job);
+    if (key == JOB_KEY_model_program) {
+        job_print_args(file, job);
+    }
     fclose(file);
     for (char *c = text; *c != '\0'; c++) {
         *c = *c != '\n' ? *c : c[1] != '\0' ? ' ' : '\0';
@@ -247,8 +250,9 @@ char *run_value(const struct run *run, enum job_key_id key)
     const void *at = (const char *)run->settings + row->offset;
     char *text = NULL;
     size_t n;
-    if (key == JOB_KEY_model_program && job_key_applies(run->settings, key)) {
-        return program_value(run->settings);
+    const bool is_own = key == JOB_KEY_task_decoder && run->settings->decoder[0] != '\0';
+    if ((key == JOB_KEY_model_program || is_own) && job_key_applies(run->settings, key)) {
+        return program_value(run->settings, key);
     }
     if (!job_key_applies(run->settings, key) || row->type == JOB_TYPE_TEXT || row->type == JOB_TYPE_CHOICE) {
         const char *choice = row->type == JOB_TYPE_CHOICE ? row->choice[*(const int *)at] : at;
