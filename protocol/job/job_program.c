@@ -202,6 +202,7 @@ enum status job_decoder_check(const struct job *job, const char *origin, bool tr
     if (status == STATUS_OK && traces) {
         decoder_args(job, &tree, &args);
         facts.of_pairs = true;
+        facts.n_in = job->task.channels > 0 ? job->task.channels : VERTEX_UNKNOWN;
         status = vertex_trace_build(&tree, &args, &facts, &trace);
         if (status == STATUS_OK) {
             vertex_trace_release(&trace);
