@@ -39,7 +39,7 @@ static bool reads(const struct op *op, int value)
 
 bool program_casts(const struct program *program, const struct op *op)
 {
-    bool maps_sparse = program->value[op->in[0]].is_sparse && !program->value[op->out].is_sparse;
+    bool maps_sparse = op->in[0] >= 0 && program->value[op->in[0]].is_sparse && !program->value[op->out].is_sparse;
     return program->precision == JOB_PRECISION_BF16 && (op->kind == OP_KIND_AGGREGATE || maps_sparse);
 }
 
