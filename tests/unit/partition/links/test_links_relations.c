@@ -216,7 +216,7 @@ Test(links_relations, of_the_dot_product_do_not_count)
         }
     }
     fixture_i64("test_edge_type.npy", 1, (int64_t[]){1}, (int64_t[]){0});
-    expect_words(fixture_remarks(&job), "distmult");
+    expect_words(fixture_remarks(&job), "reads relations");
     fixture_i64("test_edge_types.npy", 1, (int64_t[]){1}, (int64_t[]){0});
     expect_words(fixture_remarks(&job), "test_edge_types.npy: test_edge_type.npy, with task.kind");
 }
