@@ -32,8 +32,9 @@ def scores_of(rows: Numbers, weights: dict[str, Numbers], relation: int, decoder
     """float32 [N, N]: of each head with each tail, in a relation where the decoder has such."""
     x, y = rows[:, None].astype(np.float64), rows[None].astype(np.float64)
     of = {name[len("decoder."):]: value.astype(np.float64) for name, value in weights.items() if name.startswith("decoder.")}
-    r, half = of["rel_emb"][relation] if "rel_emb" in of else None, rows.shape[1] // 2
-    turned = [z[..., :half] + 1j * z[..., half:] for z in (x, y, r if r is not None else x)]
+    r: Numbers = of["rel_emb"][relation] if "rel_emb" in of else np.ones(rows.shape[1])
+    half = rows.shape[1] // 2
+    turned = [z[..., :half] + 1j * z[..., half:] for z in (x, y, r)]
     if decoder == OWN:
         scores = (np.tanh(x @ of["a.weight"].T + of["a.bias"]) * of["gate"][relation] * y[..., 1:5]).sum(-1) + (y @ of["b.weight"].T)[..., 0] + of["b.bias"]
     elif decoder == "mlp":
@@ -45,7 +46,7 @@ def scores_of(rows: Numbers, weights: dict[str, Numbers], relation: int, decoder
     elif decoder == "transe":
         scores = -np.linalg.norm(x + r - y, axis=-1)
     else:
-        scores = (x * y if r is None else x * r * y).sum(-1)
+        scores = (x * r * y).sum(-1)
     rounded: Numbers = scores.astype(np.float32)
     return rounded
 
