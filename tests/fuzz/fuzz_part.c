@@ -120,6 +120,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 static void walk(const struct part *p)
 {
     int64_t degree_most = p->n_node * (p->n_relation > 1 ? p->n_relation : 1);
+    int32_t n_type = 2 * (p->n_relation_given > 0 ? p->n_relation_given : 1);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int32_t j = 0; j < p->n_part; j++) {
             const struct part_block block = part_block(p, (enum part_direction)d, j), *b = &block;
@@ -158,7 +159,7 @@ static void walk(const struct part *p)
     for (int64_t r = 0; p->n_link > 0 && r < p->n_own; r++) {
         for (int64_t i = p->link_indptr[r]; i < p->link_indptr[r + 1]; i++) {
             ASSERT(p->link_places[i] < p->n_node && p->link_rows[p->part] == p->n_own);
-            ASSERT(p->link_types == NULL || p->link_types[i] < p->n_relation_given);
+            ASSERT(p->link_types == NULL || p->link_types[i] < n_type);
         }
     }
     for (int64_t k = 0; k < p->n_embedded; k++) {
