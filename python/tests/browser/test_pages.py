@@ -27,6 +27,7 @@ from daemon import LONG, PATIENCE_S, PROGRAMS, SHORT, DaemonCase
 SCRIPT = "<img src=x onerror=document.title=1>"
 WAITING = 5000
 LONG_EPOCHS = 10000
+MOST_REQUESTS = 40
 PHONE, DESK = 390, 1440
 SEEN_S = 60  # until a page shows what it should, on a loaded machine
 SCREENSHOTS = pathlib.Path(os.environ["SCREENSHOTS"])
@@ -129,6 +130,11 @@ class PagesCase(DaemonCase):
     def script(self, text: str, *given: Any) -> Any:
         return self.browser.execute_script(text, *given)
 
+    def assert_few_requests(self) -> None:
+        """Whatever a page shows comes with few answers; seconds are docs/web.md's, as here the machine may be busy."""
+        asked = self.script("return performance.getEntriesByType('resource').map(r => r.name)")
+        self.assertLessEqual(len(asked), MOST_REQUESTS, asked)
+
     def names(self) -> list[str]:
         found = self.script("return [...document.querySelectorAll('#jobs a')].filter(a => a.href.includes('job?')).map(a => a.textContent)")
         return [str(name) for name in found]
@@ -157,7 +163,7 @@ class Pages(PagesCase):
         self.until("rows", self.names)
         took = time.monotonic() - began
         print(f"\njobs: {WAITING} jobs are listed after {took:.2f} s")
-        self.assertLess(took, 5)  # on a loaded machine; the page's figure is in docs/web.md
+        self.assert_few_requests()
         count = sum(self.client.counts().values())
         self.until_text("shown", f"{count} of {count} jobs")
         self.assertEqual(self.names()[:1], ["running"])
@@ -294,7 +300,7 @@ class Pages(PagesCase):
         self.until("all epochs", lambda: self.script("return Object.values(Chart.instances)[0]?.data.datasets[0]._data?.at(-1)?.x") == LONG_EPOCHS)
         took = time.monotonic() - began
         print(f"\njob: {LONG_EPOCHS} epochs are drawn after {took:.2f} s")
-        self.assertLess(took, 5)  # on a loaded machine; the page's figure is in docs/web.md
+        self.assert_few_requests()
 
     def test_links_have_curves_of_held_out_edges_alone(self) -> None:
         self.open(f"job?job={self.linked.id}")
