@@ -314,7 +314,7 @@ int program_head_dot(struct program *program, int in, int weight)
     struct op op = {.kind = OP_KIND_HEAD_DOT,
                     .in = {in, -1, -1},
                     .param = {weight, -1},
-                    .n_head = param->n_dim == 1 ? 1 : param->shape[1]};
+                    .n_head = parameter_size(param) / param->shape[param->n_dim - 1]};
     return op_append(program, op, op.n_head);
 }
 

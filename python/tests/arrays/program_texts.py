@@ -48,7 +48,7 @@ class Text:
         if kind == 1:
             return self.rng.choice(BINARY).format(self.heads(depth - 1), self.heads(depth - 1))
         if kind == 2:
-            return f"({self.heads(depth - 1)} * dot({self.leaf('h')}, param('{self.name('p')}', 1, 2, out)))"
+            return f"({self.heads(depth - 1)} * dot({self.leaf('h')}, param('{self.name('p')}', {self.rng.choice(['1, ', ''])}2, out)))"
         if kind == 3:
             return f"({self.heads(depth - 1)} @ param('{self.name('w')}', 2, out, out))"
         return f"({self.row(depth - 1)} * param('{self.name('p')}', 2, out))"
