@@ -47,9 +47,11 @@ bool job_predicts_links(const struct job *job)
 
 bool job_samples_ends(const struct job *job)
 {
-    bool needs = job_scores_relations(job) || job->train.loss == JOB_LOSS_MARGIN ||
-                 job->train.loss == JOB_LOSS_CROSS_ENTROPY;
-    return job->task.sampling == JOB_SAMPLING_AUTO ? needs : job->task.sampling == JOB_SAMPLING_ENDS;
+    if (job->task.sampling != JOB_SAMPLING_AUTO) {
+        return job->task.sampling == JOB_SAMPLING_ENDS;
+    }
+    return job->train.loss == JOB_LOSS_MARGIN || job->train.loss == JOB_LOSS_CROSS_ENTROPY ||
+           job_scores_relations(job);
 }
 
 bool job_metric_is_of_links(enum job_metric metric)

@@ -147,6 +147,11 @@ enum status job_name_read(struct job_names *names, const char *where, const stru
 /* The lines of [model.names]. */
 void job_print_names(FILE *file, const struct job *job);
 
+/* Take over the value of a key.
+ * errors  STATUS_CONFIG "WHERE: …": of another type, not one of the choices, outside of the key's range */
+enum status job_value_read(struct job *job, const struct job_key *key, const char *where,
+                           const struct toml_entry *entry);
+
 /* "20GiB", "1.5 GB", "4096": bytes. false: it is none of these. */
 bool job_size_read(const char *text, int64_t *out);
 
