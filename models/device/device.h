@@ -327,8 +327,8 @@ struct device_ops {
     void (*rows_add)(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
                      const float *x, float *out);
 
-    /* out[rows[r]] += x[r], where rows repeat one after another (unless there is an order, in one that depends on n
-     * alone) */
+    /* out[rows[r]] += x[r]: rows that repeat are added in the order of r, with n_row in one that depends on n
+     * alone */
     void (*rows_collect)(struct device *device, const struct device_collect *how, const float *x, float *out);
 
     /* x becomes the nearest BF16, and out (NULL: none) these rows as the codec writes them. Decoded, they are x. */

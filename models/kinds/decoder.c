@@ -73,5 +73,6 @@ enum status model_decoder(struct model *model)
             STATUS_DATA, "task.decoder reads the relation of a pair, and the model reads no types of edges: expected "
                          "model.kind = \"rgcn\", or a program that reads them, and edges with types");
     }
-    return decoder_append(model, text, strchr(job->task.decoder, '.') != NULL ? job->task.decoder : "task.decoder");
+    const bool is_file = job->decoder[0] != '\0' && job->task.decoder[0] != '\0';
+    return decoder_append(model, text, is_file ? job->task.decoder : "task.decoder");
 }

@@ -1,5 +1,7 @@
 #include "models/steps/epilogue.h"
 
+#include "protocol/base/log.h"
+
 #include <string.h>
 
 /* Where the op stands among those behind a sum: a cast, a bias, an activation; 0: nowhere. Activations that need
@@ -26,7 +28,7 @@ static int n_reader(const struct step_list *list, int value)
 static void pass_take(const struct program *program, struct step_list *list, struct step *pass, int most)
 {
     const struct step *step = pass + 1, *end = list->step + list->n_step;
-    struct step_operand *out = (struct step_operand *)(uintptr_t)step_operand(pass, OP_ROLE_OUT);
+    struct step_operand *out = &pass->operand[step_operand(pass, OP_ROLE_OUT) - pass->operand];
     for (int place = 0; step < end && step->kind == STEP_KIND_FORWARD && pass->n_epilogue < most; step++) {
         const struct op *op = &program->op[step->op];
         if (op->in[0] != out->index || place_of(op) <= place || n_reader(list, out->index) > 1 ||
@@ -35,6 +37,7 @@ static void pass_take(const struct program *program, struct step_list *list, str
         }
         out->index = op->out;
         if (op->kind == OP_KIND_BIAS) {
+            ASSERT(pass->n_operand < STEP_N_OPERAND);
             pass->operand[pass->n_operand++] = *step_operand(step, OP_ROLE_PARAM_0);
         }
         place = place_of(op);

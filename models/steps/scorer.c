@@ -100,10 +100,10 @@ static float *gradient_of(const struct window *w, int value)
     return value_of(w, w->run->scorer->program->scorer->n_value + value);
 }
 
-/* A pair's score has the same bits in any window: a product's rows may have others where there are fewer of them. */
+/* A product's rows may have other bits where there are fewer of them: by_window there are always as many. */
 static int64_t n_rows(const struct window *w, const struct op *op)
 {
-    return op->kind == OP_KIND_LINEAR && w->run->wanted == NULL ? w->run->n_window : w->n;
+    return op->kind == OP_KIND_LINEAR && w->run->scorer->by_window ? w->run->n_window : w->n;
 }
 
 static struct op_call call_of(const struct window *w, int k)

@@ -9,6 +9,7 @@
 
 #include "models/program/op.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 /* The ends of a pair: value 0 of the scorer has the head's row (e.src.x), value 1 the tail's (e.dst.x). */
@@ -20,6 +21,7 @@ struct scorer {
     const struct program *program; /* the model's, which has a scorer */
     const float *weights;          /* arena of its parameters */
     void *memory;                  /* device: scorer_bytes */
+    bool by_window;                /* a pair's score has the same bits in any list, for a longer product */
 };
 
 /* Bytes of memory; gradients: scorer_gradients is called, too. */

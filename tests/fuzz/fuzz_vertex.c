@@ -1,4 +1,4 @@
-/* Any bytes as a vertex program: refused with a place, or traced, with and without data, and compiled. */
+/* Any bytes as a vertex program, or a decoder: refused with a place, or traced, with and without data, and compiled. */
 #include "models/program/program.h"
 #include "protocol/base/log.h"
 #include "protocol/vertex/trace.h"
@@ -34,6 +34,8 @@ static const char *const seeds[] = {
     "out))\n"
     "        for e in v.in_edges)\n    return m * sigmoid(y) + norm(m)\n"
     "def f(e):\n    return (e.src.h - e.dst.h) @ param('w', 2, 8, 8) ** 2\n",
+    "def score(e, k=2):\n    w = param('w', graph.relations, 4)[e.relation] * linear('l', e.src.x, 4) ** k\n"
+    "    return dot(tanh(w), e.dst.x[:, 1:5]) + sum_columns(e.dst.x[:, 0:4] - w)\n",
 };
 
 static struct device *cpu;
@@ -78,8 +80,8 @@ static void run(const struct tile *tile)
     }
 }
 
-/* Compiled for several kinds of data: a model, or refused. */
-static void compile(const uint8_t *bytes, size_t n)
+/* Compiled for several kinds of data: a model, or a decoder, or refused. */
+static void compile(const uint8_t *bytes, size_t n, bool scores)
 {
     static struct job job;
     static const struct program_input inputs[] = {
@@ -92,12 +94,14 @@ static void compile(const uint8_t *bytes, size_t n)
         return;
     }
     job_defaults(&job);
-    job.model.kind = JOB_KIND_PROGRAM;
     job.model.hidden = 8;
-    memcpy(job.program.text, bytes, n);
-    job.program.text[n] = 0;
-    for (size_t i = 0; i < sizeof inputs / sizeof *inputs && job_program_check(&job, "fuzz.gnn", true) == STATUS_OK;
-         i++) {
+    job.model.kind = scores ? JOB_KIND_GCN : JOB_KIND_PROGRAM;
+    job.task.kind = scores ? JOB_TASK_LINK : job.task.kind;
+    memcpy(scores ? job.decoder : job.program.text, bytes, n);
+    (scores ? job.decoder : job.program.text)[n] = 0;
+    bool is_right = (scores ? job_decoder_check(&job, "fuzz.gnn", true)
+                            : job_program_check(&job, "fuzz.gnn", true)) == STATUS_OK;
+    for (size_t i = 0; i < sizeof inputs / sizeof *inputs && is_right; i++) {
         struct program program;
         if (program_build(&job, &inputs[i], &program) == STATUS_OK) {
             for (int t = 0; t < program.n_tile; t++) {
@@ -108,21 +112,30 @@ static void compile(const uint8_t *bytes, size_t n)
     }
 }
 
+static void trace(const struct vertex_tree *tree, const struct vertex_facts *facts)
+{
+    struct vertex_trace trace;
+    if (vertex_trace_build(tree, &(struct vertex_args){0}, facts, &trace) == STATUS_OK) {
+        check(&trace);
+        vertex_trace_release(&trace);
+    }
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
 {
     struct vertex_tree tree;
-    struct vertex_trace trace;
     bool is_model = false;
-    const struct vertex_args args = {0};
     if (vertex_tree_parse((const char *)bytes, n, "fuzz.gnn", &tree) != STATUS_OK) {
         return 0;
     }
-    compile(bytes, n);
-    if (vertex_entry(&tree, &is_model) == STATUS_OK) {
+    const bool scores = vertex_score(&tree) == STATUS_OK;
+    compile(bytes, n, scores);
+    if (scores || vertex_entry(&tree, &is_model) == STATUS_OK) {
         int index = is_model ? -1 : 0;
         const struct vertex_facts facts = {.n_in = 8,
                                            .n_out = 4,
                                            .index = index,
+                                           .of_pairs = scores,
                                            .n_node = 10,
                                            .n_edge = 20,
                                            .n_relation = 3,
@@ -133,15 +146,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *bytes, size_t n)
                                            .mean_log_degree = 1.0};
         struct vertex_facts unknown = vertex_facts_unknown();
         unknown.index = index;
+        unknown.of_pairs = scores;
         unknown.is_last = false;
-        if (vertex_trace_build(&tree, &args, &facts, &trace) == STATUS_OK) {
-            check(&trace);
-            vertex_trace_release(&trace);
-        }
-        if (vertex_trace_build(&tree, &args, &unknown, &trace) == STATUS_OK) {
-            check(&trace);
-            vertex_trace_release(&trace);
-        }
+        trace(&tree, &facts);
+        trace(&tree, &unknown);
     }
     vertex_tree_release(&tree);
     return 0;

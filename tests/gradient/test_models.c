@@ -25,6 +25,7 @@ static void check_input(const char *what, bool sparse, const struct program_inpu
 {
     struct program program;
     cr_assert_eq(program_build(&job, input, &program), STATUS_OK, "%s", status_reason());
+    cr_assert(!input->stores || program_stores(&program), "%s: no value has halo rows", what);
     struct gradient_case one = {.what = what,
                                 .program = &program,
                                 .graph = &graph,
@@ -66,18 +67,9 @@ static void check_features(const char *what, int64_t n_feature, bool sparse)
 /* Parts have the features of halo rows. */
 static void check_stored(const char *what, int64_t n_feature, bool sparse)
 {
-    struct program program;
     const struct program_input input = {
         .n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse, .stores = true};
-    cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
-    cr_assert(program_stores(&program), "%s: no value has halo rows", what);
-    const struct gradient_case one = {.what = what,
-                                      .program = &program,
-                                      .graph = &graph,
-                                      .zeros = sparse,
-                                      .sampling = job.exchange.sampling < 1.0 ? job.exchange.sampling : 0.0};
-    gradient_check(&one);
-    program_release(&program);
+    check_input(what, sparse, &input);
 }
 
 /* Few and many features, dense and sparse: every order of linear maps and aggregates. */

@@ -19,7 +19,7 @@ struct coordinator_options {
     bool resume;               /* continue from the newest checkpoint of the job's runs */
     bool plan;                 /* print the plan, do not train */
     bool json;                 /* the plan as JSON on stdout rather than as text on stderr */
-    int64_t plan_most;         /* bytes that planning may take, of which it says where it takes more; 0: no limit */
+    int64_t plan_most;         /* bytes that planning may take; where it needs more, it says how much; 0: no limit */
     bool steps;                /* the plan with every step and what it needs */
     bool roofline;             /* the plan with every step's least time on a device, … */
     const char *device;        /* … whose file this is; NULL: a cpu */

@@ -168,7 +168,7 @@ static void check_cores(struct doctor *doctor)
     if (quota > 0 && quota < n) {
         note(doctor, VERDICT_WARN, "cores",
              "set workers.threads so that workers × threads is at most the quota: more threads wait for each other",
-             "%d, of which the control group allows %.1f", n, quota);
+             "%d; the control group allows %.1f", n, quota);
     } else {
         note(doctor, VERDICT_OK, "cores", "", "%d", n);
     }
@@ -179,8 +179,7 @@ static void check_memory(struct doctor *doctor)
     int64_t n_all = memory_physical(), n_usable = memory_machine();
     note(doctor, n_usable < 1000000000 ? VERDICT_WARN : VERDICT_OK, "memory",
          "set memory.limit and memory.spill for graphs that are larger", "%s%s%s", figure_bytes(n_all).text,
-         n_usable < n_all ? ", of which the control group allows " : "",
-         n_usable < n_all ? figure_bytes(n_usable).text : "");
+         n_usable < n_all ? "; the control group allows " : "", n_usable < n_all ? figure_bytes(n_usable).text : "");
 }
 
 static void check_space(struct doctor *doctor, const char *name, const char *path, double warn_below,

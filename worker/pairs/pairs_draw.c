@@ -19,6 +19,7 @@ void pairs_draw_open(const struct pairs_draw_input *in, struct pairs_draw *out)
     const int32_t n_part = in->n_part;
     *out = (struct pairs_draw){.n_part = n_part,
                                .negatives = in->negatives,
+                               .of_ends = in->of_ends,
                                .begin = memory_alloc((size_t)n_part + 1, sizeof *out->begin),
                                .n_end = memory_alloc((size_t)n_part, sizeof *out->n_end),
                                .before = memory_alloc((size_t)n_part + 1, sizeof *out->before)};

@@ -13,6 +13,7 @@
 #include "protocol/base/random.h"
 #include "worker/pairs/pairs_list.h"
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -23,6 +24,7 @@ struct pairs_draw {
     int64_t *begin; /* n_part + 1: the first place of each part's rows */
     int64_t *n_end; /* n_part: ends of pairs with an edge in each part's rows */
     int64_t negatives;
+    bool of_ends; /* pairs are drawn at the ends of those with an edge (pairs_ends.h) */
     /* n_part + 1: pairs of nodes, of which the one in the earlier part is in a part before */
     int64_t *before;
 };
@@ -40,6 +42,7 @@ struct pairs_draw_input {
     int64_t n_link;       /* as the graph has them, some twice */
     int64_t n_joined;     /* different ones; -1: not known, and neither is n_kept */
     int64_t negatives;
+    bool of_ends;
 };
 
 /* owns: the caller owns *out: pairs_draw_close */
@@ -64,8 +67,7 @@ struct pairs_block {
 struct pairs_block pairs_draw_block(const struct pairs_draw *draw, const struct random_key *key,
                                     const struct part *own, int32_t q, struct device *device, void *memory);
 
-/* Its pairs as items, of which there are as many as places: from row to row, which end is the head drawn likewise for
- * both ends. */
+/* Its pairs as items, one for each place: from row to row, which end is the head drawn likewise for both ends. */
 int64_t pairs_draw_items(const struct pairs_draw *draw, const struct pairs_block *block, const struct part *own,
                          int32_t q, struct pairs_item *out);
 

@@ -93,7 +93,7 @@ static void uniform_plan(const struct memory_plan_input *in, const struct most *
 static void pairs_plan(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     const struct most most = most_of(in);
-    (job_samples_ends(in->job) ? ends_plan : uniform_plan)(in, &most, plan);
+    (in->links->of_ends ? ends_plan : uniform_plan)(in, &most, plan);
     if (plan->links.n_item > 0) {
         plan->links.items_at = put(plan, plan->links.n_item * (int64_t)sizeof(struct pairs_item));
         plan->links.list_at = put(plan, (int64_t)pairs_list_bytes(most.n_row, plan->links.n_item));
@@ -101,7 +101,7 @@ static void pairs_plan(const struct memory_plan_input *in, struct memory_plan *p
     plan->bytes[MEMORY_STRUCTURE] += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE,
                                                      plan->links.n_block_bytes);
     int64_t n_group = 1;
-    for (int32_t i = 0; i < in->n_own_part && job_samples_ends(in->job); i++) {
+    for (int32_t i = 0; i < in->n_own_part && in->links->of_ends; i++) {
         n_group = larger(n_group, in->links->n_end[in->own[i].halo->part]);
     }
     int64_t scratch = (int64_t)DEVICE_BYTES(in->ops, LOSS, n_group);
@@ -116,7 +116,7 @@ static void pairs_plan(const struct memory_plan_input *in, struct memory_plan *p
 static int64_t told_bytes(const struct memory_plan_input *in, int32_t q)
 {
     int64_t n = 0;
-    for (int32_t i = 0; i < in->n_own_part && job_samples_ends(in->job); i++) {
+    for (int32_t i = 0; i < in->n_own_part && in->links->of_ends; i++) {
         n += memory_plan_told(in->links, memory_plan_between(in, i, q), q, in->own[i].halo->part);
     }
     return n * (int64_t)sizeof(struct pairs_item);
@@ -128,7 +128,7 @@ void memory_plan_links(const struct memory_plan_input *in, struct memory_plan *p
         return;
     }
     const struct pairs_span ends = pairs_span_of(in->rank_of_part, in->n_part, in->rank);
-    const int n_walk = job_samples_ends(in->job) ? 2 : 1;
+    const int n_walk = in->links->of_ends ? 2 : 1;
     int32_t n_taken = pairs_n_received(in->rank_of_part, in->n_part, in->rank);
     int64_t credit = in->job->exchange.schedule == JOB_SCHEDULE_HALO ? n_taken : in->job->exchange.prefetch + 1;
     plan->links.n_slot = (int32_t)smaller(n_taken, credit);

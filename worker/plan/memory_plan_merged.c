@@ -203,8 +203,10 @@ int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted)
 void memory_plan_epilogues(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     const int64_t *n_edge = plan->merged.n_edge[PART_DIRECTION_IN];
-    bool takes = in->ops->takes_epilogue && in->job->model.kernel == JOB_KERNEL_OWN;
-    for (int i = 0; i < in->program->n_op && takes; i++) {
+    if (!in->ops->takes_epilogue || in->job->model.kernel != JOB_KERNEL_OWN) {
+        return;
+    }
+    for (int i = 0; i < in->program->n_op; i++) {
         const struct op *op = &in->program->op[i];
         int64_t hop = smaller(in->program->value[op->out].hop, plan->n_hop);
         bool merges = memory_plan_merges(plan, in->program, op) && n_edge[hop] > 0 && n_edge[plan->n_hop] > 0;

@@ -17,7 +17,8 @@ const struct pairs_draw *links_open(const struct own_parts *own, const struct jo
                                                .ends = part->link_ends,
                                                .n_link = part->n_link,
                                                .n_joined = part->n_joined,
-                                               .negatives = job->task.negatives},
+                                               .negatives = job->task.negatives,
+                                               .of_ends = job_samples_ends(job)},
                     &out->draw);
     return &out->draw;
 }
@@ -43,7 +44,6 @@ enum status links_count(const struct own_parts *own, const struct memory_plan_in
                         const struct memory_links *plan, struct trainer_links *links)
 {
     const struct part_device_setup *setup = &own->setup;
-    links->of_ends = job_samples_ends(in->job);
     links->slot = memory_alloc((size_t)plan->n_slot, sizeof *links->slot);
     links->n_given = pairs_n_sent(setup->rank_of_part, own->n_part, setup->rank, own->n_rank);
     if (in->links == NULL || plan->n_item == 0) {
@@ -55,7 +55,7 @@ enum status links_count(const struct own_parts *own, const struct memory_plan_in
         int64_t n_here = links->draw.n_end[own->number[i]] * (1 + links->draw.negatives);
         links->n_before[i] = n_score;
         n_score += n_here;
-        if (links->of_ends && n_here > UINT32_MAX) {
+        if (links->draw.of_ends && n_here > UINT32_MAX) {
             return status_fail(STATUS_CONFIG,
                                "part %d has %lld pairs with and without an edge, expected fewer than 2^32: more "
                                "partition.parts, or fewer task.negatives",
@@ -164,8 +164,8 @@ enum status links_run(struct trainer *t, const struct step *step)
         t->ops->fill_zero(t->device, trainer_sums(t, i), sizeof(struct device_score));
         link_decoder_begin(t, i);
     }
-    enum status status = walk_run(t, step, t->links.of_ends ? WALK_SCORES : WALK_UNIFORM);
-    if (status == STATUS_OK && t->links.of_ends) {
+    enum status status = walk_run(t, step, t->links.draw.of_ends ? WALK_SCORES : WALK_UNIFORM);
+    if (status == STATUS_OK && t->links.draw.of_ends) {
         status = walk_run(t, step, WALK_GRADIENTS);
     }
     for (int32_t i = 0; i < t->own.n && status == STATUS_OK; i++) {

@@ -64,7 +64,6 @@ struct trainer_links {
     char *block;            /* plan.links.n_block_bytes */
     int64_t *between;       /* n_own × n_part: own part's ends of pairs whose other ends are in part q */
     int64_t *n_before;      /* n_own: scores of own parts before */
-    bool of_ends;           /* task.sampling is, or means "ends" */
     bool sending;           /* pairs leave */
     struct link_slot *slot; /* plan.links.n_slot */
 };

@@ -138,7 +138,7 @@ static enum status sync_folder(const struct dir *home, const char *name)
     return status;
 }
 
-/* Give the run's files, of which result.json is the last, their second names in the home. */
+/* Give the run's files their second names in the home, result.json last. */
 static enum status share_all(const struct dir *home, const struct dir *run, const struct result_files *files)
 {
     static const char *const folders[] = {"checkpoint", "tb", "."};

@@ -84,7 +84,8 @@ static void links_open(const struct plan_input *in, struct pairs_draw *out)
                                                .ends = ends,
                                                .n_link = n_end / 2,
                                                .n_joined = -1,
-                                               .negatives = in->job->task.negatives},
+                                               .negatives = in->job->task.negatives,
+                                               .of_ends = job_samples_ends(in->job)},
                     out);
     free(rows);
     free(ends);

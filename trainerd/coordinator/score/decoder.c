@@ -88,7 +88,8 @@ static void lists_score(const struct decoder_lanes *lanes, int64_t n, float *sco
                                   .ops = decoder->device->ops,
                                   .program = decoder->program,
                                   .weights = decoder->weights,
-                                  .memory = decoder->memory};
+                                  .memory = decoder->memory,
+                                  .by_window = true};
     const struct scorer_pairs pairs = {.n = n,
                                        .rows = {lanes->rows, lanes->rows},
                                        .list = {lanes->list[SCORER_HEAD], lanes->list[SCORER_TAIL]},
