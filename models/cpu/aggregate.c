@@ -71,11 +71,13 @@ static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *sched
     int64_t end = sum->column + sum->n_column;
     for (int64_t column = sum->column; column < end; column += CPU_PARTIAL_COLUMNS) {
         int64_t n_column = end - column < CPU_PARTIAL_COLUMNS ? end - column : CPU_PARTIAL_COLUMNS;
-#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
-        for (int64_t p = 0; p < schedule->n_piece; p++) {
-            sum_hub(kernels, sum, &schedule->piece[p], column, n_column, schedule->partial + p * CPU_PARTIAL_COLUMNS);
-            cpu_between(device);
-        }
+        CPU_LOOP_DYNAMIC(
+            device, schedule->n_piece * DEVICE_HUB_EDGES * n_column >= CPU_PARALLEL_MIN,
+            for (int64_t p = 0; p < schedule->n_piece; p++) {
+                sum_hub(kernels, sum, &schedule->piece[p], column, n_column,
+                        schedule->partial + p * CPU_PARTIAL_COLUMNS);
+                cpu_between(device);
+            });
         combine_pieces(schedule, sum, column, n_column);
     }
 }
@@ -87,11 +89,11 @@ static void sum_hubs(struct cpu_device *device, const struct cpu_schedule *sched
  * pieces). */
 static void sum_loosely(struct cpu_device *device, int64_t n_row, const struct cpu_sum *sum)
 {
-#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
-    for (int64_t r = 0; r < n_row; r += LOOSE_ROWS) {
-        device->kernels->sum_rows(sum, r, r + LOOSE_ROWS < n_row ? r + LOOSE_ROWS : n_row);
-        cpu_between(device);
-    }
+    CPU_LOOP_DYNAMIC(
+        device, true, for (int64_t r = 0; r < n_row; r += LOOSE_ROWS) {
+            device->kernels->sum_rows(sum, r, r + LOOSE_ROWS < n_row ? r + LOOSE_ROWS : n_row);
+            cpu_between(device);
+        });
 }
 
 void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, const struct cpu_sum *sum)
@@ -100,18 +102,11 @@ void cpu_sum(struct cpu_device *device, const struct cpu_schedule *schedule, con
     if (schedule->n_piece > 0) {
         sum_hubs(device, schedule, sum);
     }
-    /* A parallel region of one thread costs more than a small block. */
-    if (sum->n_edge * sum->n_column < CPU_PARALLEL_MIN) {
-        for (int64_t i = 0; i < schedule->n_range; i++) {
+    CPU_LOOP_DYNAMIC(
+        device, sum->n_edge * sum->n_column >= CPU_PARALLEL_MIN, for (int64_t i = 0; i < schedule->n_range; i++) {
             kernels->sum_rows(sum, schedule->range[2 * i], schedule->range[2 * i + 1]);
-        }
-        return;
-    }
-#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
-    for (int64_t i = 0; i < schedule->n_range; i++) {
-        kernels->sum_rows(sum, schedule->range[2 * i], schedule->range[2 * i + 1]);
-        cpu_between(device);
-    }
+            cpu_between(device);
+        });
 }
 
 enum status cpu_block_open(struct device *device, struct device_block *block)
@@ -183,11 +178,11 @@ static void sum_panels(struct cpu_device *device, const struct device_block *blo
     part.x_stride = columns;
     for (int64_t c = 0; c < sum->f; c += columns) {
         int64_t n = sum->f - c < columns ? sum->f - c : columns;
-#pragma omp parallel for num_threads(device->n_thread)
-        for (int64_t r = 0; r < block->n_col; r++) {
-            memcpy((char *)panel + r * columns * size, (const char *)sum->x + (r * sum->x_stride + c) * size,
-                   (size_t)(n * size));
-        }
+        CPU_LOOP(
+            device, true, for (int64_t r = 0; r < block->n_col; r++) {
+                memcpy((char *)panel + r * columns * size, (const char *)sum->x + (r * sum->x_stride + c) * size,
+                       (size_t)(n * size));
+            });
         part.column = c;
         part.n_column = n;
         cpu_sum(device, block->schedule, &part);
@@ -255,23 +250,22 @@ void cpu_aggregate_max(struct device *device, const struct device_block *block, 
                                 .arg = arg};
     const struct cpu_device *cpu = cpu_device(device);
     bool parallel = cpu_n_edge(block) * f >= CPU_PARALLEL_MIN;
-#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (parallel)
-    for (int64_t i = 0; i < schedule->n_range; i++) {
-        cpu->kernels->max_rows(&max, schedule->range[2 * i], schedule->range[2 * i + 1]);
-        cpu_between(cpu);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu, parallel, for (int64_t i = 0; i < schedule->n_range; i++) {
+            cpu->kernels->max_rows(&max, schedule->range[2 * i], schedule->range[2 * i + 1]);
+            cpu_between(cpu);
+        });
     /* A hub row's maximum is not cut into pieces: one thread for each row. */
-#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
-    for (int64_t p = 0; p < schedule->n_piece; p++) {
-        int64_t row = schedule->piece[p].row;
-        if (p == 0 || schedule->piece[p - 1].row != row) {
-            cpu->kernels->max_rows(&max, row, row + 1);
-        }
-    }
-#pragma omp parallel for num_threads(cpu->n_thread) if (how->n_finish * f >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < how->n_finish * f; i++) {
-        out[i] = arg[i] == UINT32_MAX ? 0.0f : out[i];
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu, schedule->n_piece > 0, for (int64_t p = 0; p < schedule->n_piece; p++) {
+            int64_t row = schedule->piece[p].row;
+            if (p == 0 || schedule->piece[p - 1].row != row) {
+                cpu->kernels->max_rows(&max, row, row + 1);
+            }
+        });
+    CPU_LOOP(
+        cpu, how->n_finish * f >= CPU_PARALLEL_MIN,
+        for (int64_t i = 0; i < how->n_finish * f; i++) { out[i] = arg[i] == UINT32_MAX ? 0.0f : out[i]; });
 }
 
 /* Columns of one cache line: no two threads write the same one. */
@@ -284,19 +278,19 @@ void cpu_aggregate_max_backward(struct device *device, const struct device_block
 {
     cpu_fill_zero(device, grad_x, (size_t)(block->n_col * f) * sizeof *grad_x);
     bool parallel = block->n_row * f >= CPU_PARALLEL_MIN;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
-    for (int64_t first = 0; first < f; first += LINE_COLUMNS) {
-        int64_t end = first + LINE_COLUMNS < f ? first + LINE_COLUMNS : f;
-        for (int64_t r = 0; r < block->n_row; r++) {
-            int64_t row = block->rows != NULL ? block->rows[r] : r;
-            for (int64_t c = first; c < end; c++) {
-                uint32_t place = arg[row * f + c] - arg_base; /* wraps to a large number below arg_base */
-                if (place < block->n_col) {
-                    grad_x[place * f + c] += grad_out[row * f + c];
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), parallel, for (int64_t first = 0; first < f; first += LINE_COLUMNS) {
+            int64_t end = first + LINE_COLUMNS < f ? first + LINE_COLUMNS : f;
+            for (int64_t r = 0; r < block->n_row; r++) {
+                int64_t row = block->rows != NULL ? block->rows[r] : r;
+                for (int64_t c = first; c < end; c++) {
+                    uint32_t place = arg[row * f + c] - arg_base; /* wraps to a large number below arg_base */
+                    if (place < block->n_col) {
+                        grad_x[place * f + c] += grad_out[row * f + c];
+                    }
                 }
             }
-        }
-    }
+        });
 }
 
 static void row_copy(int64_t f, float factor, const float *from, float *to)
@@ -313,20 +307,19 @@ static void row_copy(int64_t f, float factor, const float *from, float *to)
 void cpu_rows_gather(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor,
                      const float *x, float *out)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_row * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n_row; r++) {
-        row_copy(f, factor, x + rows[r] * f, out + r * f);
-    }
+    CPU_LOOP(
+        cpu_device(device), n_row * f >= CPU_PARALLEL_MIN,
+        for (int64_t r = 0; r < n_row; r++) { row_copy(f, factor, x + rows[r] * f, out + r * f); });
 }
 
 void cpu_rows_add(struct device *device, int64_t n_row, int64_t f, const uint32_t *rows, float factor, const float *x,
                   float *out)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_row * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n_row; r++) {
-        float *to = out + (rows != NULL ? rows[r] : r) * f;
-        for (int64_t c = 0; c < f; c++) {
-            to[c] += factor * x[r * f + c];
-        }
-    }
+    CPU_LOOP(
+        cpu_device(device), n_row * f >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n_row; r++) {
+            float *to = out + (rows != NULL ? rows[r] : r) * f;
+            for (int64_t c = 0; c < f; c++) {
+                to[c] += factor * x[r * f + c];
+            }
+        });
 }

@@ -88,10 +88,8 @@ static void run_rows(const struct cpu_device *device, const struct cpu_attention
         }
         return;
     }
-#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
-    for (int64_t unit = 0; unit < units.n; unit++) {
-        run_unit(device, a, &units, unit);
-    }
+    CPU_LOOP_DYNAMIC(
+        device, true, for (int64_t unit = 0; unit < units.n; unit++) { run_unit(device, a, &units, unit); });
 }
 
 void cpu_attention_forward(struct device *device, const struct device_attention_rows *rows,
@@ -119,19 +117,19 @@ void cpu_attention_finish(struct device *device, int64_t n, const struct device_
                           const struct device_attention_state *state, float *out)
 {
     int64_t n_column = device_attention_columns(how), n_head = n * how->n_head;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_head * n_column >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_head; i++) {
-        float *softmax = state->softmax + 2 * i;
-        const bool any = softmax[0] != -INFINITY;
-        float scale = any ? 1.0f / softmax[1] : 0.0f;
-        scale_columns(n_column, scale, out + i * n_column);
-        if (state->positive != NULL) {
-            scale_columns(n_column, scale, state->positive + i * n_column);
-            state->positive_weight[i] *= scale;
-        }
-        softmax[0] = any ? softmax[0] + logf(softmax[1]) : INFINITY;
-        softmax[1] = 0.0f;
-    }
+    CPU_LOOP(
+        cpu_device(device), n_head * n_column >= CPU_PARALLEL_MIN, for (int64_t i = 0; i < n_head; i++) {
+            float *softmax = state->softmax + 2 * i;
+            const bool any = softmax[0] != -INFINITY;
+            float scale = any ? 1.0f / softmax[1] : 0.0f;
+            scale_columns(n_column, scale, out + i * n_column);
+            if (state->positive != NULL) {
+                scale_columns(n_column, scale, state->positive + i * n_column);
+                state->positive_weight[i] *= scale;
+            }
+            softmax[0] = any ? softmax[0] + logf(softmax[1]) : INFINITY;
+            softmax[1] = 0.0f;
+        });
 }
 
 void cpu_attention_backward_begin(struct device *device, int64_t n, const struct device_attention *how,
@@ -141,10 +139,10 @@ void cpu_attention_backward_begin(struct device *device, int64_t n, const struct
     const struct cpu_device *cpu = cpu_device(device);
     const struct cpu_attention_begin begin = {how, grad_out, out, state, add, grad_query};
     int64_t width = how->n_head * device_attention_columns(how), step = cpu_step_rows(width);
-#pragma omp parallel for num_threads(cpu->n_thread) if (n * width >= CPU_PARALLEL_MIN)
-    for (int64_t first = 0; first < n; first += step) {
-        cpu->kernels->attention_begin(&begin, first, first + step < n ? first + step : n);
-    }
+    CPU_LOOP(
+        cpu, n * width >= CPU_PARALLEL_MIN, for (int64_t first = 0; first < n; first += step) {
+            cpu->kernels->attention_begin(&begin, first, first + step < n ? first + step : n);
+        });
 }
 
 /* grad (+)= Σ of the partial gradients, in their order: n of each set. */

@@ -178,13 +178,13 @@ static void run_pieces(const struct cpu_device *device, const struct cpu_attenti
     const struct cpu_schedule *schedule = a->block->schedule;
     const int64_t n_piece = schedule->n_piece, n_head = a->how->n_head, width = cpu_attention_sums(a->how);
     const int64_t n = a->end_head - a->first_head;
-#pragma omp parallel for num_threads(device->n_thread) schedule(dynamic)
-    for (int64_t slot = 0; slot < n_slot; slot++) {
-        for (int64_t p = slot * n_piece / n_slot; p < (slot + 1) * n_piece / n_slot; p++) {
-            const struct partial made = arrays_of(a, 0, n, schedule->partial + p * CPU_PARTIAL_COLUMNS);
-            pieces_join(device, a, &schedule->piece[p], true, &made, sums != NULL ? sums + slot * width : NULL);
-        }
-    }
+    CPU_LOOP_DYNAMIC(
+        device, true, for (int64_t slot = 0; slot < n_slot; slot++) {
+            for (int64_t p = slot * n_piece / n_slot; p < (slot + 1) * n_piece / n_slot; p++) {
+                const struct partial made = arrays_of(a, 0, n, schedule->partial + p * CPU_PARTIAL_COLUMNS);
+                pieces_join(device, a, &schedule->piece[p], true, &made, sums != NULL ? sums + slot * width : NULL);
+            }
+        });
     for (int64_t p = 0; p < n_piece; p++) {
         int64_t r = schedule->piece[p].row, row = a->block->rows != NULL ? a->block->rows[r] : r;
         struct partial made = arrays_of(a, 0, n, schedule->partial + p * CPU_PARTIAL_COLUMNS);

@@ -34,11 +34,11 @@ void cpu_batch_norm_statistics(struct device *device, int64_t n, int64_t f, cons
 {
     int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = scratch;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
-        chunk_statistics(n_row, f, x + first * f, partial + i * STATISTICS_N(f));
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t i = 0; i < n_chunk; i++) {
+            int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
+            chunk_statistics(n_row, f, x + first * f, partial + i * STATISTICS_N(f));
+        });
     memset(statistics, 0, (size_t)STATISTICS_N(f) * sizeof *statistics);
     for (int64_t i = 0; i < n_chunk; i++) {
         statistics_merge(f, statistics, partial + i * STATISTICS_N(f));
@@ -50,12 +50,12 @@ void cpu_batch_norm_forward(struct device *device, int64_t n, int64_t f, const f
                             const float *weight, const float *bias, float *y)
 {
     const double *mean = mean_rstd, *rstd = mean_rstd + f;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        for (int64_t c = 0; c < f; c++) {
-            y[r * f + c] = (float)((x[r * f + c] - mean[c]) * rstd[c]) * weight[c] + bias[c];
-        }
-    }
+    CPU_LOOP(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            for (int64_t c = 0; c < f; c++) {
+                y[r * f + c] = (float)((x[r * f + c] - mean[c]) * rstd[c]) * weight[c] + bias[c];
+            }
+        });
 }
 
 /* Of one chunk: Σ grad_y and Σ grad_y · x̂, x̂ = (x - mean) · rstd. */
@@ -78,12 +78,12 @@ void cpu_batch_norm_sums(struct device *device, const struct device_norm_backwar
     const double *mean_rstd = how->mean_rstd;
     int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = how->scratch; /* n_chunk × 2f */
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
-        double *sum = partial + 2 * i * f;
-        chunk_sums(n_row, f, how->x + first * f, mean_rstd, mean_rstd + f, how->grad_y + first * f, sum, sum + f);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t i = 0; i < n_chunk; i++) {
+            int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
+            double *sum = partial + 2 * i * f;
+            chunk_sums(n_row, f, how->x + first * f, mean_rstd, mean_rstd + f, how->grad_y + first * f, sum, sum + f);
+        });
     memset(sums, 0, (size_t)STATISTICS_N(f) * sizeof *sums);
     sums[0] = (double)n;
     for (int64_t i = 0; i < n_chunk; i++) {
@@ -105,13 +105,13 @@ void cpu_batch_norm_backward(struct device *device, const struct device_norm_bac
     const float *x = how->x, *grad_y = how->grad_y;
     float *grad_x = how->grad_x;
     double share = 1.0 / sums[0];
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        for (int64_t c = 0; c < f; c++) {
-            double normal = (x[r * f + c] - mean[c]) * rstd[c];
-            double rest = grad_y[r * f + c] - sum[c] * share - normal * (sum_normal[c] * share);
-            float grad = (float)(how->weight[c] * rstd[c] * rest);
-            grad_x[r * f + c] = how->add ? grad_x[r * f + c] + grad : grad;
-        }
-    }
+    CPU_LOOP(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            for (int64_t c = 0; c < f; c++) {
+                double normal = (x[r * f + c] - mean[c]) * rstd[c];
+                double rest = grad_y[r * f + c] - sum[c] * share - normal * (sum_normal[c] * share);
+                float grad = (float)(how->weight[c] * rstd[c] * rest);
+                grad_x[r * f + c] = how->add ? grad_x[r * f + c] + grad : grad;
+            }
+        });
 }

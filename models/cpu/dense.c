@@ -84,19 +84,18 @@ void cpu_linear(struct device *device, const struct device_linear *how, float *y
     if (turns) {
         cpu_transpose(cpu, f_out, f_in, how->w, how->scratch);
     }
-    bool parallel = n * f_in * f_out >= PRODUCT_PARALLEL_MIN;
-#pragma omp parallel for num_threads(parallel ? cpu->n_thread : 1) schedule(dynamic)
-    for (int64_t first = 0; first < n; first += rows) {
-        int64_t n_row = n - first < rows ? n - first : rows;
-        bool is_turned = turns && cpu_linear_turns(n_row, f_in);
-        float *out = y + first * f_out;
-        multiply(cpu, 'N', how->turned || is_turned ? 'N' : 'T', n_row, f_out, f_in, how->x + first * f_in,
-                 is_turned ? how->scratch : how->w, how->add ? 1.0f : 0.0f, out);
-        if (how->bias != NULL) {
-            add_bias(n_row, f_out, how->bias, out);
-        }
-        cpu_between(cpu);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu, n * f_in * f_out >= PRODUCT_PARALLEL_MIN, for (int64_t first = 0; first < n; first += rows) {
+            int64_t n_row = n - first < rows ? n - first : rows;
+            bool is_turned = turns && cpu_linear_turns(n_row, f_in);
+            float *out = y + first * f_out;
+            multiply(cpu, 'N', how->turned || is_turned ? 'N' : 'T', n_row, f_out, f_in, how->x + first * f_in,
+                     is_turned ? how->scratch : how->w, how->add ? 1.0f : 0.0f, out);
+            if (how->bias != NULL) {
+                add_bias(n_row, f_out, how->bias, out);
+            }
+            cpu_between(cpu);
+        });
 }
 
 int64_t cpu_weight_chunk_rows(int64_t n)
@@ -116,20 +115,19 @@ void cpu_linear_backward_weight(struct device *device, int64_t n, int64_t f_in, 
         return;
     }
     bool parallel = n * f_in * f_out >= PRODUCT_PARALLEL_MIN;
-    int n_thread = parallel ? cpu->n_thread : 1;
-#pragma omp parallel for num_threads(n_thread) schedule(dynamic)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
-        multiply(cpu, 'T', 'N', f_out, f_in, n_row, grad_y + first * f_out, x + first * f_in,
-                 add && i == 0 ? 1.0f : 0.0f, i == 0 ? grad_w : partial + (i - 1) * size);
-        cpu_between(cpu);
-    }
-#pragma omp parallel for num_threads(n_thread) if (n_chunk > 1)
-    for (int64_t j = 0; j < size; j++) {
-        for (int64_t i = 1; i < n_chunk; i++) {
-            grad_w[j] += partial[(i - 1) * size + j];
-        }
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu, parallel, for (int64_t i = 0; i < n_chunk; i++) {
+            int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
+            multiply(cpu, 'T', 'N', f_out, f_in, n_row, grad_y + first * f_out, x + first * f_in,
+                     add && i == 0 ? 1.0f : 0.0f, i == 0 ? grad_w : partial + (i - 1) * size);
+            cpu_between(cpu);
+        });
+    CPU_LOOP(
+        cpu, parallel && n_chunk > 1, for (int64_t j = 0; j < size; j++) {
+            for (int64_t i = 1; i < n_chunk; i++) {
+                grad_w[j] += partial[(i - 1) * size + j];
+            }
+        });
 }
 
 void cpu_column_sum(struct device *device, const struct device_column_sum *how, float *out)
@@ -137,17 +135,17 @@ void cpu_column_sum(struct device *device, const struct device_column_sum *how, 
     struct cpu_device *cpu = cpu_device(device);
     int64_t n = how->n, f = how->f, rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = how->scratch;
-#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        int64_t first = i * rows, end = n < first + rows ? n : first + rows;
-        memset(partial + i * f, 0, (size_t)f * sizeof *partial);
-        if (how->factor == NULL) {
-            cpu->kernels->column_sum(end - first, f, how->x + first * f, partial + i * f);
-        } else {
-            cpu->kernels->head_dot_sum(how->n_head, f / how->n_head, how->x, how->factor, first, end,
-                                       partial + i * f);
-        }
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu, n * f >= CPU_PARALLEL_MIN, for (int64_t i = 0; i < n_chunk; i++) {
+            int64_t first = i * rows, end = n < first + rows ? n : first + rows;
+            memset(partial + i * f, 0, (size_t)f * sizeof *partial);
+            if (how->factor == NULL) {
+                cpu->kernels->column_sum(end - first, f, how->x + first * f, partial + i * f);
+            } else {
+                cpu->kernels->head_dot_sum(how->n_head, f / how->n_head, how->x, how->factor, first, end,
+                                           partial + i * f);
+            }
+        });
     for (int64_t c = 0; c < f; c++) {
         double sum = how->add ? out[c] : 0.0;
         for (int64_t i = 0; i < n_chunk; i++) {
@@ -183,11 +181,11 @@ void cpu_dot(struct device *device, int64_t n, int64_t f, const float *x, const 
 {
     int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = scratch, sum = add ? out[0] : 0.0;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
-        partial[i] = dot_chunk(n_row * f, x + first * f, y + first * f);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t i = 0; i < n_chunk; i++) {
+            int64_t first = i * rows, n_row = n - first < rows ? n - first : rows;
+            partial[i] = dot_chunk(n_row * f, x + first * f, y + first * f);
+        });
     for (int64_t i = 0; i < n_chunk; i++) {
         sum += partial[i];
     }
@@ -196,12 +194,12 @@ void cpu_dot(struct device *device, int64_t n, int64_t f, const float *x, const 
 
 void cpu_chunks_add(struct device *device, int64_t n_value, int64_t n_chunk, const float *chunk, float *out)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_value * n_chunk >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_value; i++) {
-        float sum = chunk[i];
-        for (int64_t c = 1; c < n_chunk; c++) {
-            sum += chunk[c * n_value + i];
-        }
-        out[i] = sum;
-    }
+    CPU_LOOP(
+        cpu_device(device), n_value * n_chunk >= CPU_PARALLEL_MIN, for (int64_t i = 0; i < n_value; i++) {
+            float sum = chunk[i];
+            for (int64_t c = 1; c < n_chunk; c++) {
+                sum += chunk[c * n_value + i];
+            }
+            out[i] = sum;
+        });
 }

@@ -8,61 +8,61 @@ void cpu_head_dot(struct device *device, int64_t n, int64_t n_head, int64_t n_co
 {
     const struct cpu_device *cpu = cpu_device(device);
     int64_t step = cpu_step_rows(n_head * n_column);
-#pragma omp parallel for num_threads(cpu->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
-    for (int64_t first = 0; first < n; first += step) {
-        cpu->kernels->head_dot(n_head, n_column, x, w, first, first + step < n ? first + step : n, out);
-    }
+    CPU_LOOP(
+        cpu, n * n_head * n_column >= CPU_PARALLEL_MIN, for (int64_t first = 0; first < n; first += step) {
+            cpu->kernels->head_dot(n_head, n_column, x, w, first, first + step < n ? first + step : n, out);
+        });
 }
 
 void cpu_head_dot_backward_input(struct device *device, int64_t n, int64_t n_head, int64_t n_column, const float *w,
                                  const float *grad, bool add, float *grad_x)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        for (int64_t h = 0; h < n_head; h++) {
-            float *to = grad_x + (r * n_head + h) * n_column, g = grad[r * n_head + h];
-            for (int64_t c = 0; c < n_column; c++) {
-                float product = g * w[h * n_column + c];
-                to[c] = add ? to[c] + product : product;
+    CPU_LOOP(
+        cpu_device(device), n * n_head * n_column >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            for (int64_t h = 0; h < n_head; h++) {
+                float *to = grad_x + (r * n_head + h) * n_column, g = grad[r * n_head + h];
+                for (int64_t c = 0; c < n_column; c++) {
+                    float product = g * w[h * n_column + c];
+                    to[c] = add ? to[c] + product : product;
+                }
             }
-        }
-    }
+        });
 }
 
 static void mean_forward(struct cpu_device *cpu, int64_t n, int64_t n_head, int64_t n_column, const float *x,
                          float *out)
 {
     float share = 1.0f / (float)n_head;
-#pragma omp parallel for num_threads(cpu->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        const float *row = x + r * n_head * n_column;
-        float *to = out + r * n_column;
-        memcpy(to, row, (size_t)n_column * sizeof *to);
-        for (int64_t h = 1; h < n_head; h++) {
-            for (int64_t c = 0; c < n_column; c++) {
-                to[c] += row[h * n_column + c];
+    CPU_LOOP(
+        cpu, n * n_head * n_column >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            const float *row = x + r * n_head * n_column;
+            float *to = out + r * n_column;
+            memcpy(to, row, (size_t)n_column * sizeof *to);
+            for (int64_t h = 1; h < n_head; h++) {
+                for (int64_t c = 0; c < n_column; c++) {
+                    to[c] += row[h * n_column + c];
+                }
             }
-        }
-        for (int64_t c = 0; c < n_column; c++) {
-            to[c] *= share;
-        }
-    }
+            for (int64_t c = 0; c < n_column; c++) {
+                to[c] *= share;
+            }
+        });
 }
 
 static void mean_backward(struct cpu_device *cpu, int64_t n, int64_t n_head, int64_t n_column, const float *grad,
                           bool add, float *grad_x)
 {
     float share = 1.0f / (float)n_head;
-#pragma omp parallel for num_threads(cpu->n_thread) if (n * n_head * n_column >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        for (int64_t h = 0; h < n_head; h++) {
-            float *to = grad_x + (r * n_head + h) * n_column;
-            for (int64_t c = 0; c < n_column; c++) {
-                float part = share * grad[r * n_column + c];
-                to[c] = add ? to[c] + part : part;
+    CPU_LOOP(
+        cpu, n * n_head * n_column >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            for (int64_t h = 0; h < n_head; h++) {
+                float *to = grad_x + (r * n_head + h) * n_column;
+                for (int64_t c = 0; c < n_column; c++) {
+                    float part = share * grad[r * n_column + c];
+                    to[c] = add ? to[c] + part : part;
+                }
             }
-        }
-    }
+        });
 }
 
 void cpu_head_mean(struct device *device, int64_t n, int64_t n_head, int64_t n_column, bool backward,

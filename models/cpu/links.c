@@ -25,10 +25,10 @@ void cpu_link_loss(struct device *device, const struct device_links *how, double
     const struct cpu_kernels *kernels = cpu_device(device)->kernels;
     int64_t n = how->n_row, rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = how->scratch;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n_chunk > 1)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        partial[i] = rows_run(kernels, how, i * rows, (i + 1) * rows < n ? (i + 1) * rows : n);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n_chunk > 1, for (int64_t i = 0; i < n_chunk; i++) {
+            partial[i] = rows_run(kernels, how, i * rows, (i + 1) * rows < n ? (i + 1) * rows : n);
+        });
     for (int64_t i = 0; i < n_chunk; i++) {
         *sum += 0.5 * how->weight * partial[i];
     }

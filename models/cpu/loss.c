@@ -171,15 +171,14 @@ void cpu_loss(struct device *device, const struct device_scoring *how, struct de
     const float scale = how->grad != NULL ? device_loss_scale(how) : 0.0f;
     int64_t n = how->n, rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     struct device_score *partial = how->scratch;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread)                                                   \
-    schedule(dynamic) if (n * how->c >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        struct device_score sum = {0};
-        for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
-            row_score(how, &key, scale, r, &sum);
-        }
-        partial[i] = sum;
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n * how->c >= CPU_PARALLEL_MIN, for (int64_t i = 0; i < n_chunk; i++) {
+            struct device_score sum = {0};
+            for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
+                row_score(how, &key, scale, r, &sum);
+            }
+            partial[i] = sum;
+        });
     *score = (struct device_score){0};
     for (int64_t i = 0; i < n_chunk; i++) {
         score_add(score, &partial[i]);
@@ -190,27 +189,27 @@ void cpu_labels_append(struct device *device, const struct device_labels *how, i
 {
     const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
     const int64_t n = how->n, c = how->c;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * (f + c) >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        float *row = out + r * (f + c);
-        bool shown = how->row_split[r] == how->split && !is_drawn(&how->drawn, &key, r);
-        memcpy(row, x + r * f, (size_t)f * sizeof *row);
-        for (int64_t k = 0; k < c; k++) {
-            float label = how->labels != NULL ? (float)(how->labels[r] == k) : how->label_rows[r * c + k];
-            row[f + k] = shown && !isnan(label) ? label : 0.0f;
-        }
-    }
+    CPU_LOOP(
+        cpu_device(device), n * (f + c) >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            float *row = out + r * (f + c);
+            bool shown = how->row_split[r] == how->split && !is_drawn(&how->drawn, &key, r);
+            memcpy(row, x + r * f, (size_t)f * sizeof *row);
+            for (int64_t k = 0; k < c; k++) {
+                float label = how->labels != NULL ? (float)(how->labels[r] == k) : how->label_rows[r * c + k];
+                row[f + k] = shown && !isnan(label) ? label : 0.0f;
+            }
+        });
 }
 
 void cpu_draw_count(struct device *device, const struct device_labels *how, double *count)
 {
     const struct random_key key = device_key(&how->drawn.key, how->drawn.now);
     int64_t n_label = 0; /* whole numbers: any order gives the same sum */
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) reduction(+ : n_label)                            \
-    if (how->n >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < how->n; r++) {
-        n_label += how->row_split[r] == how->split && is_drawn(&how->drawn, &key, r) ? device_labels_known(how, r)
-                                                                                     : 0;
-    }
+    CPU_LOOP_AS(
+        "omp parallel for num_threads(n_loop_thread) reduction(+ : n_label)", cpu_device(device),
+        how->n >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < how->n; r++) {
+            n_label += how->row_split[r] == how->split && is_drawn(&how->drawn, &key, r) ? device_labels_known(how, r)
+                                                                                         : 0;
+        });
     *count = (double)n_label;
 }

@@ -31,20 +31,20 @@ void cpu_move(struct device *device, enum device_lane lane, void *to, const void
     if (to == from) {
         return;
     }
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n_bytes > COPY_STEP)
-    for (size_t at = 0; at < n_bytes; at += COPY_STEP) {
-        size_t left = n_bytes - at;
-        memcpy((char *)to + at, (const char *)from + at, left < COPY_STEP ? left : COPY_STEP);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n_bytes > COPY_STEP, for (size_t at = 0; at < n_bytes; at += COPY_STEP) {
+            size_t left = n_bytes - at;
+            memcpy((char *)to + at, (const char *)from + at, left < COPY_STEP ? left : COPY_STEP);
+        });
 }
 
 void cpu_fill_zero(struct device *device, void *to, size_t n_bytes)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n_bytes > COPY_STEP)
-    for (size_t at = 0; at < n_bytes; at += COPY_STEP) {
-        size_t left = n_bytes - at;
-        memset((char *)to + at, 0, left < COPY_STEP ? left : COPY_STEP);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n_bytes > COPY_STEP, for (size_t at = 0; at < n_bytes; at += COPY_STEP) {
+            size_t left = n_bytes - at;
+            memset((char *)to + at, 0, left < COPY_STEP ? left : COPY_STEP);
+        });
 }
 
 void cpu_poll(struct device *device, void (*poll)(void *context), void *context)

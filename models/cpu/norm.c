@@ -61,10 +61,9 @@ static void row_forward(int64_t f, const float *x, const float *weight, const fl
 void cpu_layer_norm_forward(struct device *device, int64_t n, int64_t f, const float *x, const float *weight,
                             const float *bias, float *mean_rstd, float *y)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        row_forward(f, x + r * f, weight, bias, mean_rstd + 2 * r, y + r * f);
-    }
+    CPU_LOOP(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN,
+        for (int64_t r = 0; r < n; r++) { row_forward(f, x + r * f, weight, bias, mean_rstd + 2 * r, y + r * f); });
 }
 
 /* grad_x = rstd·(g − mean(g) − x̂·mean(g·x̂)) with g = grad_y·weight, and this row's share of both parameter
@@ -95,15 +94,16 @@ void cpu_layer_norm_backward(struct device *device, const struct device_norm_bac
     const float *mean_rstd = how->mean_rstd;
     int64_t rows = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = how->scratch; /* n_chunk × (weight f, bias f) */
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        double *sum = partial + 2 * i * f;
-        memset(sum, 0, (size_t)(2 * f) * sizeof *sum);
-        for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
-            row_backward(f, how->x + r * f, how->weight, mean_rstd[2 * r], mean_rstd[2 * r + 1], how->grad_y + r * f,
-                         how->add, how->grad_x != NULL ? how->grad_x + r * f : NULL, sum, sum + f);
-        }
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t i = 0; i < n_chunk; i++) {
+            double *sum = partial + 2 * i * f;
+            memset(sum, 0, (size_t)(2 * f) * sizeof *sum);
+            for (int64_t r = i * rows; r < n && r < (i + 1) * rows; r++) {
+                row_backward(f, how->x + r * f, how->weight, mean_rstd[2 * r], mean_rstd[2 * r + 1],
+                             how->grad_y + r * f, how->add, how->grad_x != NULL ? how->grad_x + r * f : NULL, sum,
+                             sum + f);
+            }
+        });
     for (int64_t c = 0; c < f; c++) {
         double sum_weight = how->add_weight ? how->grad_weight[c] : 0.0,
                sum_bias = how->add_bias ? how->grad_bias[c] : 0.0;

@@ -26,16 +26,17 @@ static uint32_t sgd(const struct cpu_device *device, const struct device_step *h
     const float lr = (float)how->now->lr, decay = (float)how->weight_decay, momentum = (float)how->momentum,
                 clip = clip_of(how);
     uint32_t found = 0;
-#pragma omp parallel for num_threads(device->n_thread) reduction(| : found) if (n_value >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_value; i++) {
-        float g = grad[i] * clip + decay * w[i];
-        if (momentum != 0.0f) {
-            g = momentum * m[i] + g;
-            m[i] = g;
-        }
-        w[i] -= lr * g;
-        found |= is_not_finite(w[i]);
-    }
+    CPU_LOOP_AS(
+        "omp parallel for num_threads(n_loop_thread) reduction(| : found)", device, n_value >= CPU_PARALLEL_MIN,
+        for (int64_t i = 0; i < n_value; i++) {
+            float g = grad[i] * clip + decay * w[i];
+            if (momentum != 0.0f) {
+                g = momentum * m[i] + g;
+                m[i] = g;
+            }
+            w[i] -= lr * g;
+            found |= is_not_finite(w[i]);
+        });
     return found;
 }
 
@@ -52,15 +53,16 @@ static uint32_t adam(const struct cpu_device *device, const struct device_step *
     const float step = (float)(now->lr / now->correction_1);
     const float root = (float)sqrt(now->correction_2), epsilon = (float)how->epsilon, clip = clip_of(how);
     uint32_t found = 0;
-#pragma omp parallel for num_threads(device->n_thread) reduction(| : found) if (n_value >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_value; i++) {
-        float weight = w[i] * keep;
-        float g = grad[i] * clip + decay * weight;
-        m[i] += first * (g - m[i]);
-        v[i] = beta2 * v[i] + second * g * g;
-        w[i] = weight - step * (m[i] / (sqrtf(v[i]) / root + epsilon));
-        found |= is_not_finite(w[i]);
-    }
+    CPU_LOOP_AS(
+        "omp parallel for num_threads(n_loop_thread) reduction(| : found)", device, n_value >= CPU_PARALLEL_MIN,
+        for (int64_t i = 0; i < n_value; i++) {
+            float weight = w[i] * keep;
+            float g = grad[i] * clip + decay * weight;
+            m[i] += first * (g - m[i]);
+            v[i] = beta2 * v[i] + second * g * g;
+            w[i] = weight - step * (m[i] / (sqrtf(v[i]) / root + epsilon));
+            found |= is_not_finite(w[i]);
+        });
     return found;
 }
 

@@ -14,20 +14,20 @@ void cpu_pair_scores(struct device *device, const struct device_pairs *pairs, fl
 {
     const struct cpu_kernels *kernels = cpu_device(device)->kernels;
     int64_t n = pairs->n, size = row_chunk_rows(n), n_chunk = row_n_chunk(n);
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n_chunk > 1)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        kernels->pair_scores(pairs, i * size, (i + 1) * size < n ? (i + 1) * size : n, score);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n_chunk > 1, for (int64_t i = 0; i < n_chunk; i++) {
+            kernels->pair_scores(pairs, i * size, (i + 1) * size < n ? (i + 1) * size : n, score);
+        });
 }
 
 void cpu_pair_gradients(struct device *device, const struct device_pairs *pairs, const float *slope, float *grad)
 {
     const struct cpu_kernels *kernels = cpu_device(device)->kernels;
     int64_t n = pairs->n, size = row_chunk_rows(n), n_chunk = row_n_chunk(n);
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n_chunk > 1)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        kernels->pair_gradients(pairs, row_begin(pairs, i * size), row_begin(pairs, (i + 1) * size), slope, grad);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n_chunk > 1, for (int64_t i = 0; i < n_chunk; i++) {
+            kernels->pair_gradients(pairs, row_begin(pairs, i * size), row_begin(pairs, (i + 1) * size), slope, grad);
+        });
 }
 
 /* Of one window: chunks of pairs run on all threads. */
@@ -47,10 +47,10 @@ void cpu_pair_losses(struct device *device, const struct device_pair_losses *how
     const struct cpu_kernels *kernels = cpu_device(device)->kernels;
     int64_t n = how->n_group, size = row_chunk_rows(n), n_chunk = row_n_chunk(n);
     double *partial = how->scratch;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (n_chunk > 1)
-    for (int64_t i = 0; i < n_chunk; i++) {
-        partial[i] = kernels->pair_losses(how, i * size, (i + 1) * size < n ? (i + 1) * size : n);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), n_chunk > 1, for (int64_t i = 0; i < n_chunk; i++) {
+            partial[i] = kernels->pair_losses(how, i * size, (i + 1) * size < n ? (i + 1) * size : n);
+        });
     for (int64_t i = 0; i < n_chunk; i++) {
         *sum += how->weight * how->share * partial[i];
     }

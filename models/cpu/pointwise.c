@@ -17,10 +17,10 @@ void cpu_activate_forward(struct device *device, int64_t n, int64_t f, const str
     const struct cpu_device *cpu = cpu_device(device);
     const struct device_activate now = activate_now(activate);
     int64_t step = cpu_step_rows(f);
-#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t first = 0; first < n; first += step) {
-        cpu->kernels->activate_forward(&now, f, first, first + step < n ? first + step : n, x, y);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu, n * f >= CPU_PARALLEL_MIN, for (int64_t first = 0; first < n; first += step) {
+            cpu->kernels->activate_forward(&now, f, first, first + step < n ? first + step : n, x, y);
+        });
 }
 
 void cpu_activate_backward(struct device *device, int64_t n, int64_t f, const struct device_activate *activate,
@@ -29,21 +29,21 @@ void cpu_activate_backward(struct device *device, int64_t n, int64_t f, const st
     const struct cpu_device *cpu = cpu_device(device);
     const struct device_activate now = activate_now(activate);
     int64_t step = cpu_step_rows(f);
-#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t first = 0; first < n; first += step) {
-        int64_t end = first + step < n ? first + step : n;
-        cpu->kernels->activate_backward(&now, f, first, end, x, y, grad_y, add, grad_x);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu, n * f >= CPU_PARALLEL_MIN, for (int64_t first = 0; first < n; first += step) {
+            int64_t end = first + step < n ? first + step : n;
+            cpu->kernels->activate_backward(&now, f, first, end, x, y, grad_y, add, grad_x);
+        });
 }
 
 void cpu_bias_add(struct device *device, int64_t n, int64_t f, const float *x, const float *bias, float *y)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        for (int64_t c = 0; c < f; c++) {
-            y[r * f + c] = x[r * f + c] + bias[c];
-        }
-    }
+    CPU_LOOP(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            for (int64_t c = 0; c < f; c++) {
+                y[r * f + c] = x[r * f + c] + bias[c];
+            }
+        });
 }
 
 void cpu_axpby(struct device *device, int64_t n_value, float a, const float *eps, const float *x, float b,
@@ -51,48 +51,45 @@ void cpu_axpby(struct device *device, int64_t n_value, float a, const float *eps
 {
     a = eps != NULL ? a + eps[0] : a;
     if (y == NULL) {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_value >= CPU_PARALLEL_MIN)
-        for (int64_t i = 0; i < n_value; i++) {
-            out[i] = a * x[i];
-        }
+        CPU_LOOP(
+            cpu_device(device), n_value >= CPU_PARALLEL_MIN,
+            for (int64_t i = 0; i < n_value; i++) { out[i] = a * x[i]; });
         return;
     }
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_value >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_value; i++) {
-        out[i] = a * x[i] + b * y[i];
-    }
+    CPU_LOOP(
+        cpu_device(device), n_value >= CPU_PARALLEL_MIN,
+        for (int64_t i = 0; i < n_value; i++) { out[i] = a * x[i] + b * y[i]; });
 }
 
 void cpu_columns_copy(struct device *device, int64_t n, int64_t f, const float *from, int64_t from_width, float *to,
                       int64_t to_width, bool add)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        const float *x = from + r * from_width;
-        float *y = to + r * to_width;
-        for (int64_t c = 0; c < f; c++) {
-            y[c] = add ? y[c] + x[c] : x[c];
-        }
-    }
+    CPU_LOOP(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            const float *x = from + r * from_width;
+            float *y = to + r * to_width;
+            for (int64_t c = 0; c < f; c++) {
+                y[c] = add ? y[c] + x[c] : x[c];
+            }
+        });
 }
 
 void cpu_max_forward(struct device *device, int64_t n_value, const float *x, const float *y, float *out)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_value >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_value; i++) {
-        out[i] = x[i] >= y[i] || isnan(x[i]) ? x[i] : y[i];
-    }
+    CPU_LOOP(
+        cpu_device(device), n_value >= CPU_PARALLEL_MIN,
+        for (int64_t i = 0; i < n_value; i++) { out[i] = x[i] >= y[i] || isnan(x[i]) ? x[i] : y[i]; });
 }
 
 /* grad (+)= grad_out where x is out, or where it is not */
 static void max_backward_one(struct cpu_device *cpu, int64_t n_value, const float *x, const float *out,
                              const float *grad_out, bool equal, bool add, float *grad)
 {
-#pragma omp parallel for num_threads(cpu->n_thread) if (n_value >= CPU_PARALLEL_MIN)
-    for (int64_t i = 0; i < n_value; i++) {
-        float share = (x[i] == out[i]) == equal ? grad_out[i] : 0.0f;
-        grad[i] = add ? grad[i] + share : share;
-    }
+    CPU_LOOP(
+        cpu, n_value >= CPU_PARALLEL_MIN, for (int64_t i = 0; i < n_value; i++) {
+            float share = (x[i] == out[i]) == equal ? grad_out[i] : 0.0f;
+            grad[i] = add ? grad[i] + share : share;
+        });
 }
 
 void cpu_max_backward(struct device *device, int64_t n_value, const float *x, const float *out, const float *grad_out,

@@ -126,19 +126,19 @@ void cpu_relation_sum(struct device *device, const struct device_relation *how, 
                                     .comp = how->comp,
                                     .out = out};
     bool parallel = cpu_n_edge(block) * how->f >= CPU_PARALLEL_MIN;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
-    for (int64_t i = 0; i < schedule->n_range; i++) {
-        rows(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
-        cpu_between(cpu_device(device));
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), parallel, for (int64_t i = 0; i < schedule->n_range; i++) {
+            rows(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
+            cpu_between(cpu_device(device));
+        });
     /* A hub row is not cut into pieces: one thread for each row. */
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (schedule->n_piece > 0)
-    for (int64_t p = 0; p < schedule->n_piece; p++) {
-        int64_t row = schedule->piece[p].row;
-        if (p == 0 || schedule->piece[p - 1].row != row) {
-            rows(&s, row, row + 1);
-        }
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), schedule->n_piece > 0, for (int64_t p = 0; p < schedule->n_piece; p++) {
+            int64_t row = schedule->piece[p].row;
+            if (p == 0 || schedule->piece[p - 1].row != row) {
+                rows(&s, row, row + 1);
+            }
+        });
 }
 
 static double dot(const float *x, const float *y, int64_t n)
@@ -182,12 +182,12 @@ void cpu_relation_dot(struct device *device, const struct device_relation *how, 
             n = how->n_relation * how->n_base;
     bool parallel = cpu_n_edge(block) * how->f >= CPU_PARALLEL_MIN;
     double *partial = scratch;
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic) if (parallel)
-    for (int64_t k = 0; k < n_chunk; k++) {
-        int64_t last = (k + 1) * rows < block->n_row ? (k + 1) * rows : block->n_row;
-        memset(partial + k * n, 0, (size_t)n * sizeof *partial);
-        rows_dot(&s, y, k * rows, last, partial + k * n);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu_device(device), parallel, for (int64_t k = 0; k < n_chunk; k++) {
+            int64_t last = (k + 1) * rows < block->n_row ? (k + 1) * rows : block->n_row;
+            memset(partial + k * n, 0, (size_t)n * sizeof *partial);
+            rows_dot(&s, y, k * rows, last, partial + k * n);
+        });
     for (int64_t i = 0; i < n; i++) {
         double sum = add ? grad_comp[i] : 0.0;
         for (int64_t k = 0; k < n_chunk; k++) {
@@ -199,10 +199,10 @@ void cpu_relation_dot(struct device *device, const struct device_relation *how, 
 
 void cpu_swap_axes(struct device *device, int64_t a, int64_t b, int64_t c, const float *x, float *out)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (a * b * c >= CPU_PARALLEL_MIN)
-    for (int64_t j = 0; j < b; j++) {
-        for (int64_t i = 0; i < a; i++) {
-            memcpy(out + (j * a + i) * c, x + (i * b + j) * c, (size_t)c * sizeof *out);
-        }
-    }
+    CPU_LOOP(
+        cpu_device(device), a * b * c >= CPU_PARALLEL_MIN, for (int64_t j = 0; j < b; j++) {
+            for (int64_t i = 0; i < a; i++) {
+                memcpy(out + (j * a + i) * c, x + (i * b + j) * c, (size_t)c * sizeof *out);
+            }
+        });
 }

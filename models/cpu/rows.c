@@ -34,38 +34,37 @@ static void row_multiply(int64_t f, float scale, const float *x, bool add, float
 
 void cpu_inverse_norm(struct device *device, int64_t n, int64_t f, const float *x, float *out)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        double norm = sqrt(row_dot(f, x + r * f, x + r * f));
-        out[r] = (float)(1.0 / (norm < NORM_MIN ? NORM_MIN : norm));
-    }
+    CPU_LOOP(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            double norm = sqrt(row_dot(f, x + r * f, x + r * f));
+            out[r] = (float)(1.0 / (norm < NORM_MIN ? NORM_MIN : norm));
+        });
 }
 
 /* ∂(1/‖x‖)/∂x = -x / ‖x‖³ */
 void cpu_inverse_norm_backward(struct device *device, int64_t n, int64_t f, const float *x, const float *out,
                                const float *grad, bool add, float *grad_x)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        double y = (double)out[r], slope = out[r] < (float)(1.0 / NORM_MIN) ? -(double)grad[r] * y * y * y : 0.0;
-        row_multiply(f, (float)slope, x + r * f, add, grad_x + r * f);
-    }
+    CPU_LOOP(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            double y = (double)out[r], slope = out[r] < (float)(1.0 / NORM_MIN) ? -(double)grad[r] * y * y * y : 0.0;
+            row_multiply(f, (float)slope, x + r * f, add, grad_x + r * f);
+        });
 }
 
 void cpu_rows_multiply(struct device *device, int64_t n, int64_t f, const float *scale, const float *x, bool add,
                        float *y)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        row_multiply(f, scale[r], x + r * f, add, y + r * f);
-    }
+    CPU_LOOP(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN,
+        for (int64_t r = 0; r < n; r++) { row_multiply(f, scale[r], x + r * f, add, y + r * f); });
 }
 
 void cpu_rows_dot(struct device *device, int64_t n, int64_t f, const float *x, const float *y, bool add, float *out)
 {
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n * f >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < n; r++) {
-        float dot = (float)row_dot(f, x + r * f, y + r * f);
-        out[r] = add ? out[r] + dot : dot;
-    }
+    CPU_LOOP(
+        cpu_device(device), n * f >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < n; r++) {
+            float dot = (float)row_dot(f, x + r * f, y + r * f);
+            out[r] = add ? out[r] + dot : dot;
+        });
 }

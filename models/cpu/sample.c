@@ -9,9 +9,6 @@
 #define SCRATCH_ALIGN 64
 #define NOT_KEPT UINT32_MAX
 
-/* Rows that a thread takes at once. */
-#define ROWS_AT_ONCE 256
-
 /* Arrays in scratch. */
 struct arrays {
     void *schedule;
@@ -148,15 +145,13 @@ void cpu_block_sample(struct device *device, const struct device_block *block, i
     for (int64_t i = 0; i < n_kept; i++) {
         to.place[kept[i]] = (uint32_t)i;
     }
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic, ROWS_AT_ONCE) if (parallel)
-    for (int64_t r = 0; r < n_row; r++) {
-        to.indptr[r + 1] = row_count(block, to.place, r);
-    }
+    CPU_LOOP_AS(
+        "omp parallel for num_threads(n_loop_thread) schedule(dynamic, 256)", cpu_device(device), parallel,
+        for (int64_t r = 0; r < n_row; r++) { to.indptr[r + 1] = row_count(block, to.place, r); });
     counts_sum(n_row, to.indptr);
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) schedule(dynamic, ROWS_AT_ONCE) if (parallel)
-    for (int64_t r = 0; r < n_row; r++) {
-        row_fill(block, &to, r);
-    }
+    CPU_LOOP_AS(
+        "omp parallel for num_threads(n_loop_thread) schedule(dynamic, 256)", cpu_device(device), parallel,
+        for (int64_t r = 0; r < n_row; r++) { row_fill(block, &to, r); });
     cpu_schedule_make(n_row, block->n_edge, to.indptr, to.schedule);
     *out = cpu_block_sampled(block, n_kept, scratch);
 }

@@ -146,8 +146,10 @@ void cpu_chunks_run(struct device *device, int n_chunk, void (*run)(void *contex
         }
         return;
     }
+    cpu_device(device)->in_chunks = true;
 #pragma omp parallel for num_threads(n_thread) schedule(dynamic)
     for (int i = 0; i < n_chunk; i++) {
         run(context, i, omp_get_thread_num());
     }
+    cpu_device(device)->in_chunks = false;
 }

@@ -94,13 +94,14 @@ void cpu_csr_close(struct device *device, struct device_csr *csr)
 
 void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, const float *from, float *to)
 {
-#pragma omp parallel for collapse(2) num_threads(device->n_thread) if (rows * columns >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < rows; r += TILE) {
-        for (int64_t c = 0; c < columns; c += TILE) {
-            int64_t n_row = rows - r < TILE ? rows - r : TILE, n_col = columns - c < TILE ? columns - c : TILE;
-            device->kernels->transpose(n_row, n_col, from + r * columns + c, columns, to + c * rows + r, rows);
-        }
-    }
+    CPU_LOOP_AS(
+        "omp parallel for collapse(2) num_threads(n_loop_thread)", device, rows * columns >= CPU_PARALLEL_MIN,
+        for (int64_t r = 0; r < rows; r += TILE) {
+            for (int64_t c = 0; c < columns; c += TILE) {
+                int64_t n_row = rows - r < TILE ? rows - r : TILE, n_col = columns - c < TILE ? columns - c : TILE;
+                device->kernels->transpose(n_row, n_col, from + r * columns + c, columns, to + c * rows + r, rows);
+            }
+        });
 }
 
 /* y = X wᵀ + bias */
@@ -164,13 +165,13 @@ void cpu_csr_forward(struct device *device, const struct device_csr *csr, const 
     if (how->w != NULL) {
         product(cpu_device(device), csr, how, y);
     }
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_own * f >= CPU_PARALLEL_MIN)
-    for (int64_t k = 0; k < n_own; k++) {
-        float value = embedded_value(csr, how->values, k), *to = y + csr->embedded_rows[k] * f;
-        for (int64_t c = 0; c < f; c++) {
-            to[c] += value * how->table[k * f + c];
-        }
-    }
+    CPU_LOOP(
+        cpu_device(device), n_own * f >= CPU_PARALLEL_MIN, for (int64_t k = 0; k < n_own; k++) {
+            float value = embedded_value(csr, how->values, k), *to = y + csr->embedded_rows[k] * f;
+            for (int64_t c = 0; c < f; c++) {
+                to[c] += value * how->table[k * f + c];
+            }
+        });
 }
 
 void cpu_csr_backward(struct device *device, const struct device_csr *csr, const struct device_csr_linear *how,
@@ -180,14 +181,14 @@ void cpu_csr_backward(struct device *device, const struct device_csr *csr, const
     if (grad_w != NULL) {
         product_backward(cpu_device(device), csr, how, grad_y, grad_w);
     }
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (n_own * f >= CPU_PARALLEL_MIN)
-    for (int64_t k = 0; k < n_own; k++) {
-        float value = embedded_value(csr, how->values, k);
-        const float *from = grad_y + csr->embedded_rows[k] * f;
-        for (int64_t c = 0; c < f; c++) {
-            grad_table[k * f + c] = value * from[c];
-        }
-    }
+    CPU_LOOP(
+        cpu_device(device), n_own * f >= CPU_PARALLEL_MIN, for (int64_t k = 0; k < n_own; k++) {
+            float value = embedded_value(csr, how->values, k);
+            const float *from = grad_y + csr->embedded_rows[k] * f;
+            for (int64_t c = 0; c < f; c++) {
+                grad_table[k * f + c] = value * from[c];
+            }
+        });
 }
 
 /* The number of a shared column among all. */
@@ -235,28 +236,29 @@ void cpu_csr_dropout(struct device *device, const struct device_csr *csr, const 
         }
         return;
     }
-#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (csr->n_value >= DROP_PARALLEL_MIN)
-    for (int64_t r = 0; r < csr->n_row; r += DROP_ROWS) {
-        rows_drop(cpu, csr, &drop, activate->node, r, r + DROP_ROWS < csr->n_row ? r + DROP_ROWS : csr->n_row, out);
-    }
-#pragma omp parallel for num_threads(cpu->n_thread) if (csr->n_embedded >= DROP_PARALLEL_MIN)
-    for (int64_t k = 0; k < csr->n_embedded; k++) {
-        bool dropped = random_u32(&drop.key, activate->node[csr->embedded_rows[k]], csr->embedded_columns[k]) <
-                       drop.threshold;
-        out[csr->n_value + k] = dropped ? 0.0f : drop.scale;
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu, csr->n_value >= DROP_PARALLEL_MIN, for (int64_t r = 0; r < csr->n_row; r += DROP_ROWS) {
+            rows_drop(cpu, csr, &drop, activate->node, r, r + DROP_ROWS < csr->n_row ? r + DROP_ROWS : csr->n_row,
+                      out);
+        });
+    CPU_LOOP(
+        cpu, csr->n_embedded >= DROP_PARALLEL_MIN, for (int64_t k = 0; k < csr->n_embedded; k++) {
+            bool dropped = random_u32(&drop.key, activate->node[csr->embedded_rows[k]], csr->embedded_columns[k]) <
+                           drop.threshold;
+            out[csr->n_value + k] = dropped ? 0.0f : drop.scale;
+        });
 }
 
 void cpu_csr_dense(struct device *device, const struct device_csr *csr, float *out)
 {
     int64_t width = csr->n_col + (csr->embedded != NULL ? embedded_count(csr->embedded) : 0);
-#pragma omp parallel for num_threads(cpu_device(device)->n_thread) if (csr->n_row * width >= CPU_PARALLEL_MIN)
-    for (int64_t r = 0; r < csr->n_row; r++) {
-        memset(out + r * width, 0, (size_t)width * sizeof *out);
-        for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            out[r * width + column_of(csr, csr->cols[e])] = csr->values[e];
-        }
-    }
+    CPU_LOOP(
+        cpu_device(device), csr->n_row * width >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < csr->n_row; r++) {
+            memset(out + r * width, 0, (size_t)width * sizeof *out);
+            for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
+                out[r * width + column_of(csr, csr->cols[e])] = csr->values[e];
+            }
+        });
     for (int64_t k = 0; k < csr->n_embedded; k++) {
         out[csr->embedded_rows[k] * width + csr->embedded_columns[k]] = 1.0f;
     }

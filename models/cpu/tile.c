@@ -493,14 +493,13 @@ void cpu_tile_edges(struct device *device, const struct device_tile_edges *how)
         memset(sets, 0, (size_t)(n_unit * n_grad) * sizeof *sets);
     }
     int64_t work = (how->block->n_row + cpu_n_edge(how->block)) * how->of.tile->n_float;
-#pragma omp parallel for num_threads(cpu->n_thread) schedule(dynamic) if (work >= CPU_PARALLEL_MIN)
-    for (int64_t unit = 0; unit < n_unit; unit++) {
-        unit_run(&e, schedule, unit, n_unit, sets != NULL ? sets + unit * n_grad : NULL);
-    }
-#pragma omp parallel for num_threads(cpu->n_thread) if (how->n_finish >= CPU_PARALLEL_MIN)
-    for (int64_t row = 0; row < how->n_finish; row++) {
-        device_tile_end(how, row);
-    }
+    CPU_LOOP_DYNAMIC(
+        cpu, work >= CPU_PARALLEL_MIN, for (int64_t unit = 0; unit < n_unit; unit++) {
+            unit_run(&e, schedule, unit, n_unit, sets != NULL ? sets + unit * n_grad : NULL);
+        });
+    CPU_LOOP(
+        cpu, how->n_finish >= CPU_PARALLEL_MIN,
+        for (int64_t row = 0; row < how->n_finish; row++) { device_tile_end(how, row); });
     if (n_grad > 0) {
         params_end(&how->of, n_unit, sets);
     }
