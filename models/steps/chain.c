@@ -8,6 +8,7 @@
 #define WINDOW_ROWS_MIN 32
 #define WINDOW_ROWS_SHARED 256 /* windows are not made smaller than this so that there are more of them */
 #define ROW_ALIGN 16
+#define TASKS_FLOATS ((int64_t)1 << 18) /* so many take next to nothing, however small the parts are */
 
 /* --- which steps --- */
 
@@ -97,11 +98,25 @@ struct chain_rows chain_rows(const struct program *program, const struct device_
     return (struct chain_rows){.n_window = rows, .n_chunk = (int)larger(n_chunk, 1)};
 }
 
+/* Floats of parameters that row-local ops have. */
+static int64_t shared_weights(const struct program *program)
+{
+    int64_t n = 0;
+    for (int i = 0; i < program->n_op; i++) {
+        const struct op *op = &program->op[i];
+        for (int k = 0; k < OP_N_PARAM && op_is_row_local(program, op); k++) {
+            n += op->param[k] >= 0 ? program->param[op->param[k]].n_shared : 0;
+        }
+    }
+    return n;
+}
+
 int chain_tasks(const struct program *program, const struct device_ops *ops, int64_t n_row, int64_t n_chunk,
                 const struct chain_rows *most)
 {
-    int64_t one = program->n_weight + most->n_window * widest(program, true);
-    int64_t n_most = larger(n_row * widest(program, false) / 2 / one, larger(most->n_chunk, CHUNK_MIN));
+    int64_t one = shared_weights(program) + most->n_window * widest(program, true);
+    int64_t n_most = larger(larger(n_row * widest(program, false) / 2, TASKS_FLOATS) / one,
+                            larger(most->n_chunk, CHUNK_MIN));
     return (int)smaller(smaller(n_chunk, n_most), smaller(ops->n_chunk, CHAIN_N_TASK));
 }
 

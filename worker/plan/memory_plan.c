@@ -12,6 +12,13 @@
 #define ROW_ALIGN 16
 #define WORKSPACE_ALIGN 64
 
+/* Parts that run at a time: multiplications of one at most, what a draw and a logit cost of these, and bytes of
+ * scratch that all take. */
+#define PARTS_COST ((int64_t)1 << 19)
+#define PARTS_DRAW_COST 8
+#define PARTS_LOGIT_COST 32
+#define PARTS_SCRATCH_BYTES ((int64_t)512 << 10)
+
 static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     plan->rows.row_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.row_begin);
@@ -120,6 +127,28 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct memor
     return round_up(most, WORKSPACE_ALIGN);
 }
 
+/* Own parts that run at a time, one by each thread, each with n_scratch bytes: small ones, of n_cost multiplications
+ * in all. */
+static int32_t parts_at_once(const struct memory_plan_input *in, int64_t n_scratch, int64_t n_cost)
+{
+    bool small = in->ops->unified && !memory_plan_spills(in->job) && n_cost <= PARTS_COST * in->n_own_part;
+    int64_t n_most = small ? smaller(in->n_own_part, PARTS_SCRATCH_BYTES / larger(n_scratch, 1)) : 1;
+    return (int32_t)larger(n_most, 1);
+}
+
+/* Products of sparse features and their dropout; others share their work among threads in a part. */
+static int32_t op_parts(const struct memory_plan_input *in, const struct op *op, int64_t n_scratch)
+{
+    const struct value *out = &in->program->value[op->out];
+    bool takes = (op->kind == OP_KIND_LINEAR || op->kind == OP_KIND_ACTIVATE) &&
+                 in->program->value[op->in[0]].is_sparse;
+    int64_t n_value = 0;
+    for (int32_t i = 0; i < in->n_own_part; i++) {
+        n_value += in->own[i].n_feature_value + in->own[i].n_embedded;
+    }
+    return takes ? parts_at_once(in, n_scratch, n_value * (out->is_sparse ? PARTS_DRAW_COST : out->width)) : 1;
+}
+
 /* Of all of an aggregate's passes: columns of its widest payload and bytes of the largest one's row as it travels,
  * and likewise of the rows that one is made of. */
 struct widest {
@@ -190,6 +219,8 @@ static struct memory_workspace scratch_plan(const struct memory_plan_input *in, 
                                             const struct op *op)
 {
     struct memory_workspace out = {.n_scratch = op_scratch(in, plan, op)};
+    out.n_part = op_parts(in, op, out.n_scratch);
+    out.n_scratch *= out.n_part;
     bool packs = op->kind == OP_KIND_AGGREGATE && !program_reads_stored(in->program, op) &&
                  (program_is_lossy(in->program) || aggregate_returns(in->program, op->aggregate) || scatters(in));
     if (!packs) {
@@ -259,7 +290,11 @@ static void workspaces_plan(const struct memory_plan_input *in, struct memory_pl
     for (int32_t i = 0; i < in->n_own_part; i++) {
         score = larger(score, (int64_t)DEVICE_BYTES(in->ops, LOSS, in->own[i].n_own));
     }
-    plan->loss_workspace.n_scratch = round_up(score, WORKSPACE_ALIGN);
+    const bool alone = in->links != NULL || program->labels >= 0; /* of which the first part counts what is drawn */
+    const int64_t n_cost = plan->rows.n_row * program->value[program->logits].width * PARTS_LOGIT_COST;
+    score = round_up(score, WORKSPACE_ALIGN);
+    plan->loss_workspace.n_part = alone ? 1 : parts_at_once(in, score, n_cost);
+    plan->loss_workspace.n_scratch = score * plan->loss_workspace.n_part;
     memory_plan_links(in, plan);
 }
 

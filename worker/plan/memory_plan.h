@@ -41,6 +41,7 @@ struct memory_plan_part {
  * of a block. */
 struct memory_workspace {
     int64_t n_scratch, n_fetch, n_pack, n_ask;
+    int32_t n_part; /* own parts that the op runs on at a time, each with as much of n_scratch */
     int64_t packed_at, asked_at, sample_at;
     int64_t wire_at,
         asked_wire_at; /* the payload and those rows as they travel: the same places where nothing is coded */

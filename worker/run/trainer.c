@@ -20,11 +20,6 @@
 #include <math.h>
 #include <string.h>
 
-static enum status walk_end(struct trainer *t, const struct pin *pin)
-{
-    return pin->status == STATUS_OK ? exchange_progress(t->setup.exchange) : pin->status;
-}
-
 /* --- messages while operations run --- */
 
 /* Rarer than this, so that it costs little. */
@@ -55,17 +50,82 @@ static void halo_leave(const struct trainer *t, int32_t i, struct op_call *call)
     }
 }
 
-/* An op that runs again has the statistics and the random draws of the first time. */
-static enum status forward_run(struct trainer *t, const struct step *step)
+/* A step on own parts from `first` on. */
+struct parts_run {
+    struct trainer *trainer;
+    const struct step *step;
+    int32_t first;
+    bool begins;       /* the first of all */
+    int64_t n_scratch; /* bytes of one part */
+};
+
+/* Its scratch of the k-th part. */
+static void *scratch_of(const struct parts_run *run, void *workspace, int k)
 {
-    const struct op_def *def = op_defs[t->program.op[step->op].kind];
+    return run->n_scratch > 0 ? (char *)workspace + k * run->n_scratch : NULL;
+}
+
+static enum status parts_run(struct trainer *t, const struct step *step, const struct memory_workspace *workspace,
+                             void (*part)(void *run, int k, int slot))
+{
+    struct parts_run run = {.trainer = t, .step = step, .n_scratch = workspace->n_scratch / workspace->n_part};
     struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
     while (pin_next(&pin)) {
-        struct op_call call = trainer_call(t, step, pin.part);
-        halo_leave(t, pin.part, &call);
-        def->forward(&call);
+        int32_t rest = t->own.n - pin.part, n = workspace->n_part < rest ? workspace->n_part : rest;
+        run.first = pin.part;
+        run.begins = pin.n_begun == 1;
+        if (n == 1) {
+            part(&run, 0, 0);
+        } else {
+            t->ops->chunks_run(t->device, n, part, &run);
+            pin_pass(&pin, n - 1);
+        }
     }
-    return walk_end(t, &pin);
+    return pin.status;
+}
+
+static struct op_call call_of(const struct parts_run *run, int k)
+{
+    struct op_call call = trainer_call(run->trainer, run->step, run->first + k);
+    call.workspace = scratch_of(run, call.workspace, k);
+    return call;
+}
+
+static const struct op_def *def_of(const struct parts_run *run)
+{
+    return op_defs[run->trainer->program.op[run->step->op].kind];
+}
+
+static void part_forward(void *parts, int k, int slot)
+{
+    const struct parts_run *run = parts;
+    struct op_call call = call_of(run, k);
+    (void)slot;
+    halo_leave(run->trainer, run->first + k, &call);
+    def_of(run)->forward(&call);
+}
+
+static void part_backward(void *parts, int k, int slot)
+{
+    const struct parts_run *run = parts;
+    const int32_t i = run->first + k;
+    struct op_call call = call_of(run, k);
+    (void)slot;
+    def_of(run)->backward(&call);
+    for (int in = 0; in < OP_N_IN; in++) {
+        const struct step_operand *grad = step_operand(run->step, (enum op_role)(OP_ROLE_GRAD_IN_0 + in));
+        if (grad != NULL && grad->access == STEP_ACCESS_WRITE) {
+            trainer_grad_end(run->trainer, grad, call.n, trainer_rows(run->trainer, grad->hop, i), i);
+        }
+    }
+}
+
+/* An op that runs again has the statistics and the random draws of the first time. */
+static enum status op_run(struct trainer *t, const struct step *step)
+{
+    enum status status = parts_run(t, step, &t->plan.workspace[step->op][STEP_WORKSPACE_FORWARD],
+                                   step->kind == STEP_KIND_BACKWARD ? part_backward : part_forward);
+    return status == STATUS_OK ? exchange_progress(t->setup.exchange) : status;
 }
 
 static void link_build(const struct program *program, const struct memory_plan *plan, const struct step *step,
@@ -136,23 +196,6 @@ static enum status chain_steps_run(struct trainer *t, const struct step *first)
         pin.status = exchange_progress(t->setup.exchange);
     }
     return pin.status;
-}
-
-static enum status backward_run(struct trainer *t, const struct step *step)
-{
-    const struct op_def *def = op_defs[t->program.op[step->op].kind];
-    struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
-    while (pin_next(&pin)) {
-        struct op_call call = trainer_call(t, step, pin.part);
-        def->backward(&call);
-        for (int k = 0; k < OP_N_IN; k++) {
-            const struct step_operand *grad = step_operand(step, (enum op_role)(OP_ROLE_GRAD_IN_0 + k));
-            if (grad != NULL && grad->access == STEP_ACCESS_WRITE) {
-                trainer_grad_end(t, grad, call.n, trainer_rows(t, grad->hop, pin.part), pin.part);
-            }
-        }
-    }
-    return walk_end(t, &pin);
 }
 
 static const struct global_pass *global_pass(const struct trainer *t, const struct step *step)
@@ -227,28 +270,31 @@ static void now_put(struct trainer *t)
     t->ops->move(t->device, DEVICE_LANE_COMPUTE, t->memory.now, &t->memory.shared->now, sizeof *t->memory.now);
 }
 
-/* Loss and scores of own part i over the rows of one split, on the device; gradients of the logits where the step
+/* Loss and scores of the k-th part over the rows of one split, on the device; gradients of the logits where the step
  * makes them. */
-static void part_score(struct trainer *t, const struct step *step, int32_t i, enum dataset_split split, void *out)
+static void part_score(const struct parts_run *run, int k, enum dataset_split split, void *out)
 {
+    struct trainer *t = run->trainer;
+    const struct step *step = run->step;
+    const int32_t i = run->first + k;
     const struct step_operand *logits = step_operand(step, OP_ROLE_IN_0),
                               *grad = step_operand(step, OP_ROLE_GRAD_IN_0);
     const struct op_labels *labels = trainer_operand(t, step_operand(step, OP_ROLE_LABELS), i);
     enum device_loss loss = loss_of(t);
-    struct device_scoring how = {.loss = loss,
-                                 .n = trainer_rows(t, t->program.value[logits->index].hop, i),
-                                 .c = t->loss.n_class,
-                                 .logits = trainer_operand(t, logits, i),
-                                 .labels = loss != DEVICE_LOSS_CROSS_ENTROPY ? (const void *)labels->label_rows
-                                                                             : (const void *)labels->labels,
-                                 .weights = t->loss.class_weights,
-                                 .smoothing = t->setup.job->train.label_smoothing,
-                                 .delta = t->setup.job->train.huber_delta,
-                                 .row_split = labels->split,
-                                 .split = (uint8_t)split,
-                                 .now = t->memory.now,
-                                 .grad = grad != NULL ? trainer_operand(t, grad, i) : NULL,
-                                 .scratch = trainer_operand(t, step_operand(step, OP_ROLE_WORKSPACE), i)};
+    struct device_scoring how = {
+        .loss = loss,
+        .n = trainer_rows(t, t->program.value[logits->index].hop, i),
+        .c = t->loss.n_class,
+        .logits = trainer_operand(t, logits, i),
+        .labels = loss != DEVICE_LOSS_CROSS_ENTROPY ? (const void *)labels->label_rows : (const void *)labels->labels,
+        .weights = t->loss.class_weights,
+        .smoothing = t->setup.job->train.label_smoothing,
+        .delta = t->setup.job->train.huber_delta,
+        .row_split = labels->split,
+        .split = (uint8_t)split,
+        .now = t->memory.now,
+        .grad = grad != NULL ? trainer_operand(t, grad, i) : NULL,
+        .scratch = scratch_of(run, trainer_operand(t, step_operand(step, OP_ROLE_WORKSPACE), i), k)};
     if (grad != NULL && t->program.labels >= 0) {
         struct step drawn = {.op = t->program.labels};
         struct op_call call = trainer_call(t, &drawn, i);
@@ -258,39 +304,45 @@ static void part_score(struct trainer *t, const struct step *step, int32_t i, en
     t->ops->loss(t->device, &how, out);
 }
 
+static void part_loss(void *parts, int k, int slot)
+{
+    const struct parts_run *run = parts;
+    struct trainer *t = run->trainer;
+    const struct step_operand *drawn = step_operand(run->step, OP_ROLE_STATISTICS);
+    (void)slot;
+    if (drawn != NULL && run->begins && k == 0) { /* parts run alone (memory_plan) */
+        t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->memory.now->n_loss_row, trainer_operand(t, drawn, 0),
+                     sizeof t->memory.now->n_loss_row);
+    }
+    part_score(run, k, DATASET_SPLIT_TRAIN, trainer_sums(t, run->first + k));
+}
+
 static enum status loss_run(struct trainer *t, const struct step *step)
 {
-    if (job_predicts_links(t->setup.job)) {
-        return links_run(t, step);
-    }
-    const struct step_operand *drawn = step_operand(step, OP_ROLE_STATISTICS);
-    struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
-    while (pin_next(&pin)) {
-        if (drawn != NULL && pin.n_begun == 1) {
-            t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->memory.now->n_loss_row, trainer_operand(t, drawn, 0),
-                         sizeof t->memory.now->n_loss_row);
+    return job_predicts_links(t->setup.job) ? links_run(t, step)
+                                            : parts_run(t, step, &t->plan.loss_workspace, part_loss);
+}
+
+static void part_scores(void *parts, int k, int slot)
+{
+    const struct parts_run *run = parts;
+    const struct trainer *t = run->trainer;
+    const int n = sizeof(struct device_score) / sizeof(double);
+    double *sums = trainer_sums(t, run->first + k);
+    (void)slot;
+    t->ops->fill_zero(t->device, sums, MEMORY_PLAN_N_SUM * sizeof *sums);
+    /* A prediction is scored wherever there are labels; the coordinator scores links. */
+    for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN;
+         split < DATASET_SPLIT_N && !job_predicts_links(t->setup.job); split++) {
+        if (t->loss.n_split[split] > 0) {
+            part_score(run, k, (enum dataset_split)split, sums + 1 + split * n);
         }
-        part_score(t, step, pin.part, DATASET_SPLIT_TRAIN, trainer_sums(t, pin.part));
     }
-    return pin.status;
 }
 
 static enum status score_run(struct trainer *t, const struct step *step)
 {
-    const int n = sizeof(struct device_score) / sizeof(double);
-    struct pin pin = pin_open(t, step, PIN_USE_RUNNING);
-    while (pin_next(&pin)) {
-        double *sums = trainer_sums(t, pin.part);
-        t->ops->fill_zero(t->device, sums, MEMORY_PLAN_N_SUM * sizeof *sums);
-        /* A prediction is scored wherever there are labels; the coordinator scores links. */
-        for (int split = t->program.forward_only ? DATASET_SPLIT_NONE : DATASET_SPLIT_TRAIN;
-             split < DATASET_SPLIT_N && !job_predicts_links(t->setup.job); split++) {
-            if (t->loss.n_split[split] > 0) {
-                part_score(t, step, pin.part, (enum dataset_split)split, sums + 1 + split * n);
-            }
-        }
-    }
-    return pin.status;
+    return parts_run(t, step, &t->plan.loss_workspace, part_scores);
 }
 
 /* Nodes with two splits count in both. */
@@ -389,11 +441,11 @@ static enum status steps_run(struct trainer *t, int s, int end)
 {
     const struct step_list *list = &t->plan.steps.phase[t->run.phase];
     static enum status (*const runs[STEP_KIND_N])(struct trainer *, const struct step *) = {
-        [STEP_KIND_FORWARD] = forward_run,   [STEP_KIND_PARTIAL] = partial_run, [STEP_KIND_TOTAL] = total_run,
-        [STEP_KIND_HALO] = halo_run,         [STEP_KIND_BEGIN] = halo_begin,    [STEP_KIND_JOIN] = halo_join,
-        [STEP_KIND_BACKWARD] = backward_run, [STEP_KIND_LOSS] = loss_run,       [STEP_KIND_SCORE] = score_run,
-        [STEP_KIND_REDUCE] = reduce_step,    [STEP_KIND_UPDATE] = update_run,   [STEP_KIND_STORE] = homes_run,
-        [STEP_KIND_STORED] = homes_run,      [STEP_KIND_FETCH] = homes_run,     [STEP_KIND_FETCHED] = homes_run,
+        [STEP_KIND_FORWARD] = op_run,     [STEP_KIND_PARTIAL] = partial_run, [STEP_KIND_TOTAL] = total_run,
+        [STEP_KIND_HALO] = halo_run,      [STEP_KIND_BEGIN] = halo_begin,    [STEP_KIND_JOIN] = halo_join,
+        [STEP_KIND_BACKWARD] = op_run,    [STEP_KIND_LOSS] = loss_run,       [STEP_KIND_SCORE] = score_run,
+        [STEP_KIND_REDUCE] = reduce_step, [STEP_KIND_UPDATE] = update_run,   [STEP_KIND_STORE] = homes_run,
+        [STEP_KIND_STORED] = homes_run,   [STEP_KIND_FETCH] = homes_run,     [STEP_KIND_FETCHED] = homes_run,
     };
     for (int n = 1; s < end; s += n) {
         const struct step *step = &list->step[s];
