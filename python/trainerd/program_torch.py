@@ -25,7 +25,7 @@ def aligned(a, b):
     if not isinstance(a, torch.Tensor) or not isinstance(b, torch.Tensor):
         return a, b
     for x, y, turned in ((a, b, False), (b, a, True)):
-        if isinstance(x, Rows) and x.dim() == 2 and isinstance(y, Weight) and y.dim() == 2:
+        if isinstance(x, Rows) and x.dim() == 2 and isinstance(y, Weight) and y.dim() > 1:
             x = x.unsqueeze(1)
         elif isinstance(x, Rows) and isinstance(y, Rows) and x.dim() == 2 and y.dim() == 3:
             x = x.unsqueeze(2 if x.shape[1] == 1 else 1)

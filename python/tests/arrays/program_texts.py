@@ -43,15 +43,14 @@ class Text:
         if kind == 5:
             heads = self.heads(depth - 1)
             return f"concat({heads}[:, 1:out], {heads}[:, 0:1])"
-        if kind == 0:
-            return self.rng.choice(UNARY).format(self.heads(depth - 1))
-        if kind == 1:
-            return self.rng.choice(BINARY).format(self.heads(depth - 1), self.heads(depth - 1))
+        if kind < 2:
+            return self.rng.choice([UNARY, BINARY][kind]).format(self.heads(depth - 1), self.heads(depth - 1))
         if kind == 2:
-            return f"({self.heads(depth - 1)} * dot({self.leaf('h')}, param('{self.name('p')}', {self.rng.choice(['1, ', ''])}2, out)))"
+            return f"({self.heads(depth - 1)} {self.rng.choice(['*', '+', '-'])} dot({self.rng.choice([self.leaf('h'), self.heads(depth - 1)])}, param('{self.name('p')}', {self.rng.choice(['1, 2, out', '2, out', 'out', '1, out'])})))"
         if kind == 3:
             return f"({self.heads(depth - 1)} @ param('{self.name('w')}', 2, out, out))"
-        return f"({self.row(depth - 1)} * param('{self.name('p')}', 2, out))"
+        of, shapes = self.rng.choice([(self.row, ['2, out', '1, 2, out']), (self.heads, ['2, out', '2, 1', '1, 2, out', 'out', '1, out', '1']), (self.number, ['2, out', '2, 1', '1, 2, out', '1'])])
+        return f"({of(depth - 1)} {self.rng.choice(['*', '+', '-', '/'])} (param('{self.name('p')}', {self.rng.choice(shapes)}) + 3) + {self.leaf('h')})"
 
     def row(self, depth: int) -> str:
         """`out` columns of an edge."""
