@@ -67,11 +67,13 @@ static bool dim_join(int64_t a, int64_t b, bool repeats, int64_t *out)
 /* A number a row, a head or a column is repeated over the others, and heads' weights over a row without heads. */
 static bool shape_join(const struct vertex_shape *a, const struct vertex_shape *b, struct vertex_shape *out)
 {
-    if (shape_size(a) == 1 || shape_size(b) == 1) {
-        *out = shape_size(a) == 1 && (shape_size(b) != 1 || b->n_dim > a->n_dim) ? *b : *a;
+    const struct vertex_shape *longer = a->n_dim >= b->n_dim ? a : b, *shorter = a->n_dim >= b->n_dim ? b : a;
+    if (shape_size(a) == 1 || shape_size(b) == 1) { /* one head of a number is one head with rows of columns, too */
+        const struct vertex_shape *wide = shape_size(a) == 1 ? b : a;
+        *out = (struct vertex_shape){longer->n_dim, {1, 1, 1, 1}};
+        memcpy(out->dim + longer->n_dim - wide->n_dim, wide->dim, (size_t)wide->n_dim * sizeof *wide->dim);
         return true;
     }
-    const struct vertex_shape *longer = a->n_dim >= b->n_dim ? a : b, *shorter = a->n_dim >= b->n_dim ? b : a;
     *out = *longer;
     for (int d = 1; d <= longer->n_dim; d++) {
         int64_t x = longer->dim[longer->n_dim - d], y = d <= shorter->n_dim ? shorter->dim[shorter->n_dim - d] : 1;

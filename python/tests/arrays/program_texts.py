@@ -1,5 +1,6 @@
 """Vertex programs at random, in the grammar of docs/programs.md, of operations that tile programs compute."""
 import random
+import re
 
 # A loop's difference of rows is 0, where normalize has no derivative.
 UNARY = ["relu({})", "leaky_relu({}, 0.2)", "elu({})", "gelu({})", "silu({})", "sigmoid({})", "tanh({})", "softplus({})", "exp(tanh({}))",
@@ -12,13 +13,11 @@ OF_NODES = {"e.src.": "v.", "e.dst.": "v.", "e.weight": "v.degree", "e.norm": "v
 
 
 class Text:
-    """A layer whose messages are made of rows of `out` columns, of two heads of as many, and of single numbers."""
+    """A layer whose messages are made of rows of `out` columns, of heads of as many, and of single numbers."""
 
     def __init__(self, rng: random.Random, featured: bool) -> None:
         self.rng, self.featured, self.lines, self.n, self.message = rng, featured, [], 0, ""
-        nodes = ['linear("r1", v.x, out)', 'tanh(linear("r2", v.x, out, bias=False))']
-        self.lines += [f"v.r{i + 1} = {text}" for i, text in enumerate(nodes)]
-        self.lines += ['v.h1 = linear("h1", v.x, 2 * out).heads(2)', 'v.h2 = relu(linear("h2", v.x, 2 * out)).heads(2)']
+        self.lines += ['v.r1 = linear("r1", v.x, out)', 'v.r2 = tanh(linear("r2", v.x, out, bias=False))', 'v.h1 = linear("h1", v.x, 2 * out).heads(2)', 'v.h2 = relu(linear("h2", v.x, 2 * out)).heads(2)']
 
     def name(self, what: str) -> str:
         self.n += 1
@@ -36,7 +35,7 @@ class Text:
         return "tanh(" + kind.format(self.row(depth - 1), self.row(depth - 1), self.name("p"), inner) + ")"
 
     def heads(self, depth: int) -> str:
-        """Two heads of `out` columns."""
+        """Heads of `out` columns."""
         if depth <= 0:
             return self.leaf("h")
         kind = self.rng.randrange(6)
@@ -107,7 +106,9 @@ class Text:
             last = self.rng.choice(LASTS)
         switches = "".join(f"{name} = {value}\n" for name, value, share in (("self_loops", True, 0.4), ("match", False, 0.15), ("move", False, 0.1))
                            if self.rng.random() < share)
-        return f"{switches}def layer(v, out):\n    " + "\n    ".join([*self.lines, f'return linear("last", {last}, out)']) + "\n"
+        text = f"{switches}def layer(v, out):\n    " + "\n    ".join([*self.lines, f'return linear("last", {last}, out)']) + "\n"
+        heads = str(self.rng.choice([1, 2, 2, 3]))  # written as 2 above
+        return re.sub(r"(param\('\w+', (?:1, )?)2, ", rf"\g<1>{heads}, ", text.replace("2 * out", heads + " * out").replace("heads(2)", f"heads({heads})"))
 
 
 def edges_at_random(rng: random.Random, featured: bool) -> str:
