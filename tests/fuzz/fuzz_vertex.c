@@ -34,8 +34,8 @@ static const char *const seeds[] = {
     "out))\n"
     "        for e in v.in_edges)\n    return m * sigmoid(y) + norm(m)\n"
     "def f(e):\n    return (e.src.h - e.dst.h) @ param('w', 2, 8, 8) ** 2\n",
-    "def score(e, k=2):\n    w = param('w', graph.relations, 4)[e.relation] * linear('l', e.src.x, 4) ** k\n"
-    "    return dot(tanh(w), e.dst.x[:, 1:5]) + sum_columns(e.dst.x[:, 0:4] - w)\n",
+    ("def score(e, k=2):\n    w = param('w', graph.relations, 4)[e.relation] * linear('l', e.src.x, 4) ** k\n"
+     "    return dot(tanh(w), e.dst.x[:, 1:5]) + sum_columns(e.dst.x[:, 0:4] - w)\n"),
 };
 
 static struct device *cpu;
