@@ -6,6 +6,7 @@
 #include "protocol/job/model_kinds.h"
 #include "trainerd/coordinator/machines/launcher.h"
 
+#include <dlfcn.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -43,13 +44,24 @@ static bool has_products(const struct job *job, int device)
     return (job_products_of(device) >> job->train.products & 1) != 0;
 }
 
+/* Is there a driver? Without one no process needs to be asked. */
+static bool has_driver(void)
+{
+#ifdef CUDA_EMULATED
+    return true;
+#else
+    void *driver = dlopen("libcuda.so.1", RTLD_LAZY | RTLD_LOCAL);
+    return driver != NULL && dlclose(driver) == 0;
+#endif
+}
+
 /* What auto is on this machine. */
 static int device_here(const struct job *job)
 {
     char module[PATH_MAX];
     bool may = launcher_shares_gpus(job) && job->memory.spill[0] == '\0';
-    return may && program_module(PROGRAM_CUDA, module) == STATUS_OK && gpu_find() == STATUS_OK ? JOB_DEVICE_CUDA
-                                                                                               : JOB_DEVICE_CPU;
+    bool has = may && program_module(PROGRAM_CUDA, module) == STATUS_OK && has_driver() && gpu_find() == STATUS_OK;
+    return has ? JOB_DEVICE_CUDA : JOB_DEVICE_CPU;
 }
 
 /* Go on with what the checkpoint's job computed on. */
