@@ -8,6 +8,7 @@
 #define MODELS_CPU_CPU_H
 
 #include "models/cpu/kernels/kernels.h"
+#include "models/cpu/threads.h"
 #include "models/device/device_list.h"
 #include "models/device/row_chunks.h"
 #include "models/reference/reference.h"
@@ -17,7 +18,9 @@
 struct cpu_device {
     struct device base;
     int n_thread;
-    bool in_chunks;              /* threads run chunks: operations have no loops on several */
+    struct cpu_threads *threads; /* how many of these a loop takes: what follows */
+    struct cpu_threads now;
+    bool in_chunks;              /* operations have no loops on several threads */
     void (*poll)(void *context); /* NULL: none */
     void *poll_context;
     const struct cpu_kernels *kernels;
@@ -58,15 +61,27 @@ static inline void cpu_between(const struct cpu_device *device)
 DEVICE_OP_LIST(X)
 #undef X
 
-/* A for loop on all threads, where it is_worth that and is not inside of chunks; else on the calling one, without a
- * parallel region: one of a single thread, too, takes 0.3 us, and 0.9 us inside of another. */
+/* Threads of a loop that begins, where it is_worth several; 0: it is not, or runs inside of another. */
+static inline int cpu_loop_begin(const struct cpu_device *device, bool is_worth)
+{
+    if (!is_worth || device->n_thread == 1 || device->in_chunks || omp_get_level() > 0) {
+        return 0;
+    }
+    return cpu_threads_begin(device->threads) ? 1 : device->n_thread;
+}
+
+/* A for loop on all threads, or on the calling one without a parallel region: one of a single thread, too, takes
+ * 0.3 us, and 0.9 us inside of another. */
 #define CPU_LOOP_AS(pragma, device, is_worth, ...)                                                                   \
     do {                                                                                                             \
-        const int n_loop_thread = (is_worth) && omp_get_level() == 0 ? (device)->n_thread : 1;                       \
+        const int n_loop_thread = cpu_loop_begin(device, is_worth);                                                  \
         if (n_loop_thread > 1) {                                                                                     \
             _Pragma(pragma) __VA_ARGS__                                                                              \
         } else {                                                                                                     \
             __VA_ARGS__                                                                                              \
+        }                                                                                                            \
+        if (n_loop_thread > 0) {                                                                                     \
+            cpu_threads_end((device)->threads);                                                                      \
         }                                                                                                            \
     } while (0)
 #define CPU_LOOP(device, is_worth, ...)                                                                              \

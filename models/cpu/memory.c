@@ -11,6 +11,7 @@ enum status cpu_open(int n_thread, struct device **out)
     struct cpu_device *device = memory_alloc(1, sizeof *device);
     device->base.ops = &device_cpu;
     device->n_thread = n_thread > 0 ? n_thread : omp_get_num_procs();
+    device->threads = &device->now;
     device->kernels = cpu_kernels_best();
     device->product = cpu_has_tiles() ? cpu_product_tiles : device->kernels->product;
     *out = &device->base;

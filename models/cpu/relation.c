@@ -64,8 +64,17 @@ static void run_mix(const struct relation_call *s, int64_t row, int64_t type, in
     }
 }
 
-/* Rows first … last-1 of relation_sum. */
-static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
+static double dot(const float *x, const float *y, int64_t n)
+{
+    double sum = 0.0;
+    for (int64_t c = 0; c < n; c++) {
+        sum += (double)x[c] * y[c];
+    }
+    return sum;
+}
+
+/* Rows first … last-1 of relation_sum; or sum[type, b] += ⟨u, y[row, b]⟩ over them, in double (sum NULL: none). */
+static void rows_walk(const struct relation_call *s, const float *y, int64_t first, int64_t last, double *sum)
 {
     float u[CPU_PARTIAL_COLUMNS];
     for (int64_t r = first; r < last; r++) {
@@ -75,10 +84,20 @@ static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
             for (int64_t column = 0; column < s->f; column += CPU_PARTIAL_COLUMNS) {
                 int64_t n = s->f - column < CPU_PARTIAL_COLUMNS ? s->f - column : CPU_PARTIAL_COLUMNS;
                 s->kernels->sum_piece(&s->sum, e, next, column, n, u);
-                run_mix(s, row, s->block->types[e], column, n, u);
+                if (sum == NULL) {
+                    run_mix(s, row, s->block->types[e], column, n, u);
+                }
+                for (int64_t b = 0; b < s->n_base && sum != NULL; b++) {
+                    sum[s->block->types[e] * s->n_base + b] += dot(u, y + (row * s->n_base + b) * s->f + column, n);
+                }
             }
         }
     }
+}
+
+static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
+{
+    rows_walk(s, NULL, first, last, NULL);
 }
 
 /* out[row] += Σ_b comp[type, b] · u_b over a run's edges e … next-1; without comp only the type's own b. */
@@ -141,34 +160,6 @@ void cpu_relation_sum(struct device *device, const struct device_relation *how, 
         });
 }
 
-static double dot(const float *x, const float *y, int64_t n)
-{
-    double sum = 0.0;
-    for (int64_t c = 0; c < n; c++) {
-        sum += (double)x[c] * y[c];
-    }
-    return sum;
-}
-
-/* sum[type, b] += ⟨u, y[row, b]⟩ over rows first … last-1, in double. */
-static void rows_dot(const struct relation_call *s, const float *y, int64_t first, int64_t last, double *sum)
-{
-    float u[CPU_PARTIAL_COLUMNS];
-    for (int64_t r = first; r < last; r++) {
-        int64_t row = own_row(s->block, r), end = s->block->indptr[r + 1];
-        for (int64_t e = s->block->indptr[r], next; e < end; e = next) {
-            next = run_end(s->block, e, end);
-            for (int64_t column = 0; column < s->f; column += CPU_PARTIAL_COLUMNS) {
-                int64_t n = s->f - column < CPU_PARTIAL_COLUMNS ? s->f - column : CPU_PARTIAL_COLUMNS;
-                s->kernels->sum_piece(&s->sum, e, next, column, n, u);
-                for (int64_t b = 0; b < s->n_base; b++) {
-                    sum[s->block->types[e] * s->n_base + b] += dot(u, y + (row * s->n_base + b) * s->f + column, n);
-                }
-            }
-        }
-    }
-}
-
 void cpu_relation_dot(struct device *device, const struct device_relation *how, const float *y, bool add,
                       void *scratch, float *grad_comp)
 {
@@ -186,7 +177,7 @@ void cpu_relation_dot(struct device *device, const struct device_relation *how, 
         cpu_device(device), parallel, for (int64_t k = 0; k < n_chunk; k++) {
             int64_t last = (k + 1) * rows < block->n_row ? (k + 1) * rows : block->n_row;
             memset(partial + k * n, 0, (size_t)n * sizeof *partial);
-            rows_dot(&s, y, k * rows, last, partial + k * n);
+            rows_walk(&s, y, k * rows, last, partial + k * n);
         });
     for (int64_t i = 0; i < n; i++) {
         double sum = add ? grad_comp[i] : 0.0;

@@ -139,17 +139,23 @@ size_t cpu_schedule_bytes(int64_t n_block, int64_t n_row, int64_t n_edge)
 void cpu_chunks_run(struct device *device, int n_chunk, void (*run)(void *context, int chunk, int slot),
                     void *context)
 {
-    int n_thread = cpu_device(device)->n_thread < n_chunk ? cpu_device(device)->n_thread : n_chunk;
-    if (n_thread == 1) { /* no parallel region: operations may have their own */
+    struct cpu_device *cpu = cpu_device(device);
+    int n_all = cpu_loop_begin(cpu, n_chunk > 1), n_thread = n_all < n_chunk ? n_all : n_chunk;
+    if (n_all > 0) { /* else operations may have loops of their own */
+        cpu->in_chunks = true;
+    }
+    if (n_thread <= 1) {
         for (int i = 0; i < n_chunk; i++) {
             run(context, i, 0);
         }
-        return;
-    }
-    cpu_device(device)->in_chunks = true;
+    } else {
 #pragma omp parallel for num_threads(n_thread) schedule(dynamic)
-    for (int i = 0; i < n_chunk; i++) {
-        run(context, i, omp_get_thread_num());
+        for (int i = 0; i < n_chunk; i++) {
+            run(context, i, omp_get_thread_num());
+        }
     }
-    cpu_device(device)->in_chunks = false;
+    if (n_all > 0) {
+        cpu->in_chunks = false;
+        cpu_threads_end(cpu->threads);
+    }
 }
