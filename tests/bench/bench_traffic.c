@@ -200,19 +200,21 @@ static double planned_bytes(const char *data, const char *model, int parts, cons
     return bytes;
 }
 
+static const char *const names[] = {"physics", "rmat", "sbm"};
+#define LEFT "--set dataset.features=128 --set dataset.classes=8 --set dataset.generator="
+#define GRAPHS                                                                                                       \
+    {                                                                                                                \
+        physics(), LEFT "rmat --set dataset.nodes=131072 --set dataset.degree=32 ",                                  \
+            LEFT "sbm --set dataset.nodes=100000 --set dataset.degree=30 "                                           \
+    }
+
 /* Exact epochs, as planned (a test holds that against what is sent), against a plain exchange: of each layer's halo rows the input's columns,
  * at most 256, forth and back, in float32. Three layers of 256; 128 features and 8 classes, or the data set's. */
 static void exact_print(void)
 {
     static const char sage[] = "--set model.kind=sage --set model.hidden=256 --set partition.objective=cut ";
-    static const char *const names[] = {"physics", "rmat", "sbm"};
     static const double bars[] = {1.0 / 0.25, 1.0 / 0.29, 1.0 / 0.43}, f_in[] = {256, 128, 128};
-    const char *const graphs[] = {
-        physics(),
-        "--set dataset.generator=rmat --set dataset.nodes=131072 --set dataset.degree=32 --set dataset.features=128 "
-        "--set dataset.classes=8 ",
-        "--set dataset.generator=sbm --set dataset.nodes=100000 --set dataset.degree=30 --set dataset.features=128 "
-        "--set dataset.classes=8 "};
+    const char *const graphs[] = GRAPHS;
     for (int i = 0; i < 9; i++) {
         int g = i / 3, parts = 4 << i % 3;
         char figure[128];
@@ -249,13 +251,7 @@ static void techniques_print(void)
         {"and stored inputs", "--set exchange.cover=false", 4},
         {"and covers", "", 4},
         {"narrower side, stored inputs, shared rows, 16 parts", "--set exchange.cover=false", 16}};
-    static const char *const names[] = {"physics", "rmat", "sbm"};
-    const char *const graphs[] = {
-        physics(),
-        "--set dataset.generator=rmat --set dataset.nodes=131072 --set dataset.degree=32 --set dataset.features=128 "
-        "--set dataset.classes=8 ",
-        "--set dataset.generator=sbm --set dataset.nodes=100000 --set dataset.degree=30 --set dataset.features=128 "
-        "--set dataset.classes=8 "};
+    const char *const graphs[] = GRAPHS;
     for (int g = 0; g < 3; g++) {
         for (size_t i = 0; i < sizeof steps / sizeof *steps; i++) {
             char figure[128];

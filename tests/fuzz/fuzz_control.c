@@ -1,23 +1,8 @@
 /* Any bytes from a control socket, in two pieces: frames lie inside the bytes received, and their messages are refused or decoded. */
 #include "protocol/base/log.h"
-#include "protocol/wire/control.h"
-
-#include <string.h>
+#include "tests/support/control_feed.h"
 
 #define N_MOST 5000u
-
-static void feed(struct control_decoder *decoder, const uint8_t *bytes, size_t n)
-{
-    while (n > 0) {
-        size_t capacity;
-        void *room = control_decoder_buffer(decoder, &capacity);
-        size_t piece = n < capacity ? n : capacity;
-        memcpy(room, bytes, piece);
-        control_decoder_fill(decoder, piece);
-        bytes += piece;
-        n -= piece;
-    }
-}
 
 static bool frames_take(struct control_decoder *decoder)
 {

@@ -4,6 +4,7 @@
 
 #include <criterion/criterion.h>
 #include <math.h>
+#include <sqlite3.h>
 #include <stdio.h>
 
 static const char *const set[] = {"train.epochs=3", "name=a b"};
@@ -74,4 +75,12 @@ void store_case_expect_submitted(struct store *store, uid_t uid, const char *sub
     for (size_t i = 0; i < n; i++) {
         cr_assert_eq(listed[i], first + (int64_t)i);
     }
+}
+
+void store_case_sql(const char *sql)
+{
+    sqlite3 *base;
+    cr_assert_eq(sqlite3_open(folder_path("jobs.sqlite"), &base), SQLITE_OK);
+    cr_assert_eq(sqlite3_exec(base, sql, NULL, NULL, NULL), SQLITE_OK, "%s", sqlite3_errmsg(base));
+    sqlite3_close(base);
 }

@@ -28,4 +28,7 @@ void store_case_find(struct store *store);
 /* The submission has n jobs of this user, numbered from `first`. */
 void store_case_expect_submitted(struct store *store, uid_t uid, const char *submission_id, int64_t first, size_t n);
 
+/* Run statements on the folder's file, which no store has open. */
+void store_case_sql(const char *sql);
+
 #endif

@@ -71,16 +71,7 @@ static const char scancel[] = BEGIN
 static const char srun[] = "#!/bin/bash\n"
                            "for n in \"$@\"; do case $n in --ntasks=*) n_task=${n#*=} ;; esac; done\n"
                            "while [[ $1 == --* ]]; do shift; done\n"
-                           "read -r token\n"
-                           "trap 'kill -KILL \"${tasks[@]}\"' TERM\n"
-                           "for ((task = 0; task < n_task; task++)); do\n"
-                           "    SLURM_PROCID=$task SLURMD_NODENAME=node$task \"$@\" <<< \"$token\" & tasks+=($!)\n"
-                           "done\n"
-                           "worst=0\n"
-                           "for task in \"${tasks[@]}\"; do\n"
-                           "    while kill -0 \"$task\" 2> /dev/null; do wait \"$task\" || worst=$?; done\n"
-                           "done\n"
-                           "exit $worst\n";
+                           "read -r token\n" SLURM_FAKE_TASKS("node$task");
 
 static void make(const char *name, const char *text)
 {

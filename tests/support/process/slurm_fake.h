@@ -8,6 +8,15 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+/* The end of srun: n_task tasks with the token, each on a node of this name; they die with it. */
+#define SLURM_FAKE_TASKS(node)                                                                                       \
+    "trap 'kill -KILL \"${tasks[@]}\"' TERM\n"                                                                       \
+    "for ((task = 0; task < n_task; task++)); do\n"                                                                  \
+    "    SLURM_PROCID=$task SLURMD_NODENAME=" node " \"$@\" <<< \"$token\" & tasks+=($!)\n"                          \
+    "done\nworst=0\nfor task in \"${tasks[@]}\"; do\n"                                                               \
+    "    while kill -0 \"$task\" 2> /dev/null; do wait \"$task\" || worst=$?; done\n"                                \
+    "done\nexit $worst\n"
+
 /* To be called after folder_make / before folder_remove: jobs that run are killed. */
 void slurm_fake_make(void);
 void slurm_fake_end(void);

@@ -249,15 +249,20 @@ Test(hosts, a_killed_worker_elsewhere_ends_the_job_by_its_name)
     expect_end(&workers[1], 1000 + SIGKILL, "");
 }
 
-Test(hosts, a_cut_cable_ends_the_job_and_the_worker_beyond_it)
+static void cable_cut(void)
 {
-    train();
     double since = clock_s();
     cr_assert_eq(machine_run(south, "ip link set wire down"), 0);
     expect_lost(1, " in epoch ", since);
     expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
     expect_end(&workers[1], 69, "lost the coordinator: ");
     cr_assert_lt(clock_s() - since, LOST_S);
+}
+
+Test(hosts, a_cut_cable_ends_the_job_and_the_worker_beyond_it)
+{
+    train();
+    cable_cut();
 }
 
 Test(hosts, a_cable_that_is_cut_before_all_have_joined_is_noticed_on_both_ends)
@@ -343,11 +348,7 @@ Test(hosts, a_worker_of_an_older_attempt_ends_without_touching_the_next_one)
 Test(hosts, after_a_cut_cable_the_next_attempt_ends_with_the_same_bits)
 {
     train_saving();
-    double since = clock_s();
-    cr_assert_eq(machine_run(south, "ip link set wire down"), 0);
-    expect_lost(1, " in epoch ", since);
-    expect_end(&workers[0], 69, "the coordinator ended the job: worker 1 ");
-    expect_end(&workers[1], 69, "lost the coordinator: ");
+    cable_cut();
     cr_assert_eq(machine_run(south, "ip link set wire up; until ip link show wire | grep -q LOWER_UP; do :; done"),
                  0);
     workers[0] = (struct process){0};

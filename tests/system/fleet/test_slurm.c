@@ -4,6 +4,7 @@
 #include "tests/support/process/job_run.h"
 #include "tests/support/process/machines.h"
 #include "tests/support/process/results.h"
+#include "tests/support/process/slurm_fake.h"
 
 #include <criterion/criterion.h>
 #include <limits.h>
@@ -13,23 +14,13 @@
 #include <sys/stat.h>
 
 /* Also notes its arguments and, of a task, what others can see of it. */
-static const char srun[] =
-    "#!/bin/bash\n"
-    "printf '%s\\n' \"$@\" >> seen-arguments\n"
-    "for n in \"$@\"; do case $n in --ntasks=*) n_task=${n#*=} ;; esac; done\n"
-    "while [[ $1 == --* ]]; do shift; done\n"
-    "read -r token\n"
-    "printf %s \"$token\" > seen-token\n"
-    "env > seen-environment\n"
-    "trap 'kill -KILL \"${tasks[@]}\"' TERM\n"
-    "for ((task = 0; task < n_task; task++)); do\n"
-    "    SLURM_PROCID=$task SLURMD_NODENAME=node$((task / 2)) \"$@\" <<< \"$token\" & tasks+=($!)\n"
-    "done\n"
-    "worst=0\n"
-    "for task in \"${tasks[@]}\"; do\n"
-    "    while kill -0 \"$task\" 2> /dev/null; do wait \"$task\" || worst=$?; done\n"
-    "done\n"
-    "exit $worst\n";
+static const char srun[] = "#!/bin/bash\n"
+                           "printf '%s\\n' \"$@\" >> seen-arguments\n"
+                           "for n in \"$@\"; do case $n in --ntasks=*) n_task=${n#*=} ;; esac; done\n"
+                           "while [[ $1 == --* ]]; do shift; done\n"
+                           "read -r token\n"
+                           "printf %s \"$token\" > seen-token\n"
+                           "env > seen-environment\n" SLURM_FAKE_TASKS("node$((task / 2))");
 
 #define ALLOCATION "PATH=$PWD:$PATH SLURM_JOB_ID=7 SLURM_NTASKS=3 SLURM_TASKS_PER_NODE=2,1"
 #define HERE "--set workers.listen=127.0.0.1:0 "

@@ -174,8 +174,7 @@ Test(dataset_types, types_that_do_not_fit_are_refused_by_entry_and_relation)
 Test(dataset_types, meta_vouches_for_relations_without_edges_and_bounds_them)
 {
     typed();
-    const char meta[] = "{\"relations\": 5, \"x\": [NaN, -Infinity, \"NaN\"]}";
-    fixture_bytes("meta.json", meta, sizeof meta - 1);
+    fixture_bytes("meta.json", "{\"relations\": 5, \"x\": [NaN, -Infinity, \"NaN\"]}", 46);
     struct job job = rgcn();
     struct dataset d = fixture_loaded(&job);
     cr_assert_eq(d.n_relation, 5);
@@ -240,13 +239,11 @@ Test(dataset_types, the_types_features_stand_side_by_side_and_a_type_without_any
 Test(dataset_types, meta_may_tell_a_types_columns)
 {
     node_types();
-    const char meta[] = "{\"features\": {\"1\": {\"rows\": 2, \"features\": 4}}}";
-    fixture_bytes("meta.json", meta, sizeof meta - 1);
+    fixture_bytes("meta.json", "{\"features\": {\"1\": {\"rows\": 2, \"features\": 4}}}", 47);
     struct job job = fixture_job();
     struct dataset d = fixture_loaded(&job);
     cr_assert_eq(d.n_feature, 8);
-    const char fewer[] = "{\"features\": {\"1\": {\"features\": 2}}}";
-    fixture_bytes("meta.json", fewer, sizeof fewer - 1);
+    fixture_bytes("meta.json", "{\"features\": {\"1\": {\"features\": 2}}}", 36);
     fixture_refused(&job, STATUS_DATA, "feat_t1_indices.npy: row 0, entry 0: column 2 is out of range",
                     "expected 0 to 1");
 }

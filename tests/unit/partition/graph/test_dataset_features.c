@@ -27,11 +27,10 @@ static const float diagonal[18] = {2, 0, 0, 0, -2, 0, 0, 0, 4, 0, 0, 0, 1, 0, 3,
 
 static void sparse_write(const int64_t *indptr, const int64_t *indices, const float *data)
 {
-    const char meta[] = "{\"features\": 3, \"other\": [1, {\"x\": null}]}";
     fixture_i64("feat_indptr.npy", 1, (int64_t[]){7}, indptr);
     fixture_i64("feat_indices.npy", 1, (int64_t[]){5}, indices);
     fixture_f32("feat_data.npy", 1, (int64_t[]){5}, data);
-    fixture_bytes("meta.json", meta, sizeof meta - 1);
+    fixture_bytes("meta.json", "{\"features\": 3, \"other\": [1, {\"x\": null}]}", 42);
 }
 
 Test(dataset_features, sparse_rows_load_sorted_or_not)

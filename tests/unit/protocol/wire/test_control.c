@@ -1,21 +1,8 @@
-#include "protocol/wire/control.h"
+#include "tests/support/control_feed.h"
 
 #include <criterion/criterion.h>
 #include <stdlib.h>
 #include <string.h>
-
-static void feed(struct control_decoder *decoder, const uint8_t *bytes, size_t n)
-{
-    while (n > 0) {
-        size_t capacity;
-        void *room = control_decoder_buffer(decoder, &capacity);
-        size_t piece = n < capacity ? n : capacity;
-        memcpy(room, bytes, piece);
-        control_decoder_fill(decoder, piece);
-        bytes += piece;
-        n -= piece;
-    }
-}
 
 /* Two frames, one behind the other. */
 static uint8_t *two_frames(size_t *n_out)

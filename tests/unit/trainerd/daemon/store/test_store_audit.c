@@ -4,7 +4,6 @@
 #include "trainerd/daemon/store/store_audit.h"
 
 #include <criterion/criterion.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -35,14 +34,6 @@ static int64_t read_rows(struct store *store)
     return n;
 }
 
-static void run_sql(const char *sql)
-{
-    sqlite3 *base;
-    cr_assert_eq(sqlite3_open(folder_path("jobs.sqlite"), &base), SQLITE_OK);
-    cr_assert_eq(sqlite3_exec(base, sql, NULL, NULL, NULL), SQLITE_OK, "%s", sqlite3_errmsg(base));
-    sqlite3_close(base);
-}
-
 Test(store_audit, a_change_has_one_row_a_refusal_one_of_its_own_and_what_no_request_asked_for_none)
 {
     struct store *store = store_case_open();
@@ -68,7 +59,7 @@ Test(store_audit, a_change_whose_row_cannot_be_saved_is_not_made)
     struct store *store = store_case_open();
     store_case_insert(store, "a", "");
     store_close(store);
-    run_sql("CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no rows'); END");
+    store_case_sql("CREATE TRIGGER none BEFORE INSERT ON audit BEGIN SELECT RAISE(ABORT, 'no rows'); END");
     store = store_case_open();
     struct job_record record = store_case_record("a");
     record.id = 1;
@@ -89,8 +80,9 @@ Test(store_audit, the_newest_rows_stay)
 {
     struct store *store = store_case_open();
     store_close(store);
-    run_sql("WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100999) "
-            "INSERT INTO audit (at, uid, peer, what, job, exit_code, text) SELECT 2e9, 1, 'p', 'w', 0, 0, '' FROM n");
+    store_case_sql(
+        "WITH RECURSIVE n(i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n WHERE i < 100999) "
+        "INSERT INTO audit (at, uid, peer, what, job, exit_code, text) SELECT 2e9, 1, 'p', 'w', 0, 0, '' FROM n");
     store = store_case_open();
     cr_assert_eq(read_rows(store), 100999);
     cr_assert_eq(store_audit_put(store, &request), STATUS_OK);

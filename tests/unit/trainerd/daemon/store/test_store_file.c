@@ -5,7 +5,6 @@
 
 #include <criterion/criterion.h>
 #include <signal.h>
-#include <sqlite3.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -79,17 +78,9 @@ Test(store_file, a_file_that_is_no_store_is_refused_with_its_name)
               status_reason());
 }
 
-static void run_sql(const char *sql)
-{
-    sqlite3 *base;
-    cr_assert_eq(sqlite3_open(folder_path("jobs.sqlite"), &base), SQLITE_OK);
-    cr_assert_eq(sqlite3_exec(base, sql, NULL, NULL, NULL), SQLITE_OK, "%s", sqlite3_errmsg(base));
-    sqlite3_close(base);
-}
-
 Test(store_file, another_programs_file_is_refused)
 {
-    run_sql("CREATE TABLE songs (name TEXT)");
+    store_case_sql("CREATE TABLE songs (name TEXT)");
     struct store *store;
     expect_fails(store_open(folder, &store), STATUS_DATA, "another program's");
 }
