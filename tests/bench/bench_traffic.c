@@ -200,7 +200,7 @@ static double planned_bytes(const char *data, const char *model, int parts, cons
     return bytes;
 }
 
-static const char *const names[] = {"physics", "rmat", "sbm"};
+static const char *const kinds[] = {"physics", "rmat", "sbm"};
 #define LEFT "--set dataset.features=128 --set dataset.classes=8 --set dataset.generator="
 #define GRAPHS                                                                                                       \
     {                                                                                                                \
@@ -224,7 +224,7 @@ static void exact_print(void)
         double plain = rows * 2.0 * (f_in[g] + 256.0 + 256.0) * 4.0;
         json_decref(plan);
         exact -= planned_bytes(graphs[g], sage, parts, "--set exchange.sampling=0.0");
-        snprintf(figure, sizeof figure, "exact, sage 3 x 256, %s, %d parts, of a plain exchange", names[g], parts);
+        snprintf(figure, sizeof figure, "exact, sage 3 x 256, %s, %d parts, of a plain exchange", kinds[g], parts);
         bench_line(figure, 1e-6 * exact, "MB", 1e-6 * plain, plain / exact, bars[g]);
     }
 }
@@ -257,7 +257,7 @@ static void techniques_print(void)
             char figure[128];
             double plain = four_bytes(graphs[g], steps[i].parts, "--set exchange.plain=true");
             double bytes = four_bytes(graphs[g], steps[i].parts, steps[i].exchange);
-            snprintf(figure, sizeof figure, "4 workers, %s: %s", names[g], steps[i].name);
+            snprintf(figure, sizeof figure, "4 workers, %s: %s", kinds[g], steps[i].name);
             bench_line(figure, 1e-6 * bytes, "MB", 1e-6 * plain, plain / bytes, 0.0);
         }
     }
