@@ -18,8 +18,8 @@
 struct cpu_device {
     struct device base;
     int n_thread;
-    struct cpu_threads *threads; /* how many of these a loop takes: what follows */
-    struct cpu_threads now;
+    struct cpu_threads *threads; /* how many of these a loop takes; of a const device, too */
+    struct cpu_threads threads_now;
     bool in_chunks;              /* operations have no loops on several threads */
     void (*poll)(void *context); /* NULL: none */
     void *poll_context;

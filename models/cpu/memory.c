@@ -12,8 +12,8 @@ enum status cpu_open(int n_thread, struct device **out)
     const char *spins = getenv("GOMP_SPINCOUNT"); /* "0": threads sleep on idle cores, too */
     device->base.ops = &device_cpu;
     device->n_thread = n_thread > 0 ? n_thread : omp_get_num_procs();
-    device->threads = &device->now;
-    device->now.n_left = spins != NULL && atoi(spins) == 0 ? INT32_MAX : 0; /* not measured */
+    device->threads = &device->threads_now;
+    device->threads_now.n_left = spins != NULL && atoi(spins) == 0 ? INT32_MAX : 0; /* not measured */
     device->kernels = cpu_kernels_best();
     device->product = cpu_has_tiles() ? cpu_product_tiles : device->kernels->product;
     *out = &device->base;

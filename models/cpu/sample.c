@@ -8,6 +8,7 @@
 
 #define SCRATCH_ALIGN 64
 #define NOT_KEPT UINT32_MAX
+#define ROWS_AT_ONCE 256 /* that a thread takes */
 
 /* Arrays in scratch. */
 struct arrays {
@@ -146,11 +147,11 @@ void cpu_block_sample(struct device *device, const struct device_block *block, i
         to.place[kept[i]] = (uint32_t)i;
     }
     CPU_LOOP_AS(
-        "omp parallel for num_threads(n_loop_thread) schedule(dynamic, 256)", cpu_device(device), parallel,
+        "omp parallel for num_threads(n_loop_thread) schedule(dynamic, ROWS_AT_ONCE)", cpu_device(device), parallel,
         for (int64_t r = 0; r < n_row; r++) { to.indptr[r + 1] = row_count(block, to.place, r); });
     counts_sum(n_row, to.indptr);
     CPU_LOOP_AS(
-        "omp parallel for num_threads(n_loop_thread) schedule(dynamic, 256)", cpu_device(device), parallel,
+        "omp parallel for num_threads(n_loop_thread) schedule(dynamic, ROWS_AT_ONCE)", cpu_device(device), parallel,
         for (int64_t r = 0; r < n_row; r++) { row_fill(block, &to, r); });
     cpu_schedule_make(n_row, block->n_edge, to.indptr, to.schedule);
     *out = cpu_block_sampled(block, n_kept, scratch);

@@ -18,11 +18,11 @@ static int64_t sleeps(void)
     return getrusage(RUSAGE_THREAD, &usage) == 0 ? usage.ru_nvcsw : 0;
 }
 
-static void span_begin(struct cpu_threads *t, bool alone)
+static void span_begin(struct cpu_threads *t, bool single)
 {
     t->n_span = t->n_span == 0 ? SPAN_LEAST : t->n_span < SPAN_MOST ? 2 * t->n_span : SPAN_MOST;
     t->n_left = t->n_span;
-    t->alone = alone;
+    t->single = single;
 }
 
 void cpu_threads_note(struct cpu_threads *t, double taken_s, bool slept)
@@ -33,10 +33,10 @@ void cpu_threads_note(struct cpu_threads *t, double taken_s, bool slept)
         return;
     }
     const double mean_s = t->taken_s / N_NOTED;
-    if (!t->alone && t->n_hit >= N_HIT && mean_s < SMALL_S) {
+    if (!t->single && t->n_hit >= N_HIT && mean_s < SMALL_S) {
         t->all_s = mean_s;
         span_begin(t, true);
-    } else if (!t->alone) {
+    } else if (!t->single) {
         t->n_span = 0;
     } else if (mean_s > t->all_s) { /* faster on all threads, though these wait */
         span_begin(t, false);
@@ -47,15 +47,15 @@ void cpu_threads_note(struct cpu_threads *t, double taken_s, bool slept)
 
 bool cpu_threads_begin(struct cpu_threads *t)
 {
-    t->alone = t->alone && t->n_left > 0;
+    t->single = t->single && t->n_left > 0;
     t->n_left -= t->n_left > 0;
-    t->measures = (t->alone || t->n_left == 0) && ++t->n_loop >= MEASURED_EVERY;
+    t->measures = (t->single || t->n_left == 0) && ++t->n_loop >= MEASURED_EVERY;
     if (t->measures) {
         t->n_loop = 0;
         t->n_sleep = sleeps();
         t->since_s = clock_s();
     }
-    return t->alone;
+    return t->single;
 }
 
 void cpu_threads_end(struct cpu_threads *t)

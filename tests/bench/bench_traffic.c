@@ -201,11 +201,11 @@ static double planned_bytes(const char *data, const char *model, int parts, cons
 }
 
 static const char *const kinds[] = {"physics", "rmat", "sbm"};
-#define LEFT "--set dataset.features=128 --set dataset.classes=8 --set dataset.generator="
+#define MADE_BY "--set dataset.features=128 --set dataset.classes=8 --set dataset.generator="
 #define GRAPHS                                                                                                       \
     {                                                                                                                \
-        physics(), LEFT "rmat --set dataset.nodes=131072 --set dataset.degree=32 ",                                  \
-            LEFT "sbm --set dataset.nodes=100000 --set dataset.degree=30 "                                           \
+        physics(), MADE_BY "rmat --set dataset.nodes=131072 --set dataset.degree=32 ",                               \
+            MADE_BY "sbm --set dataset.nodes=100000 --set dataset.degree=30 "                                        \
     }
 
 /* Exact epochs, as planned (a test holds that against what is sent), against a plain exchange: of each layer's halo rows the input's columns,

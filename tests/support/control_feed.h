@@ -10,9 +10,9 @@ static inline void feed(struct control_decoder *decoder, const uint8_t *bytes, s
 {
     while (n > 0) {
         size_t capacity;
-        void *room = control_decoder_buffer(decoder, &capacity);
+        void *buffer = control_decoder_buffer(decoder, &capacity);
         size_t piece = n < capacity ? n : capacity;
-        memcpy(room, bytes, piece);
+        memcpy(buffer, bytes, piece);
         control_decoder_fill(decoder, piece);
         bytes += piece;
         n -= piece;

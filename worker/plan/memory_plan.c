@@ -290,10 +290,10 @@ static void workspaces_plan(const struct memory_plan_input *in, struct memory_pl
     for (int32_t i = 0; i < in->n_own_part; i++) {
         score = larger(score, (int64_t)DEVICE_BYTES(in->ops, LOSS, in->own[i].n_own));
     }
-    const bool alone = in->links != NULL || program->labels >= 0; /* of which the first part counts what is drawn */
+    const bool sequential = in->links != NULL || program->labels >= 0; /* the first part counts drawn labels */
     const int64_t n_cost = plan->rows.n_row * program->value[program->logits].width * PARTS_LOGIT_COST;
     score = round_up(score, WORKSPACE_ALIGN);
-    plan->loss_workspace.n_part = alone ? 1 : parts_at_once(in, score, n_cost);
+    plan->loss_workspace.n_part = sequential ? 1 : parts_at_once(in, score, n_cost);
     plan->loss_workspace.n_scratch = score * plan->loss_workspace.n_part;
     memory_plan_links(in, plan);
 }

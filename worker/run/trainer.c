@@ -310,7 +310,7 @@ static void part_loss(void *parts, int k, int slot)
     struct trainer *t = run->trainer;
     const struct step_operand *drawn = step_operand(run->step, OP_ROLE_STATISTICS);
     (void)slot;
-    if (drawn != NULL && run->begins && k == 0) { /* parts run alone (memory_plan) */
+    if (drawn != NULL && run->begins) { /* parts run one after another (memory_plan.c) */
         t->ops->move(t->device, DEVICE_LANE_COMPUTE, &t->memory.now->n_loss_row, trainer_operand(t, drawn, 0),
                      sizeof t->memory.now->n_loss_row);
     }

@@ -1,6 +1,5 @@
 """Vertex programs at random, in the grammar of docs/programs.md, of operations that tile programs compute."""
 import random
-import re
 
 # A loop's difference of rows is 0, where normalize has no derivative.
 UNARY = ["relu({})", "leaky_relu({}, 0.2)", "elu({})", "gelu({})", "silu({})", "sigmoid({})", "tanh({})", "softplus({})", "exp(tanh({}))",
@@ -16,8 +15,10 @@ class Text:
     """A layer whose messages are made of rows of `out` columns, of heads of as many, and of single numbers."""
 
     def __init__(self, rng: random.Random, featured: bool) -> None:
-        self.rng, self.featured, self.lines, self.n, self.message = rng, featured, [], 0, ""
-        self.lines += ['v.r1 = linear("r1", v.x, out)', 'v.r2 = tanh(linear("r2", v.x, out, bias=False))', 'v.h1 = linear("h1", v.x, 2 * out).heads(2)', 'v.h2 = relu(linear("h2", v.x, 2 * out)).heads(2)']
+        self.rng, self.featured, self.n, self.message = rng, featured, 0, ""
+        h = self.n_head = rng.choice([1, 2, 2, 3])
+        self.lines = ['v.r1 = linear("r1", v.x, out)', 'v.r2 = tanh(linear("r2", v.x, out, bias=False))',
+                      f'v.h1 = linear("h1", v.x, {h} * out).heads({h})', f'v.h2 = relu(linear("h2", v.x, {h} * out)).heads({h})']
 
     def name(self, what: str) -> str:
         self.n += 1
@@ -38,18 +39,24 @@ class Text:
         """Heads of `out` columns."""
         if depth <= 0:
             return self.leaf("h")
-        kind = self.rng.randrange(6)
+        kind, h = self.rng.randrange(6), self.n_head
         if kind == 5:
             heads = self.heads(depth - 1)
             return f"concat({heads}[:, 1:out], {heads}[:, 0:1])"
-        if kind < 2:
-            return self.rng.choice([UNARY, BINARY][kind]).format(self.heads(depth - 1), self.heads(depth - 1))
+        if kind == 0:
+            return self.rng.choice(UNARY).format(self.heads(depth - 1))
+        if kind == 1:
+            return self.rng.choice(BINARY).format(self.heads(depth - 1), self.heads(depth - 1))
         if kind == 2:
-            return f"({self.heads(depth - 1)} {self.rng.choice(['*', '+', '-'])} dot({self.rng.choice([self.leaf('h'), self.heads(depth - 1)])}, param('{self.name('p')}', {self.rng.choice(['1, 2, out', '2, out', 'out', '1, out'])})))"
+            rows = self.rng.choice([self.leaf("h"), self.heads(depth - 1)])
+            dot = f"dot({rows}, param('{self.name('p')}', {self.rng.choice([f'1, {h}, out', f'{h}, out', 'out', '1, out'])}))"
+            return f"({self.heads(depth - 1)} {self.rng.choice(['*', '+', '-'])} {dot})"
         if kind == 3:
-            return f"({self.heads(depth - 1)} @ param('{self.name('w')}', 2, out, out))"
-        of, shapes = self.rng.choice([(self.row, ['2, out', '1, 2, out']), (self.heads, ['2, out', '2, 1', '1, 2, out', 'out', '1, out', '1']), (self.number, ['2, out', '2, 1', '1, 2, out', '1'])])
-        return f"({of(depth - 1)} {self.rng.choice(['*', '+', '-', '/'])} (param('{self.name('p')}', {self.rng.choice(shapes)}) + 3) + {self.leaf('h')})"
+            return f"({self.heads(depth - 1)} @ param('{self.name('w')}', {h}, out, out))"
+        wide = [f"{h}, out", f"1, {h}, out"]  # of a weight that repeats another operand, or is repeated
+        of, shapes = self.rng.choice([(self.row, wide), (self.heads, [*wide, f"{h}, 1", "out", "1, out", "1"]), (self.number, [*wide, f"{h}, 1", "1"])])
+        weight = f"(param('{self.name('p')}', {self.rng.choice(shapes)}) + 3)"
+        return f"({of(depth - 1)} {self.rng.choice(['*', '+', '-', '/'])} {weight} + {self.leaf('h')})"
 
     def row(self, depth: int) -> str:
         """`out` columns of an edge."""
@@ -106,9 +113,7 @@ class Text:
             last = self.rng.choice(LASTS)
         switches = "".join(f"{name} = {value}\n" for name, value, share in (("self_loops", True, 0.4), ("match", False, 0.15), ("move", False, 0.1))
                            if self.rng.random() < share)
-        text = f"{switches}def layer(v, out):\n    " + "\n    ".join([*self.lines, f'return linear("last", {last}, out)']) + "\n"
-        heads = str(self.rng.choice([1, 2, 2, 3]))  # written as 2 above
-        return re.sub(r"(param\('\w+', (?:1, )?)2, ", rf"\g<1>{heads}, ", text.replace("2 * out", heads + " * out").replace("heads(2)", f"heads({heads})"))
+        return f"{switches}def layer(v, out):\n    " + "\n    ".join([*self.lines, f'return linear("last", {last}, out)']) + "\n"
 
 
 def edges_at_random(rng: random.Random, featured: bool) -> str:

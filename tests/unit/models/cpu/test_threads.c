@@ -2,8 +2,8 @@
 
 #include <criterion/criterion.h>
 
-/* Eight measured loops of so many seconds, in some of which the caller slept: for how many loops it is alone then. */
-static int alone_after(struct cpu_threads *t, double taken_s, int n_slept)
+/* Eight measured loops of so many seconds, in some of which the caller slept: how many loops are on a single thread then. */
+static int span_after(struct cpu_threads *t, double taken_s, int n_slept)
 {
     for (int k = 0; k < 8; k++) {
         cpu_threads_note(t, taken_s, k < n_slept);
@@ -15,13 +15,13 @@ static int alone_after(struct cpu_threads *t, double taken_s, int n_slept)
     return n;
 }
 
-Test(threads, small_loops_are_alone_for_spans_that_double_while_their_caller_sleeps)
+Test(threads, small_loops_take_one_thread_for_spans_that_double_while_their_caller_sleeps)
 {
     struct cpu_threads t = {0};
-    cr_assert(alone_after(&t, 1e-4, 2) == 0 && alone_after(&t, 1e-2, 8) == 0 && alone_after(&t, 1e-4, 3) == 512 &&
-              alone_after(&t, 1e-4, 8) == 1024 && alone_after(&t, 1e-4, 0) == 0 && alone_after(&t, 1e-4, 8) == 512);
+    cr_assert(span_after(&t, 1e-4, 2) == 0 && span_after(&t, 1e-2, 8) == 0 && span_after(&t, 1e-4, 3) == 512 &&
+              span_after(&t, 1e-4, 8) == 1024 && span_after(&t, 1e-4, 0) == 0 && span_after(&t, 1e-4, 8) == 512);
     for (int k = 0; k < 16; k++) {
         cpu_threads_note(&t, k < 8 ? 1e-4 : 2e-4, k < 8);
     }
-    cr_assert(!t.alone && t.n_left == 2048, "alone they take longer");
+    cr_assert(!t.single && t.n_left == 2048, "on one they take longer");
 }
