@@ -1,9 +1,9 @@
 #include "models/cuda/sizes.h"
 
 #include "models/cuda/schedule.h"
-#include "models/device/amounts.h"
 #include "models/device/row_chunks.h"
 #include "models/device/statistics.h"
+#include "protocol/base/amounts.h"
 
 static size_t aligned(size_t n)
 {

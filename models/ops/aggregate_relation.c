@@ -190,6 +190,18 @@ static void weight_backward(const struct op_call *call, const struct shape *s, c
     }
 }
 
+/* Of f columns: da_rb += ⟨the sums of payload rows over a relation's edges, what `own` has of the base⟩ */
+static void shares_dot(const struct op_call *call, const struct shape *s, int64_t f, const struct workspace *at)
+{
+    const struct device_relation how = {.block = call->block,
+                                        .n_relation = s->n_relation,
+                                        .n_base = s->n_base,
+                                        .f = f,
+                                        .stride = f,
+                                        .x = call->payload[0]};
+    call->device->ops->relation_dot(call->device, &how, at->own, !call->order.first, at->rest, call->grad_param[1]);
+}
+
 /* da_rb += Σ_j ⟨Σ_{j→i of r} c_ij dy_i, x_j V_b⟩ */
 static void shares_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)
 {
@@ -201,13 +213,7 @@ static void shares_backward(const struct op_call *call, const struct shape *s, c
             &(struct device_linear){call->n, s->in, s->n_base * s->out, call->in[0], at->turned, .turned = true},
             at->own);
     }
-    const struct device_relation how = {.block = call->block,
-                                        .n_relation = s->n_relation,
-                                        .n_base = s->n_base,
-                                        .f = s->out,
-                                        .stride = s->out,
-                                        .x = call->payload[0]};
-    ops->relation_dot(call->device, &how, at->own, !call->order.first, at->rest, call->grad_param[1]);
+    shares_dot(call, s, s->out, at);
 }
 
 /* Over the transposed blocks: G_j,b = Σ_{j→i} c_ij a_rb dy_i, then the products. */
@@ -260,13 +266,7 @@ static void sampled_shares_backward(const struct op_call *call, const struct sha
                                             .scratch = at->rest},
                     at->own);
     }
-    const struct device_relation how = {.block = call->block,
-                                        .n_relation = s->n_relation,
-                                        .n_base = s->n_base,
-                                        .f = s->in,
-                                        .stride = s->in,
-                                        .x = call->payload[0]};
-    ops->relation_dot(call->device, &how, at->own, !call->order.first, at->rest, call->grad_param[1]);
+    shares_dot(call, s, s->in, at);
 }
 
 static void sampled_backward(const struct op_call *call)

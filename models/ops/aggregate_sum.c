@@ -2,21 +2,15 @@
  * implicit. */
 #include "models/ops/ops.h"
 
-/* y_i = [x_i] + Σ_{j→i} a_ij x_j */
-static void forward(const struct op_call *call)
-{
-    aggregate_linear(call, NULL, NULL, NULL);
-}
-
-/* dx_j = [dy_j] + Σ_{j→i} a_ij dy_i */
-static void backward(const struct op_call *call)
+/* y_i = [x_i] + Σ_{j→i} a_ij x_j, and dx_j = [dy_j] + Σ_{j→i} a_ij dy_i */
+static void sum(const struct op_call *call)
 {
     aggregate_linear(call, NULL, NULL, NULL);
 }
 
 static void backward_return(const struct op_call *call)
 {
-    aggregate_return(call, backward);
+    aggregate_return(call, sum);
 }
 
 /* Of payload rows: dx_j = Σ_{j→i} a_ij dy_i over own rows i */
@@ -25,8 +19,7 @@ static void backward_pack(const struct op_call *call)
     aggregate_linear_pack(call, NULL, NULL);
 }
 
-const struct aggregate_def aggregate_sum = {
-    .name = "sum",
-    .title = "sum of neighbours",
-    .is_linear = true,
-    AGGREGATE_LINEAR_PASSES(true, forward, backward, backward_return, backward_pack)};
+const struct aggregate_def aggregate_sum = {.name = "sum",
+                                            .title = "sum of neighbours",
+                                            .is_linear = true,
+                                            AGGREGATE_LINEAR_PASSES(true, sum, sum, backward_return, backward_pack)};

@@ -37,16 +37,10 @@ static void backward(const struct op_call *call)
     }
 }
 
-/* Only the weight's gradient reads the input. */
-static op_roles backward_reads(const struct program *program, const struct op *op)
-{
-    return program->param[op->param[0]].trains ? OP_ROLES(IN_0) : 0;
-}
-
 const struct op_def op_head_dot = {
     .name = "head_dot",
     .title = "attention scores",
-    .backward_reads_of = backward_reads,
+    .backward_reads_of = weight_backward_reads,
     .workspace = workspace,
     .forward = forward,
     .backward = backward,

@@ -134,16 +134,10 @@ static void narrow_backward(const struct op_call *call)
     }
 }
 
-/* Only the weight's gradient reads the input. */
-static op_roles backward_reads(const struct program *program, const struct op *op)
-{
-    return program->param[op->param[0]].trains ? OP_ROLES(IN_0) : 0;
-}
-
 const struct op_def op_head_widen = {
     .name = "head_widen",
     .title = "queries of edges' features",
-    .backward_reads_of = backward_reads,
+    .backward_reads_of = weight_backward_reads,
     .workspace = workspace,
     .forward = widen_forward,
     .backward = widen_backward,
@@ -152,7 +146,7 @@ const struct op_def op_head_widen = {
 const struct op_def op_head_narrow = {
     .name = "head_narrow",
     .title = "values of edges' features",
-    .backward_reads_of = backward_reads,
+    .backward_reads_of = weight_backward_reads,
     .workspace = workspace,
     .forward = narrow_forward,
     .backward = narrow_backward,

@@ -99,8 +99,7 @@ static void backward(const struct op_call *call)
     }
 }
 
-/* Only the weight's gradient reads the input. */
-static op_roles backward_reads(const struct program *program, const struct op *op)
+op_roles weight_backward_reads(const struct program *program, const struct op *op)
 {
     return program->param[op->param[0]].trains ? OP_ROLES(IN_0) : 0;
 }
@@ -108,7 +107,7 @@ static op_roles backward_reads(const struct program *program, const struct op *o
 const struct op_def op_linear = {
     .name = "linear",
     .title = "Linear",
-    .backward_reads_of = backward_reads,
+    .backward_reads_of = weight_backward_reads,
     .workspace = workspace,
     .takes_bf16 = true,
     .forward = forward,

@@ -23,6 +23,9 @@ extern const struct op_def op_head_mean;
 extern const struct op_def op_relation_row;
 extern const struct op_def op_rows;
 
+/* Where only a weight's gradient (parameter 0) reads the input: that, or nothing where it is not trained. */
+op_roles weight_backward_reads(const struct program *program, const struct op *op);
+
 extern const struct aggregate_def aggregate_sum;
 extern const struct aggregate_def aggregate_mean;
 extern const struct aggregate_def aggregate_gcn;

@@ -485,13 +485,27 @@ static bool is_layer(const struct op *op)
     return op->kind == OP_KIND_AGGREGATE && !op->is_static;
 }
 
-int program_n_layer(const struct program *program)
+const struct op *program_maker(const struct program *program, int value)
+{
+    const struct op *op = program->op;
+    while (op < program->op + program->n_op && op->out != value) {
+        op++;
+    }
+    return op < program->op + program->n_op ? op : NULL;
+}
+
+static int n_layer(const struct program *program, int end)
 {
     int n = 0;
-    for (int i = 0; i < program->n_op; i++) {
+    for (int i = 0; i < end; i++) {
         n += is_layer(&program->op[i]);
     }
     return n;
+}
+
+int program_n_layer(const struct program *program)
+{
+    return n_layer(program, program->n_op);
 }
 
 int program_last_layer(const struct program *program)
@@ -505,9 +519,5 @@ int program_last_layer(const struct program *program)
 
 int program_layer(const struct program *program, int op)
 {
-    int n = 0;
-    for (int i = 0; i < op; i++) {
-        n += is_layer(&program->op[i]);
-    }
-    return is_layer(&program->op[op]) ? n : -1;
+    return is_layer(&program->op[op]) ? n_layer(program, op) : -1;
 }

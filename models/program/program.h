@@ -303,6 +303,9 @@ int program_layer(const struct program *program, int op);
  * where there is a gradient. n_row, n_edge: by hop, n_hop of them and then all; edges are those into these rows. */
 double program_work(const struct program *program, int32_t n_hop, const int64_t *n_row, const int64_t *n_edge);
 
+/* The op that makes a value; NULL: the features are given. */
+const struct op *program_maker(const struct program *program, int value);
+
 /* Elements of a parameter. */
 int64_t parameter_size(const struct parameter *parameter);
 

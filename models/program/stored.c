@@ -6,16 +6,6 @@
 #include "models/program/op.h"
 #include "models/program/program.h"
 
-static const struct op *maker_of(const struct program *program, int value)
-{
-    for (int i = 0; i < program->n_op; i++) {
-        if (program->op[i].out == value) {
-            return &program->op[i];
-        }
-    }
-    return NULL;
-}
-
 static int n_reader(const struct program *program, int value)
 {
     int n = 0;
@@ -30,7 +20,7 @@ static int n_reader(const struct program *program, int value)
 /* The features, or their dropout. */
 static bool is_input(const struct program *program, int value)
 {
-    const struct op *op = maker_of(program, value);
+    const struct op *op = program_maker(program, value);
     return op == NULL || (op->kind == OP_KIND_ACTIVATE && op->in[0] == 0 && !op->is_static);
 }
 
@@ -40,7 +30,7 @@ static bool is_read_by(const struct program *program, const struct op *op, int v
 {
     int n = n_reader(program, value);
     for (int k = 1; k < OP_N_IN; k++) {
-        const struct op *made = op->in[k] >= 0 ? maker_of(program, op->in[k]) : NULL;
+        const struct op *made = op->in[k] >= 0 ? program_maker(program, op->in[k]) : NULL;
         n -= made != NULL && made->kind == OP_KIND_HEAD_DOT && made->in[0] == value;
     }
     return n == 1;
@@ -49,7 +39,7 @@ static bool is_read_by(const struct program *program, const struct op *op, int v
 /* A linear map of them for this aggregate. */
 static bool is_map(const struct program *program, const struct op *op, int value)
 {
-    const struct op *map = maker_of(program, value);
+    const struct op *map = program_maker(program, value);
     return map != NULL && map->kind == OP_KIND_LINEAR && is_input(program, map->in[0]) &&
            program->param[map->param[0]].embedding_at < 0 && is_read_by(program, op, value);
 }
@@ -58,7 +48,7 @@ static bool is_map(const struct program *program, const struct op *op, int value
 static bool has_keys(const struct program *program, const struct op *op)
 {
     int key = op->in[1];
-    const struct op *made = key >= 0 ? maker_of(program, key) : NULL;
+    const struct op *made = key >= 0 ? program_maker(program, key) : NULL;
     bool of_values = made != NULL && made->kind == OP_KIND_HEAD_DOT && made->in[0] == op->in[0] &&
                      n_reader(program, key) == 1;
     return key < 0 || of_values || is_map(program, op, key);
@@ -84,7 +74,7 @@ void program_store(struct program *program)
         const struct op *op = &program->op[i];
         bool stored = program_stored(program, op) != PROGRAM_STORED_NONE;
         for (int k = 0; stored && k < 2 && op->in[k] >= 0; k++) { /* values and keys, of which rows travel else */
-            int from = maker_of(program, op->in[k])->in[0];
+            int from = program_maker(program, op->in[k])->in[0];
             program->value[op->in[k]].hop = PROGRAM_HOP_HALO;
             program->value[from].hop = from > 0 ? PROGRAM_HOP_HALO : program->value[from].hop;
         }

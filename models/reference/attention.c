@@ -7,8 +7,8 @@
  *   grad_key_j = Σ_i de_ij ∂e_ij/∂key_j     grad_query_i = Σ_j de_ij ∂e_ij/∂query_i
  * Sums in double, edge after edge, rounded to float once per block.
  */
-#include "models/device/amounts.h"
 #include "models/reference/reference.h"
+#include "protocol/base/amounts.h"
 
 #include <math.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "models/steps/chain.h"
 
-#include "models/device/amounts.h"
 #include "models/device/codec.h"
+#include "protocol/base/amounts.h"
 #include "protocol/base/log.h"
 
 #define CHUNK_MIN 4 /* whatever memory they take, where a device shares chains at all */

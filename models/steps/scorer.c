@@ -1,6 +1,6 @@
 #include "models/steps/scorer.h"
 
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 
 /* Pairs at a time, whatever the cache says. */
 #define WINDOW_LEAST 64

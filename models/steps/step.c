@@ -76,21 +76,11 @@ void step_lists_finish(const struct program *program, struct step_lists *lists)
     }
 }
 
-/* NULL: the features. */
-static const struct op *maker(const struct program *program, int value)
-{
-    for (int i = 0; i < program->n_op; i++) {
-        if (program->op[i].out == value) {
-            return &program->op[i];
-        }
-    }
-    return NULL;
-}
-
 void step_offload(const struct program *program, enum step_kind kind, const struct step_operand *array,
                   struct step *out)
 {
-    int op = array->array == STEP_ARRAY_VALUE ? (int)(maker(program, array->index) - program->op) : array->index;
+    int op = array->array == STEP_ARRAY_VALUE ? (int)(program_maker(program, array->index) - program->op)
+                                              : array->index;
     *out = (struct step){
         .kind = kind, .op = op, .backward = kind >= STEP_KIND_FETCH, .n_operand = 1, .operand = {*array}};
     out->operand[0].access = kind == STEP_KIND_FETCH ? STEP_ACCESS_WRITE : STEP_ACCESS_READ;
@@ -210,9 +200,9 @@ static const struct op *reader(const struct program *program, int value)
 static const char *layer_param(const struct program *program, const struct op *op)
 {
     bool attends = op->in[1] >= 0;
-    const struct op *before = maker(program, op->in[attends ? 1 : 0]);
+    const struct op *before = program_maker(program, op->in[attends ? 1 : 0]);
     while (attends && before != NULL && first_param(program, before) == NULL) {
-        before = maker(program, before->in[0]);
+        before = program_maker(program, before->in[0]);
     }
     const char *name = before != NULL && (attends || before->kind == OP_KIND_LINEAR) ? first_param(program, before)
                                                                                      : NULL;

@@ -1,5 +1,6 @@
 #include "partition/links/links_places.h"
 
+#include "protocol/base/ascending.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
@@ -68,12 +69,6 @@ static void walk(const struct dataset *dataset, const uint32_t *order, const uin
     }
 }
 
-static int compare(const void *left, const void *right)
-{
-    const uint64_t a = *(const uint64_t *)left, b = *(const uint64_t *)right;
-    return a < b ? -1 : a > b;
-}
-
 /* Rows in order of place, then of type. */
 static enum status rows_sort(struct links_places *links)
 {
@@ -90,7 +85,7 @@ static enum status rows_sort(struct links_places *links)
             uint64_t type = links->types != NULL ? links->types[first + i] : 0;
             key[i] = (uint64_t)links->places[first + i] << 16 | type;
         }
-        qsort(key, (size_t)n, sizeof *key, compare);
+        qsort(key, (size_t)n, sizeof *key, ascending_compare);
         for (int64_t i = 0; i < n; i++) {
             links->places[first + i] = (uint32_t)(key[i] >> 16);
             if (links->types != NULL) {

@@ -1,14 +1,9 @@
 /* Reverse Cuthill-McKee over edges inside parts: for meshes, roads and grids, where nothing clusters. */
 #include "partition/methods/order.h"
+#include "protocol/base/ascending.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
-
-static int compare_keys(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
 
 static int64_t degree_of(const struct dataset *dataset, int64_t v)
 {
@@ -58,7 +53,7 @@ static void visit(const struct dataset *dataset, const int32_t *owner, const uin
                     key[n++] = (uint64_t)degree_of(dataset, u) << 32 | u;
                 }
             }
-            qsort(key, (size_t)n, sizeof *key, compare_keys);
+            qsort(key, (size_t)n, sizeof *key, ascending_compare);
             for (int64_t i = 0; i < n; i++) {
                 sequence[n_out++] = (uint32_t)key[i];
             }

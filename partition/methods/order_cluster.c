@@ -6,6 +6,7 @@
  */
 #include "partition/methods/order.h"
 #include "partition/methods/scatter.h"
+#include "protocol/base/ascending.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
@@ -84,12 +85,6 @@ static void propagate(struct clusters *c)
 }
 
 /* Keys hold degrees from the top down, then node numbers: hubs come first. */
-static int compare_hubs(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
-
 /* Labels become 0 … n_cluster-1, in their order or as they first come in a sequence of nodes, and `size` each one's
  * first place: cluster k's nodes go to member[size[k] …). */
 static int64_t list_members(struct clusters *c, const uint32_t *sequence, uint32_t *member)
@@ -157,7 +152,7 @@ static void walk(struct clusters *c, const uint32_t *member, int64_t n_cluster, 
             uint64_t degree = (uint64_t)(c->dataset->indptr[member[m] + (int64_t)1] - c->dataset->indptr[member[m]]);
             key[m - first] = (UINT32_MAX - degree) << 32 | member[m];
         }
-        qsort(key, (size_t)(end - first), sizeof *key, compare_hubs);
+        qsort(key, (size_t)(end - first), sizeof *key, ascending_compare);
         for (int64_t m = first; m < end; m++) {
             sequence[n_out++] = (uint32_t)key[m - first];
         }

@@ -9,16 +9,10 @@
 
 #define SORT_SMALL 48
 
-static int compare_keys(const void *a, const void *b)
-{
-    const uint64_t *x = a, *y = b;
-    return *x < *y ? -1 : *x > *y;
-}
-
 static void keys_sort(uint64_t *key, int64_t n)
 {
     if (n > SORT_SMALL) {
-        qsort(key, (size_t)n, sizeof *key, compare_keys);
+        qsort(key, (size_t)n, sizeof *key, ascending_compare);
         return;
     }
     for (int64_t i = 1; i < n; i++) {

@@ -249,33 +249,17 @@ static void list_count(struct covering *c, enum part_direction d, int32_t owner,
     c->n_list = 0;
 }
 
-/* What a worker's parts take of part q's rows. */
-static void taken_count(struct covering *c, int32_t rank, int32_t q)
+/* What a worker's parts take of a part's rows, or what its rows are to these over transposed edges. */
+static void rows_count(struct covering *c, enum part_direction d, int32_t of, int32_t rank)
 {
     for (int side = 0; side < PART_DEDUP_N_SIDE; side++) {
         for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1]; i++) {
-            int32_t p = c->part_of_rank[i];
-            if ((int)part_dedup_side_of(q, p) == side) {
-                list_add(c, q, p);
+            int32_t other = c->part_of_rank[i];
+            if ((int)part_dedup_side_of(of, other) == side) {
+                list_add(c, d == PART_DIRECTION_IN ? of : other, d == PART_DIRECTION_IN ? other : of);
             }
         }
-        list_count(c, PART_DIRECTION_IN, q,
-                   part_dedup_at(c->out, PART_DIRECTION_IN, q, (uint32_t)rank, (enum part_dedup_side)side));
-    }
-}
-
-/* What part p's rows are to another worker's parts over transposed edges. */
-static void given_count(struct covering *c, int32_t p, int32_t rank)
-{
-    for (int side = 0; side < PART_DEDUP_N_SIDE; side++) {
-        for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1]; i++) {
-            int32_t q = c->part_of_rank[i];
-            if ((int)part_dedup_side_of(p, q) == side) {
-                list_add(c, q, p);
-            }
-        }
-        list_count(c, PART_DIRECTION_OUT, p,
-                   part_dedup_at(c->out, PART_DIRECTION_OUT, p, (uint32_t)rank, (enum part_dedup_side)side));
+        list_count(c, d, of, part_dedup_at(c->out, d, of, (uint32_t)rank, (enum part_dedup_side)side));
     }
 }
 
@@ -290,13 +274,13 @@ static void rank_count(struct covering *c, int32_t rank)
     c->edge_begin[n_part] = n;
     for (int32_t q = 0; q < n_part; q++) {
         if (c->rank_of_part[q] != rank) {
-            taken_count(c, rank, q);
+            rows_count(c, PART_DIRECTION_IN, q, rank);
         }
     }
     for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1] && !c->out->mirrors; i++) {
         for (int32_t other = 0; other < (int32_t)c->out->n_rank; other++) {
             if (other != rank) {
-                given_count(c, c->part_of_rank[i], other);
+                rows_count(c, PART_DIRECTION_OUT, c->part_of_rank[i], other);
             }
         }
     }

@@ -1,4 +1,4 @@
-/* A search in numbers that do not fall. */
+/* A search in numbers that do not fall, and how qsort puts them so. */
 #ifndef PROTOCOL_ASCENDING_H
 #define PROTOCOL_ASCENDING_H
 
@@ -30,6 +30,12 @@ static inline int64_t ascending_find_type(const uint16_t *type, int64_t begin, i
         }
     }
     return begin;
+}
+
+static inline int ascending_compare(const void *left, const void *right)
+{
+    const uint64_t *a = left, *b = right;
+    return *a < *b ? -1 : *a > *b;
 }
 
 #endif

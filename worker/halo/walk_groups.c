@@ -2,7 +2,7 @@
  * for, while the parts whose rows they read come by around the circle of parts. So rows are read once for each group
  * of parts instead of once for each part, and each part has the order of blocks that it has alone.
  */
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 #include "worker/halo/source.h"
 #include "worker/state/pin.h"
 

@@ -1,7 +1,7 @@
 #include "worker/pairs/pairs_ends.h"
 
-#include "models/device/amounts.h"
 #include "partition/rows/permutation.h"
+#include "protocol/base/amounts.h"
 #include "protocol/base/ascending.h"
 
 #include <math.h>

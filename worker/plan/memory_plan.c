@@ -1,6 +1,6 @@
 #include "worker/plan/memory_plan.h"
 
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 #include "protocol/transport/transport.h"
 #include "worker/plan/liveness.h"
 #include "worker/plan/offload.h"

@@ -1,6 +1,6 @@
 /* What of a plan lies where, on a device with memory of its own: its memory, pinned host memory, other host memory;
  * what a worker may take, and whether that is enough. */
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 #include "worker/plan/memory_plan.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 /* What scoring pairs of nodes takes: rows of all other ranks' parts, one part's after the other, and drawn pairs. */
-#include "models/device/amounts.h"
 #include "models/steps/scorer.h"
+#include "protocol/base/amounts.h"
 #include "worker/pairs/pairs_ends.h"
 #include "worker/pairs/pairs_routes.h"
 #include "worker/plan/memory_plan.h"

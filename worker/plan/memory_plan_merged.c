@@ -1,6 +1,6 @@
 /* Which blocks are merged into one for sums over neighbours (worker/route/merged.h), and the bytes of that. */
-#include "models/device/amounts.h"
 #include "models/steps/epilogue.h"
+#include "protocol/base/amounts.h"
 #include "worker/plan/liveness.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/part_hop.h"

@@ -1,6 +1,6 @@
 /* Payloads of halo passes: which jobs send lists that are not a pair's own, how many payloads each pass has, their
  * slots, and what is kept of them from one epoch to the next. */
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/part_hop.h"
 

@@ -1,6 +1,6 @@
 /* What of a plan lies in files, and how much of it has to be in memory at one time: the most that one step uses of
  * one part. */
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/spill/spill.h"
 

@@ -1,5 +1,5 @@
 /* What of a plan comes from the parts themselves: their bytes and features, and what is made of their blocks. */
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 #include "worker/plan/memory_plan.h"
 #include "worker/rows/part_hop.h"
 #include "worker/rows/part_remap.h"

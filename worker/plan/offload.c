@@ -1,6 +1,6 @@
 #include "worker/plan/offload.h"
 
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 #include "worker/plan/liveness.h"
 #include "worker/plan/peak.h"
 

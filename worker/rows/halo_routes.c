@@ -1,6 +1,6 @@
 #include "worker/rows/halo_routes.h"
 
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>

@@ -7,8 +7,8 @@
 #ifndef MODELS_CPU_KERNELS_H
 #define MODELS_CPU_KERNELS_H
 
-#include "models/device/amounts.h"
 #include "models/device/device.h"
+#include "protocol/base/amounts.h"
 
 enum cpu_variant { CPU_VARIANT_AVX512, CPU_VARIANT_AVX2, CPU_VARIANT_PORTABLE, CPU_VARIANT_N };
 

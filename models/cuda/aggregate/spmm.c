@@ -1,7 +1,7 @@
 #include "models/cuda/aggregate/spmm.h"
 
 #include "models/cuda/aggregate/spmm_library.h"
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 #include "protocol/base/libraries.h"
 
 #include <stdio.h>

@@ -3,7 +3,7 @@
 #include "models/cuda/dense/dense.h"
 
 #include "models/cuda/dense/blas.h"
-#include "models/device/amounts.h"
+#include "protocol/base/amounts.h"
 
 /* Outputs of so many columns are narrow. */
 #define NARROW 64

@@ -1,9 +1,6 @@
 #include "trainerd/daemon/jobs/need.h"
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
+#include "protocol/base/amounts.h"
 
 /* Both are at least 0. */
 static int64_t sum(int64_t a, int64_t b)
@@ -13,8 +10,8 @@ static int64_t sum(int64_t a, int64_t b)
 
 struct need need_of_job(const struct need *whole, const struct job_record *job)
 {
-    return (struct need){.n_slot = least(job->n_slot, whole->n_slot),
-                         .n_gpu = whole->n_gpu > 0 ? least(job->n_gpu, whole->n_gpu) : job->n_gpu,
+    return (struct need){.n_slot = smaller(job->n_slot, whole->n_slot),
+                         .n_gpu = whole->n_gpu > 0 ? smaller(job->n_gpu, whole->n_gpu) : job->n_gpu,
                          .memory = job->memory < 0 ? 0 : job->memory,
                          .n_job = 1};
 }
@@ -27,10 +24,10 @@ bool need_fits(const struct need *need, const struct need *in)
 
 void need_take(struct need *from, const struct need *need)
 {
-    from->n_slot -= least(from->n_slot, need->n_slot);
-    from->n_gpu -= least(from->n_gpu, need->n_gpu);
-    from->memory -= least(from->memory, need->memory);
-    from->n_job -= least(from->n_job, need->n_job);
+    from->n_slot -= smaller(from->n_slot, need->n_slot);
+    from->n_gpu -= smaller(from->n_gpu, need->n_gpu);
+    from->memory -= smaller(from->memory, need->memory);
+    from->n_job -= smaller(from->n_job, need->n_job);
 }
 
 void need_add(struct need *to, const struct need *need)

@@ -1,5 +1,6 @@
 #include "trainerd/daemon/jobs/queue.h"
 
+#include "protocol/base/amounts.h"
 #include "protocol/base/memory.h"
 
 #include <inttypes.h>
@@ -132,15 +133,10 @@ static bool is_above_quota(const struct user *user, const struct need *need, int
     return true;
 }
 
-static int64_t least(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
 /* The memory that a user's jobs may have: his share, all of it where there is no other user, or his quota. */
 static int64_t share_of(const struct walk *walk, const struct user *user)
 {
-    return least(walk->whole.memory / (int64_t)walk->n_user, user->most.memory);
+    return smaller(walk->whole.memory / (int64_t)walk->n_user, user->most.memory);
 }
 
 /* Reserve the needs of a waiting job: of its user's quota, and of the machine unless the quota holds it back. While
@@ -170,7 +166,7 @@ static void reserve_for(struct walk *walk, struct user *user, const struct job_r
 static int64_t planning_bytes(const struct walk *walk, const struct user *user, const struct job_record *job)
 {
     int64_t share = share_of(walk, user) / PLANNING_SHARE;
-    int64_t most = least(share > PLANNING_LEAST ? share : PLANNING_LEAST, walk->whole.memory);
+    int64_t most = smaller(share > PLANNING_LEAST ? share : PLANNING_LEAST, walk->whole.memory);
     return job->queued.planning_need > 0 ? job->queued.planning_need : most;
 }
 

@@ -1,6 +1,6 @@
 /* The greater and the lesser of two amounts, and multiples. */
-#ifndef MODELS_AMOUNTS_H
-#define MODELS_AMOUNTS_H
+#ifndef PROTOCOL_AMOUNTS_H
+#define PROTOCOL_AMOUNTS_H
 
 #include <stdint.h>
 
