@@ -52,7 +52,8 @@ static void did_you_mean(const struct job_key *key, char out[JOB_HINT_BYTES])
 {
     char label[JOB_LABEL_BYTES];
     job_key_label(key, label);
-    snprintf(out, JOB_HINT_BYTES, "did you mean '%s'?", label);
+    bool top = strcmp(key->section, JOB_TOP_SECTION) == 0;
+    snprintf(out, JOB_HINT_BYTES, "did you mean '%s'%s?", label, top ? " above all sections" : "");
 }
 
 const char *job_hint_foreign(const char *name)

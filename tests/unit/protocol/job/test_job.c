@@ -298,7 +298,7 @@ Test(job, names_of_keys_of_other_tools_suggest_ours_whatever_their_section)
     REFUSED(GRAPH "[model]\ntype = \"gcn\"\n", "did you mean 'model.kind'?");
     REFUSED("task = \"regression\"\n" GRAPH, "expected the section [task], and whole numbers as labels are classes");
     REFUSED(GRAPH "[output]\ncount = 3\n", "did you mean 'workers.count'?");
-    REFUSED(GRAPH "[output]\nrun_name = \"x\"\n", "did you mean 'name'?");
+    REFUSED(GRAPH "[output]\nrun_name = \"x\"\n", "did you mean 'name' above all sections?");
     REFUSED(GRAPH "[output]\nabc = 3\n", "expected one of dir");
 }
 
