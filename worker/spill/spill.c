@@ -206,7 +206,7 @@ static void list_oldest(struct spill *s, int32_t c)
 static uint64_t order(struct spill *s, enum spill_order kind, const struct region *region, int32_t c)
 {
     int64_t at = (c - region->first) * SPILL_CHUNK;
-    s->n_moved += kind == SPILL_ORDER_READ || kind == SPILL_ORDER_WRITE ? SPILL_CHUNK : 0;
+    s->n_moved += kind == SPILL_ORDER_FRESH || kind == SPILL_ORDER_DROP ? 0 : SPILL_CHUNK;
     return spill_file_order(s->file, kind, region->at + at, region->offset + at, (size_t)SPILL_CHUNK);
 }
 
@@ -233,6 +233,17 @@ static void make_room(struct spill *s, int64_t n_bytes, bool spares)
 {
     while (s->oldest != NONE && s->n_in > s->limit - n_bytes && !(spares && s->chunk[s->oldest].is_ahead)) {
         give_up(s, s->oldest);
+    }
+}
+
+/* Write what will be given up next, so that this will not wait for the file. */
+static void clean(struct spill *s, int64_t n_bytes)
+{
+    for (int32_t c = s->oldest; c != NONE && n_bytes > 0; c = s->chunk[c].newer, n_bytes -= SPILL_CHUNK) {
+        if (s->chunk[c].is_changed) {
+            order(s, SPILL_ORDER_CLEAN, region_of(s, c), c);
+            s->chunk[c].is_changed = false;
+        }
     }
 }
 
@@ -378,7 +389,8 @@ void spill_prefetch(struct spill *s, const struct spill_range *range, int n_rang
         return;
     }
     keep_ahead(s, range, n_range);
-    make_room(s, want(s, range, n_range), true);
+    int64_t n_bytes = want(s, range, n_range);
+    make_room(s, n_bytes, true);
     for (int i = 0; i < n_range; i++) {
         struct span span = span_of(s, &range[i]);
         for (int32_t c = span.first; c < span.end; c++) {
@@ -391,4 +403,5 @@ void spill_prefetch(struct spill *s, const struct spill_range *range, int n_rang
             chunk->is_wanted = false;
         }
     }
+    clean(s, s->n_in + n_bytes - s->limit);
 }

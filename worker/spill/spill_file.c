@@ -15,6 +15,7 @@
 #include <unistd.h>
 
 #define N_ORDER 1024
+#define N_THREAD 2 /* one maps pages or writes while the other reads */
 /* Orders that follow one another in memory and file are carried out as one, up to here. */
 #define MOST_BYTES ((size_t)8 << 20)
 
@@ -25,19 +26,20 @@ struct order {
     size_t n_bytes;
 };
 
-/* Tickets count orders from 1: `given` were given, `begun` and `done` of them are under way and carried out. */
+/* Tickets count orders from 1: `given` were given, `begun` are under way, the first `done` of them carried out. */
 struct spill_file {
     int fd;
     bool is_direct; /* past the page cache */
     int64_t n_bytes;
     char dir[PATH_MAX];
-    pthread_t thread;
-    bool has_thread;
+    pthread_t thread[N_THREAD];
+    int n_thread;
 
     pthread_mutex_t lock;
     pthread_cond_t given_more, done_more;
     struct order ring[N_ORDER];
     uint64_t given, begun, done;
+    uint64_t at_work[N_THREAD]; /* tickets; 0: none */
     bool is_closing;
     char failed[512]; /* the first failure; "": none */
 };
@@ -56,7 +58,7 @@ static void fail(struct spill_file *file, const char *what, int error)
 
 static bool move(struct spill_file *file, const struct order *order)
 {
-    bool writes = order->kind == SPILL_ORDER_WRITE;
+    bool writes = order->kind != SPILL_ORDER_READ;
     for (size_t at = 0; at < order->n_bytes;) {
         size_t left = order->n_bytes - at;
         off_t offset = order->offset + (int64_t)at;
@@ -82,23 +84,61 @@ static bool move(struct spill_file *file, const struct order *order)
     return true;
 }
 
+static bool takes(const struct order *order)
+{
+    return order->kind == SPILL_ORDER_FRESH || order->kind == SPILL_ORDER_READ;
+}
+
+static bool gives_back(const struct order *order)
+{
+    return order->kind == SPILL_ORDER_WRITE || order->kind == SPILL_ORDER_DROP;
+}
+
 static void carry_out(struct spill_file *file, const struct order *order)
 {
-    bool takes = order->kind == SPILL_ORDER_FRESH || order->kind == SPILL_ORDER_READ;
-    if (takes) {
+    if (takes(order)) {
         if (mprotect(order->at, order->n_bytes, PROT_READ | PROT_WRITE) != 0) {
             fail(file, "take memory for what is kept", errno);
             return;
         }
         memory_count(MEMORY_SPILL, (int64_t)order->n_bytes);
     }
-    if ((order->kind == SPILL_ORDER_READ || order->kind == SPILL_ORDER_WRITE) && !move(file, order)) {
+    bool moves = order->kind != SPILL_ORDER_FRESH && order->kind != SPILL_ORDER_DROP;
+    if (moves && !move(file, order)) {
         return;
     }
-    if (!takes) {
+    if (order->kind == SPILL_ORDER_FRESH) { /* here rather than page by page where it is touched */
+        madvise(order->at, order->n_bytes, MADV_POPULATE_WRITE);
+    }
+    if (gives_back(order)) {
         madvise(order->at, order->n_bytes, MADV_DONTNEED);
         mprotect(order->at, order->n_bytes, PROT_NONE);
         memory_count(MEMORY_SPILL, -(int64_t)order->n_bytes);
+    }
+}
+
+/* Must an order wait for one at work: for its bytes, or for memory that it gives back? */
+static bool waits_for(const struct order *order, const struct order *other)
+{
+    return (takes(order) && gives_back(other)) ||
+           (order->at < other->at + other->n_bytes && other->at < order->at + order->n_bytes);
+}
+
+static bool next_waits(const struct spill_file *file)
+{
+    bool waits = file->begun == file->given;
+    for (int i = 0; i < N_THREAD && !waits; i++) {
+        waits = file->at_work[i] > 0 &&
+                waits_for(&file->ring[file->begun % N_ORDER], &file->ring[(file->at_work[i] - 1) % N_ORDER]);
+    }
+    return waits;
+}
+
+static void count_done(struct spill_file *file)
+{
+    file->done = file->begun;
+    for (int i = 0; i < N_THREAD; i++) {
+        file->done = file->at_work[i] > 0 && file->at_work[i] <= file->done ? file->at_work[i] - 1 : file->done;
     }
 }
 
@@ -107,21 +147,28 @@ static void *serve(void *arg)
     struct spill_file *file = arg;
     pthread_mutex_lock(&file->lock);
     for (;;) {
-        while (file->begun == file->given && !file->is_closing) {
+        while (next_waits(file) && !file->is_closing) {
             pthread_cond_wait(&file->given_more, &file->lock);
         }
         if (file->is_closing) {
             break;
         }
-        const struct order order = file->ring[file->begun++ % N_ORDER];
+        int me = 0;
+        while (file->at_work[me] > 0) {
+            me++;
+        }
+        const struct order order = file->ring[file->begun % N_ORDER];
+        file->at_work[me] = ++file->begun;
         bool failed = file->failed[0] != '\0';
         pthread_mutex_unlock(&file->lock);
         if (!failed) {
             carry_out(file, &order);
         }
         pthread_mutex_lock(&file->lock);
-        file->done++;
+        file->at_work[me] = 0;
+        count_done(file);
         pthread_cond_broadcast(&file->done_more);
+        pthread_cond_broadcast(&file->given_more);
     }
     pthread_mutex_unlock(&file->lock);
     return NULL;
@@ -192,15 +239,18 @@ static int nameless(const char *dir, int flags)
     return fd;
 }
 
-static int thread_start(struct spill_file *file)
+static int threads_start(struct spill_file *file)
 {
     /* Signals are for the thread that has always taken them. */
     sigset_t all, before;
+    int error = 0;
     sigfillset(&all);
     pthread_sigmask(SIG_SETMASK, &all, &before);
-    int error = pthread_create(&file->thread, NULL, serve, file);
+    while (file->n_thread < N_THREAD && error == 0) {
+        error = pthread_create(&file->thread[file->n_thread], NULL, serve, file);
+        file->n_thread += error == 0;
+    }
     pthread_sigmask(SIG_SETMASK, &before, NULL);
-    file->has_thread = error == 0;
     return error;
 }
 
@@ -224,7 +274,7 @@ enum status spill_file_open(const char *dir, struct spill_file **out)
         spill_file_close(file);
         return status;
     }
-    int error = thread_start(file);
+    int error = threads_start(file);
     if (error != 0) {
         spill_file_close(file);
         return status_fail(STATUS_NOMEM, "cannot start a thread for memory.spill: %s", strerror(error));
@@ -238,12 +288,12 @@ void spill_file_close(struct spill_file *file)
     if (file == NULL) {
         return;
     }
-    if (file->has_thread) {
-        pthread_mutex_lock(&file->lock);
-        file->is_closing = true;
-        pthread_cond_signal(&file->given_more);
-        pthread_mutex_unlock(&file->lock);
-        pthread_join(file->thread, NULL);
+    pthread_mutex_lock(&file->lock);
+    file->is_closing = true;
+    pthread_cond_broadcast(&file->given_more);
+    pthread_mutex_unlock(&file->lock);
+    for (int i = 0; i < file->n_thread; i++) {
+        pthread_join(file->thread[i], NULL);
     }
     if (file->fd >= 0) {
         close(file->fd);

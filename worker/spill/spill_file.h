@@ -1,7 +1,8 @@
-/* A file without a name and the thread that moves memory to it and back, one order after another.
+/* A file without a name and the threads that move memory to it and back.
  *
- * Orders are executed in the order in which they were given: a caller that gives memory back before it asks for more
- * never has more than it meant to. Knows addresses and offsets alone.
+ * Orders begin in the order in which they were given. One that takes memory begins when all before it that give some
+ * back are executed: a caller never has more than it meant to. One of the same bytes as another waits for it. Knows
+ * addresses and offsets alone.
  */
 #ifndef WORKER_SPILL_FILE_H
 #define WORKER_SPILL_FILE_H
@@ -17,7 +18,8 @@ enum spill_order {
     SPILL_ORDER_FRESH, /* the memory may be touched: zeros */
     SPILL_ORDER_READ,  /* the same, with what the file holds */
     SPILL_ORDER_WRITE, /* to the file, and the memory is given back: touching it ends the process */
-    SPILL_ORDER_DROP   /* the same without writing */
+    SPILL_ORDER_DROP,  /* the same without writing */
+    SPILL_ORDER_CLEAN  /* to the file, and the memory stays */
 };
 
 /* Make a file in `dir` that is gone when the process is, however it ends.
