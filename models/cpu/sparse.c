@@ -14,27 +14,6 @@ struct cpu_columns {
     struct cpu_schedule *by_row, *by_column;
 };
 
-/* Counting sort by column. */
-static void fill_columns(const struct device_csr *csr, struct cpu_columns *columns)
-{
-    int64_t *next = columns->indptr; /* shifted by one place while filling */
-    for (int64_t e = 0; e < csr->n_value; e++) {
-        next[csr->cols[e] + 1]++;
-    }
-    for (int64_t c = 0; c < csr->n_col; c++) {
-        next[c + 1] += next[c];
-    }
-    for (int64_t r = 0; r < csr->n_row; r++) {
-        for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            int64_t at = next[csr->cols[e]]++;
-            columns->rows[at] = (uint32_t)r;
-            columns->position[at] = (uint32_t)e;
-        }
-    }
-    memmove(next + 1, next, (size_t)csr->n_col * sizeof *next);
-    next[0] = 0;
-}
-
 static void columns_close(struct cpu_columns *columns)
 {
     size_t n_value = (size_t)columns->n_value;
@@ -66,7 +45,7 @@ enum status cpu_csr_open(struct device *device, struct device_csr *csr)
         status = memory_acquire(MEMORY_FEATURES, (size_t)csr->n_value, sizeof *columns->position, &columns->position);
     }
     if (status == STATUS_OK) {
-        fill_columns(csr, columns);
+        device_csr_columns(csr, columns->indptr, columns->rows, columns->position);
         status = cpu_schedule_open(csr->n_row, csr->indptr, &columns->by_row);
     }
     if (status == STATUS_OK) {

@@ -3,6 +3,7 @@
  * however few a row has. */
 #include "models/cpu/cpu.h"
 #include "models/device/tile_edges.h"
+#include "protocol/base/amounts.h"
 
 #include <math.h>
 #include <string.h>
@@ -169,7 +170,7 @@ struct edges {
     const struct cpu_device *device;
     const struct device_tile_edges *how;
     const uint8_t *layout;
-    int64_t n_run;
+    int64_t n_run, n_edge;
     int n_near, n_far; /* of the block's own rows, and of its columns */
     struct reading near[TILE_ROWS_WEIGHT], far[TILE_ROWS_WEIGHT];
     bool reads_weights, has_weights, names; /* names: node ids are read */
@@ -205,6 +206,7 @@ static struct edges edges_over(const struct cpu_device *device, const struct dev
                         .how = how,
                         .layout = layout,
                         .n_run = run_rows_of(program),
+                        .n_edge = cpu_n_edge(how->block),
                         .reads_weights = program->width[TILE_ROWS_WEIGHT] > 0,
                         .has_weights = how->block->edge_table == NULL && how->block->weights != NULL,
                         .names = names_nodes(program),
@@ -220,7 +222,7 @@ static struct edges edges_over(const struct cpu_device *device, const struct dev
     return out;
 }
 
-/* Of a row at the other end: the rest is fetched as it is read. */
+/* Of a row at the other end, a run ahead: the rest is fetched as it is read. */
 #define PREFETCH_FLOATS 256
 
 /* Slot t of a run: an edge of the row to a column; `self`: to itself. */
@@ -230,12 +232,13 @@ static void edge_set(const struct edges *e, struct cpu_tile *tile, int64_t t, in
     const struct device_tile_edges *how = e->how;
     const struct device_block *block = how->block;
     const int64_t col = self ? row : block->cols[edge] & ~DEVICE_MARKS;
+    const int64_t ahead = self ? row : block->cols[smaller(edge + e->n_run, e->n_edge - 1)] & ~DEVICE_MARKS;
     for (int k = 0; k < e->n_far; k++) {
         const struct reading *far = &e->far[k];
-        const float *x = (self ? far->self_rows : far->rows) + col * far->width;
-        tile->rows[far->which][t] = x;
+        const float *rows = self ? far->self_rows : far->rows, *x = rows + ahead * far->width;
+        tile->rows[far->which][t] = rows + col * far->width;
         for (int64_t c = 0; c < far->width && c < PREFETCH_FLOATS; c += 16) {
-            __builtin_prefetch(x + c); /* while the run's other edges are set */
+            __builtin_prefetch(x + c);
         }
     }
     for (int k = 0; k < e->n_near; k++) {

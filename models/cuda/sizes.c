@@ -114,12 +114,6 @@ static size_t loss_bytes(int64_t n)
 
 /* --- attention, sums by relation --- */
 
-int64_t cuda_attention_edge_floats(const struct device_attention *how)
-{
-    int64_t n = how->n_head * how->n_edge_column;
-    return how->score == DEVICE_SCORE_ADD ? n : how->score == DEVICE_SCORE_MLP ? n * how->n_column : 0;
-}
-
 int64_t cuda_attention_edge_ranges(int64_t n_row)
 {
     return smaller(n_row, CUDA_ATT_EDGE_RANGES);
@@ -129,7 +123,7 @@ static size_t attention_bytes(int64_t n_row, const struct device_attention *how)
 {
     if (how->n_edge_column > 0) {
         int64_t n_att = how->score == DEVICE_SCORE_MLP ? how->n_head * how->n_column : 0;
-        return (size_t)(cuda_attention_edge_ranges(n_row) * (n_att + cuda_attention_edge_floats(how))) *
+        return (size_t)(cuda_attention_edge_ranges(n_row) * (n_att + device_attention_edge_floats(how))) *
                sizeof(double);
     }
     int64_t n_range = smaller(n_row, CUDA_ATT_RANGES);

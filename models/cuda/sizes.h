@@ -56,7 +56,6 @@ size_t cuda_sums_buffer_most(struct device *device, int64_t n_col, int64_t n_row
 /* Where edges have features: rows in ranges of their own, each with sums of att and of what how->edge is. */
 #define CUDA_ATT_EDGE_RANGES 128
 int64_t cuda_attention_edge_ranges(int64_t n_row);
-int64_t cuda_attention_edge_floats(const struct device_attention *how);
 
 /* --- tile programs: bytes from the first of their scratch, where the program itself lies --- */
 /* Bytes of an instruction, and of a result (tile/tile.h). */

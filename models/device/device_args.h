@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <string.h>
 
 /* A row of more edges than these in one block is added in pieces of as many: each from 0, then to the row's sum. */
 #define DEVICE_PIECE_EDGES ((int64_t)256)
@@ -92,6 +93,27 @@ struct device_csr {
     const uint32_t *embedded_columns; /* n_embedded: among all columns */
     void *by_column;
 };
+
+/* Host memory: where each column's values begin (n_col + 1 numbers, 0 before), and of each its row and its place. */
+static inline void device_csr_columns(const struct device_csr *csr, int64_t *indptr, uint32_t *rows,
+                                      uint32_t *position)
+{
+    for (int64_t e = 0; e < csr->indptr[csr->n_row]; e++) {
+        indptr[csr->cols[e] + 1]++;
+    }
+    for (int64_t c = 0; c < csr->n_col; c++) {
+        indptr[c + 1] += indptr[c];
+    }
+    for (int64_t r = 0; r < csr->n_row; r++) { /* columns begin one place further while they are filled */
+        for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
+            int64_t at = indptr[csr->cols[e]]++;
+            rows[at] = (uint32_t)r;
+            position[at] = (uint32_t)e;
+        }
+    }
+    memmove(indptr + 1, indptr, (size_t)csr->n_col * sizeof *indptr);
+    indptr[0] = 0;
+}
 
 /* Values that change from epoch to epoch, in device memory: operations read them by pointer, so that their arguments
  * stay the same. */
@@ -277,6 +299,13 @@ struct device_attention {
 static inline int64_t device_attention_columns(const struct device_attention *how)
 {
     return how->n_column + (how->score == DEVICE_SCORE_DOT ? how->n_edge_column : 0);
+}
+
+/* Floats of `edge`; 0: there is none. */
+static inline int64_t device_attention_edge_floats(const struct device_attention *how)
+{
+    int64_t n = how->n_head * how->n_edge_column;
+    return how->score == DEVICE_SCORE_ADD ? n : how->score == DEVICE_SCORE_MLP ? n * how->n_column : 0;
 }
 
 /* Rows at the source end of edges. */

@@ -209,44 +209,39 @@ int64_t halo_piece_bytes(const struct program *program, const struct op *op, con
     return k < pass->n_piece ? role_bytes(program, op, pass->piece[k], level) : 0;
 }
 
+/* Of n roles: at a level, or the most that any level has. */
+static int64_t roles_bytes(const struct program *program, const struct op *op, int n, const enum op_role *role,
+                           const struct level *level, bool most, bool lossy)
+{
+    int64_t n_bytes = 0;
+    for (int k = 0; k < n; k++) {
+        n_bytes += most ? role_bytes_most(program, op, role[k], lossy) : role_bytes(program, op, role[k], level);
+    }
+    return n_bytes;
+}
+
 int64_t halo_row_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass,
                        const struct level *level)
 {
-    int64_t n_bytes = 0;
-    for (int k = 0; k < pass->n_piece; k++) {
-        n_bytes += role_bytes(program, op, pass->piece[k], level);
-    }
-    return n_bytes;
+    return roles_bytes(program, op, pass->n_piece, pass->piece, level, false, false);
 }
 
 int64_t halo_ask_bytes(const struct program *program, const struct op *op, const struct halo_pass *pass,
                        const struct level *level)
 {
-    int64_t n_bytes = 0;
-    for (int k = 0; k < pass->n_ask; k++) {
-        n_bytes += role_bytes(program, op, pass->ask[k], level);
-    }
-    return n_bytes;
+    return roles_bytes(program, op, pass->n_ask, pass->ask, level, false, false);
 }
 
 int64_t halo_row_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass,
                             bool lossy)
 {
-    int64_t n_bytes = 0;
-    for (int k = 0; k < pass->n_piece; k++) {
-        n_bytes += role_bytes_most(program, op, pass->piece[k], lossy);
-    }
-    return n_bytes;
+    return roles_bytes(program, op, pass->n_piece, pass->piece, NULL, true, lossy);
 }
 
 int64_t halo_ask_bytes_most(const struct program *program, const struct op *op, const struct halo_pass *pass,
                             bool lossy)
 {
-    int64_t n_bytes = 0;
-    for (int k = 0; k < pass->n_ask; k++) {
-        n_bytes += role_bytes_most(program, op, pass->ask[k], lossy);
-    }
-    return n_bytes;
+    return roles_bytes(program, op, pass->n_ask, pass->ask, NULL, true, lossy);
 }
 
 int64_t halo_payload_width(const struct program *program, const struct op *op, const struct halo_pass *pass)

@@ -55,16 +55,9 @@ struct edge_workspace {
     void *rest;
 };
 
-/* Floats of each. */
-static int64_t edge_floats(const struct device_attention *how)
-{
-    int64_t n = how->n_head * how->n_edge_column;
-    return how->score == DEVICE_SCORE_ADD ? n : how->score == DEVICE_SCORE_MLP ? n * how->n_column : 0;
-}
-
 static struct edge_workspace edge_workspace_of(const struct op_call *call, const struct device_attention *how)
 {
-    int64_t n = edge_floats(how);
+    int64_t n = device_attention_edge_floats(how);
     float *edge = call->workspace;
     return (struct edge_workspace){edge, edge + n, edge + 2 * n, edge + (n + 1) / 2 * 2 * 3};
 }
@@ -74,7 +67,7 @@ static size_t workspace(const struct program *program, const struct op *op, cons
     struct device_attention how = attention_of(program, op);
     size_t kernels = device_attention_bytes(ops, n, &how),
            product = DEVICE_BYTES(ops, LINEAR, 1, how.n_edge_column, how.n_column);
-    size_t arrays = (size_t)((edge_floats(&how) + 1) / 2 * 2 * 3) * sizeof(float);
+    size_t arrays = (size_t)((device_attention_edge_floats(&how) + 1) / 2 * 2 * 3) * sizeof(float);
     return arrays == 0 ? kernels : arrays + (kernels > product ? kernels : product);
 }
 
@@ -84,7 +77,7 @@ static const float *edge_make(const struct op_call *call, const struct device_at
     const struct device_ops *ops = call->device->ops;
     const struct edge_workspace at = edge_workspace_of(call, how);
     int64_t n_column = how->n_column, n_more = how->n_edge_column;
-    if (edge_floats(how) == 0) {
+    if (device_attention_edge_floats(how) == 0) {
         return NULL;
     }
     if (how->score == DEVICE_SCORE_MLP) {
@@ -105,7 +98,7 @@ static void edge_backward(const struct op_call *call, const struct device_attent
 {
     const struct device_ops *ops = call->device->ops;
     const struct edge_workspace at = edge_workspace_of(call, how);
-    int64_t n_column = how->n_column, n_more = how->n_edge_column, n = edge_floats(how);
+    int64_t n_column = how->n_column, n_more = how->n_edge_column, n = device_attention_edge_floats(how);
     if (how->score == DEVICE_SCORE_MLP) {
         ops->swap_axes(call->device, n_more, how->n_head * n_column, 1, at.grad_edge, at.turned);
         ops->axpby(call->device, n, 1.0F, NULL, at.turned, call->order.first ? 0.0F : 1.0F,

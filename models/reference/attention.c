@@ -409,13 +409,6 @@ static void query_backward(const struct attention *a, int64_t r, const struct co
     }
 }
 
-/* Numbers of how->edge. */
-static int64_t edge_size(const struct device_attention *how)
-{
-    int64_t n = how->n_head * how->n_edge_column;
-    return how->score == DEVICE_SCORE_ADD ? n : how->score == DEVICE_SCORE_MLP ? n * how->n_column : 0;
-}
-
 /* Some columns of all rows' queries. */
 static void queries_backward(const struct attention *a, bool begin, const struct columns *at, double *edge,
                              float *grad_query, float *grad_att)
@@ -444,7 +437,7 @@ void reference_attention_backward_query(struct device *device, const struct devi
 {
     (void)device;
     struct attention a = attention_over(rows);
-    int64_t width = n_per_query(rows->how), n_edge = edge_size(rows->how);
+    int64_t width = n_per_query(rows->how), n_edge = device_attention_edge_floats(rows->how);
     double *edge = grad_edge != NULL ? scratch : NULL;
     if (edge != NULL) {
         memset(edge, 0, (size_t)n_edge * sizeof *edge);

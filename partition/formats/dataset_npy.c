@@ -116,30 +116,21 @@ static enum status types_open(const struct job *job, const char *folder, const s
     return npy_expect(types, NPY_KIND_INTEGER, 1, edges->n_edge, 0);
 }
 
-/* Attach the weights to the edges if there are any and the job uses them; open while edges are read. */
-static enum status weights_open(const struct job *job, const char *folder, struct npy *weights,
-                                struct edge_source *edges)
+/* Attach an array of the edges if it is there and the job uses it. Weights stay open while edges are read, features
+ * until the graph is built. */
+static enum status array_open(const struct job *job, const struct dataset_path *path, bool weights, struct npy *array,
+                              struct edge_source *edges)
 {
-    struct dataset_path path = dataset_path_join(folder, "edge_weight.npy");
     bool use = false;
-    enum status status = weights_choose(job, path.text, npy_exists(path.text), &use);
+    enum status status = (weights ? weights_choose : edge_features_choose)(job, path->text, npy_exists(path->text),
+                                                                           &use);
     if (status == STATUS_OK && use) {
-        status = npy_open(path.text, weights);
+        status = npy_open(path->text, array);
     }
-    return status == STATUS_OK && use ? weights_attach(weights, edges) : status;
-}
-
-/* Attach the features to the edges if there are any and the job uses them; open until the graph is built. */
-static enum status edge_features_open(const struct job *job, const char *folder, struct npy *features,
-                                      struct edge_source *edges)
-{
-    struct dataset_path path = dataset_path_join(folder, "edge_attr.npy");
-    bool use = false;
-    enum status status = edge_features_choose(job, path.text, npy_exists(path.text), &use);
-    if (status == STATUS_OK && use) {
-        status = npy_open(path.text, features);
+    if (status != STATUS_OK || !use) {
+        return status;
     }
-    return status == STATUS_OK && use ? edge_features_attach(features, edges) : status;
+    return weights ? weights_attach(array, edges) : edge_features_attach(array, edges);
 }
 
 /* Arrays of the edges other than their ends, each open while edges are read. */
@@ -151,13 +142,12 @@ static enum status arrays_open(const struct job *job, const char *folder, const 
                                struct edge_arrays *arrays, struct edge_source *edges)
 {
     enum status status = types_open(job, folder, meta, &arrays->types, edges);
+    const struct dataset_path weights = dataset_path_join(folder, "edge_weight.npy");
+    const struct dataset_path features = dataset_path_join(folder, "edge_attr.npy");
     if (status == STATUS_OK) {
-        status = weights_open(job, folder, &arrays->weights, edges);
+        status = array_open(job, &weights, true, &arrays->weights, edges);
     }
-    if (status != STATUS_OK) {
-        return status;
-    }
-    return edge_features_open(job, folder, &arrays->features, edges);
+    return status == STATUS_OK ? array_open(job, &features, false, &arrays->features, edges) : status;
 }
 
 static void arrays_close(struct edge_arrays *arrays)

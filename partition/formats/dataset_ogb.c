@@ -181,30 +181,22 @@ static enum status table_load(const struct job *job, const char *folder, struct 
     return dataset_labels(&labels, true, 0, out);
 }
 
-static enum status weight_member_choose(const struct job *job, const struct npz *npz, const char *file,
-                                        struct npy *weights, struct edge_source *source)
+/* edge_weight or edge_feat, where the archive has it and the job uses it. */
+static enum status member_choose(const struct job *job, const struct npz *npz, const char *file, bool weights,
+                                 struct npy *array, struct edge_source *source)
 {
+    const char *member = weights ? "edge_weight" : "edge_feat";
     char name[DATASET_PATH_BYTES + 32];
     bool use = false;
-    snprintf(name, sizeof name, "%s: edge_weight", file);
-    enum status status = weights_choose(job, name, npz_has(npz, "edge_weight"), &use);
+    snprintf(name, sizeof name, "%s: %s", file, member);
+    enum status status = (weights ? weights_choose : edge_features_choose)(job, name, npz_has(npz, member), &use);
     if (status == STATUS_OK && use) {
-        status = npz_member(npz, "edge_weight", weights);
+        status = npz_member(npz, member, array);
     }
-    return status == STATUS_OK && use ? weights_attach(weights, source) : status;
-}
-
-static enum status feature_member_choose(const struct job *job, const struct npz *npz, const char *file,
-                                         struct npy *features, struct edge_source *source)
-{
-    char name[DATASET_PATH_BYTES + 32];
-    bool use = false;
-    snprintf(name, sizeof name, "%s: edge_feat", file);
-    enum status status = edge_features_choose(job, name, npz_has(npz, "edge_feat"), &use);
-    if (status == STATUS_OK && use) {
-        status = npz_member(npz, "edge_feat", features);
+    if (status != STATUS_OK || !use) {
+        return status;
     }
-    return status == STATUS_OK && use ? edge_features_attach(features, source) : status;
+    return weights ? weights_attach(array, source) : edge_features_attach(array, source);
 }
 
 /* Compare the count of nodes with the rows of labels, or without labels (rank 0) of features, before memory is
@@ -248,10 +240,10 @@ static enum status array_graph(const struct job *job, const struct npz *npz, con
         status = edge_source_list(&edges, &source);
     }
     if (status == STATUS_OK) {
-        status = weight_member_choose(job, npz, file, &weights, &source);
+        status = member_choose(job, npz, file, true, &weights, &source);
     }
     if (status == STATUS_OK) {
-        status = feature_member_choose(job, npz, file, &features, &source);
+        status = member_choose(job, npz, file, false, &features, &source);
     }
     if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, adds_reverse(out->name), out);

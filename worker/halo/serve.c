@@ -38,21 +38,6 @@ static struct halo_packed *piece_begun(const struct halo *h, const struct halo_r
     return NULL;
 }
 
-/* Has the device made what leaves? Else the offer is called again. */
-static bool is_made(const struct halo *h, device_mark made)
-{
-    const struct trainer *t = h->trainer;
-    if (!t->ops->passed(t->device, made)) {
-        exchange_hurry(t->setup.exchange);
-        return false;
-    }
-    enum status status = t->ops->wait(t->device, made); /* which tells of failures */
-    if (status != STATUS_OK) {
-        exchange_fail(t->setup.exchange, status);
-    }
-    return status == STATUS_OK;
-}
-
 /* Begin a route's payload, or the rest of it from `at` on; NULL: not now. */
 static struct halo_packed *piece_begin(struct halo *h, const struct halo_route *route, size_t at, int64_t total)
 {
@@ -97,7 +82,7 @@ static bool piece_pack(struct halo *h, const struct halo_route *route, size_t at
     int64_t total = route->n_row * (asked ? h->slots.n_ask_row_bytes : h->slots.n_row_bytes);
     bool near = !asked && peers_near(t->routes.peers, receiver_of(&t->setup, route));
     if (near && halo_rows_lend(h, route, (int64_t)at, out)) {
-        return is_made(h, h->sent.ready);
+        return staging_is_made(t, h->sent.ready);
     }
     struct halo_packed *piece = piece_begun(h, route, at);
     if (piece == NULL) {
@@ -109,7 +94,7 @@ static bool piece_pack(struct halo *h, const struct halo_route *route, size_t at
         piece->at = (int64_t)at;
         piece->made = t->ops->mark(t->device, DEVICE_LANE_COMPUTE);
     }
-    if (!is_made(h, piece->made)) {
+    if (!staging_is_made(t, piece->made)) {
         return false;
     }
     piece->leaves = true;

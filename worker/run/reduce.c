@@ -71,28 +71,13 @@ static void global_merge(const struct reduction *r, void *left, const void *righ
     r->pass->merge(r->trainer->device, &r->trainer->program, r->op, left, right);
 }
 
-/* Has the device come to this mark? Else the offer is called again. */
-static bool is_made(const struct reduction *r, device_mark mark)
-{
-    const struct trainer *t = r->trainer;
-    if (!t->ops->passed(t->device, mark)) {
-        exchange_hurry(t->setup.exchange);
-        return false;
-    }
-    enum status status = t->ops->wait(t->device, mark); /* which tells of failures */
-    if (status != STATUS_OK) {
-        exchange_fail(t->setup.exchange, status);
-    }
-    return status == STATUS_OK;
-}
-
 /* It is sent when it is made. */
 static bool staged_pack(const struct reduction *r, const struct staged *what, device_mark made,
                         struct exchange_piece *out)
 {
     const struct trainer *t = r->trainer;
     *out = (struct exchange_piece){.bytes = staging_place(t, what), .n_bytes = r->n_bytes, .total = r->n_bytes};
-    return is_made(r, made);
+    return staging_is_made(t, made);
 }
 
 static bool branch_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)

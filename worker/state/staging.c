@@ -42,3 +42,16 @@ void staging_in(const struct trainer *t, struct staged *what)
     what->free = t->ops->mark(t->device, DEVICE_LANE_IN);
     t->ops->follow(t->device, DEVICE_LANE_COMPUTE, what->free);
 }
+
+bool staging_is_made(const struct trainer *t, device_mark made)
+{
+    if (!t->ops->passed(t->device, made)) {
+        exchange_hurry(t->setup.exchange);
+        return false;
+    }
+    enum status status = t->ops->wait(t->device, made); /* which tells of failures */
+    if (status != STATUS_OK) {
+        exchange_fail(t->setup.exchange, status);
+    }
+    return status == STATUS_OK;
+}

@@ -29,6 +29,10 @@ enum status staging_fetch(const struct trainer *trainer, const struct staged *wh
 /* Copy device memory there. Returns when it may be sent. */
 device_mark staging_out(const struct trainer *trainer, const struct staged *what);
 
+/* Has the device come to the mark behind what leaves? Else the offer is called again. A failed device ends the
+ * exchange. */
+bool staging_is_made(const struct trainer *trainer, device_mark made);
+
 /* What was fetched goes to the device, before all that operations do from now on. */
 void staging_in(const struct trainer *trainer, struct staged *what);
 

@@ -107,15 +107,9 @@ static inline int64_t cpu_attention_att_sums(const struct device_attention *how)
     return how->score == DEVICE_SCORE_MLP ? how->n_head * how->n_column : 0;
 }
 
-static inline int64_t cpu_attention_edge_sums(const struct device_attention *how)
-{
-    int64_t n = how->n_head * how->n_edge_column;
-    return how->score == DEVICE_SCORE_ADD ? n : how->score == DEVICE_SCORE_MLP ? n * how->n_column : 0;
-}
-
 static inline int64_t cpu_attention_sums(const struct device_attention *how)
 {
-    return cpu_attention_att_sums(how) + cpu_attention_edge_sums(how);
+    return cpu_attention_att_sums(how) + device_attention_edge_floats(how);
 }
 
 /* Own rows before backward. */

@@ -91,8 +91,10 @@ INLINE bool tile_is_flat(const struct tile_operand *o, int64_t n_column)
 /* e^x with the bounds of vector_exp, in one lane's arithmetic, so that loops of it become vectors. */
 INLINE float tile_exp_of(float x)
 {
-    float power, series = exponential_parts(x > 88.0f ? 88.0f : x < -87.0f ? -87.0f : x, &power);
-    return x < -87.0f ? 0.0f : power * series + power;
+    const float least = -87.0f > x ? -87.0f : x; /* vectors' own maximum, which keeps what is not a number */
+    float power, series = exponential_parts(88.0f < least ? 88.0f : least, &power);
+    float y = power * series + power;
+    return -87.0f > x ? 0.0f : y;
 }
 
 INLINE float tile_sigmoid_of(float x)
@@ -149,13 +151,22 @@ TILE_MAP(LESS, 1, x < y ? 1.0f : x == y ? 0.5f : 0.0f)
 TARGET static void tile_WON(const struct tile_loop *l)
 {
     const struct tile_instruction *i = l->i;
+    const int64_t n = i->n_column;
     for (int64_t t = 0; t < l->n_row; t++) {
         const uint32_t source = l->tile->source[t];
         for (int64_t h = 0; h < i->n_head; h++) {
             const uint32_t *winner = (const uint32_t *)(const void *)(l->b[t] + h * i->b.head);
-            for (int64_t c = 0; c < i->n_column; c++) {
-                const float x = l->a[t][h * i->a.head + c * i->a.column] / l->tile->factor;
-                l->z[t][h * i->out_head + c] = winner[c * i->b.column] == source ? x : 0.0f;
+            const float *a = l->a[t] + h * i->a.head, factor = l->tile->factor;
+            float *z = l->z[t] + h * i->out_head;
+            if (i->a.column == 1 && i->b.column == 1) {
+                TILE_COLUMNS
+                {
+                    const float x = a[c] / factor;
+                    z[c] = winner[c] == source ? x : 0.0f;
+                }
+            }
+            for (int64_t c = 0; c < n && (i->a.column != 1 || i->b.column != 1); c++) {
+                z[c] = winner[c * i->b.column] == source ? a[c * i->a.column] / factor : 0.0f;
             }
         }
     }
@@ -250,6 +261,42 @@ INLINE void tile_block_products(const struct tile_instruction *i, const enum til
     for (int64_t r = 0; r < TILE_BLOCK_ROWS; r++) {
         for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
             columns_store(z[r] + c + v * LANES, whole, mask[v], sum[r][v]);
+        }
+    }
+}
+
+/* Are at most an eighth of the rows' n numbers not 0, as the gradient of a maximum has it? */
+INLINE bool tile_is_sparse(const float *const *rows, int64_t n_row, int64_t n)
+{
+    int64_t n_number = 0;
+    for (int64_t t = 0; t < n_row; t++) {
+        const float *row = rows[t];
+        int some = 0;
+        TILE_COLUMNS
+        {
+            some += row[c] != 0.0f;
+        }
+        n_number += some;
+    }
+    return 8 * n_number <= n_row * n;
+}
+
+/* z[c] = Σ_k a[k] b[k, c] of rows of which few numbers are not 0: the others add nothing. */
+INLINE void tile_sparse_products(const struct tile_loop *l)
+{
+    const int64_t n = l->i->n_column, n_inner = l->i->n_inner;
+    for (int64_t t = 0; t < l->n_row; t++) {
+        const float *a = l->a[t], *b = l->b[t];
+        float *z = l->z[t];
+        memset(z, 0, (size_t)n * sizeof *z);
+        for (int64_t k = 0; k < n_inner; k++, b += l->i->b.inner) {
+            const float factor = a[k];
+            if (factor != 0.0f) {
+                TILE_COLUMNS
+                {
+                    z[c] += factor * b[c];
+                }
+            }
         }
     }
 }
@@ -349,6 +396,9 @@ TARGET static void tile_CONTRACT(const struct tile_loop *l)
         tile_blocks(l, TILE_BLOCK_DOTS_B);
     } else if (dots && a->inner == 1 && b->inner == 0) {
         tile_blocks(l, TILE_BLOCK_DOTS_NUMBER);
+    } else if (!dots && a->column == 0 && b->column == 1 && weight && a->inner == 1 && l->i->n_head == 1 &&
+               tile_is_sparse(l->a, l->n_row, l->i->n_inner)) {
+        tile_sparse_products(l);
     } else if (!dots && a->column == 0 && b->column == 1 && weight) {
         tile_blocks(l, TILE_BLOCK_WEIGHT);
     } else if (!dots && a->column == 0 && b->column == 1) {

@@ -214,8 +214,8 @@ TARGET static void tile_reduce(const struct cpu_tile *tile, const struct cpu_til
 
 /* Some numbers of the rows times vectors of others, which stay in registers: over the rows one after another. */
 INLINE void tile_weigh_at(const struct cpu_tile *tile, const struct tile_result *r, const float *const *from,
-                          const float *const *with, int64_t i, int64_t c, const bool whole, const lane_mask *mask,
-                          double *grad)
+                          const float *const *with, int64_t i, int64_t c, const bool whole, const bool sparse,
+                          const lane_mask *mask, double *grad)
 {
     const int64_t left = r->n_with - c, n = whole ? TILE_BLOCK_VECTORS * LANES : left;
     vector sum[TILE_BLOCK_ROWS][TILE_BLOCK_VECTORS];
@@ -234,6 +234,9 @@ INLINE void tile_weigh_at(const struct cpu_tile *tile, const struct tile_result 
         }
         for (int64_t j = 0; j < TILE_BLOCK_ROWS; j++) {
             const vector factor = vector_set(from[t][place[j]]);
+            if (sparse && from[t][place[j]] == 0.0f) {
+                continue;
+            }
             for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
                 sum[j][v] = vector_add(sum[j][v], vector_multiply(factor, y[v]));
             }
@@ -244,7 +247,10 @@ INLINE void tile_weigh_at(const struct cpu_tile *tile, const struct tile_result 
         for (int64_t v = 0; v < TILE_BLOCK_VECTORS; v++) {
             vector_store(sums + v * LANES, sum[j][v]);
         }
-        for (int64_t k = 0; k < n; k++) {
+        for (int64_t k = 0; k < n && r->step_with == 1; k++) {
+            to[k] += (double)(tile->factor * sums[k]);
+        }
+        for (int64_t k = 0; k < n && r->step_with != 1; k++) {
             to[k * r->step_with] += (double)(tile->factor * sums[k]);
         }
     }
@@ -270,16 +276,27 @@ TARGET static void tile_weigh(const struct cpu_tile *tile, const struct tile_res
     if (r->n_with == 0) {
         return;
     }
-    tile_operands_find(tile, &r->with, 0, tile->n, with);
-    for (int64_t c = 0; c < r->n_with; c += TILE_BLOCK_VECTORS * LANES) {
-        const bool whole = c + TILE_BLOCK_VECTORS * LANES <= r->n_with;
+    /* Vectors are of those that lie side by side in the gradient. */
+    struct tile_result of = *r;
+    if (r->step == 1 && r->step_with != 1) {
+        of = (struct tile_result){.from = r->with,
+                                  .n = r->n_with,
+                                  .step = r->step_with,
+                                  .with = r->from,
+                                  .n_with = r->n,
+                                  .step_with = r->step};
+    }
+    tile_operands_find(tile, &of.from, 0, tile->n, from);
+    tile_operands_find(tile, &of.with, 0, tile->n, with);
+    const bool sparse = tile_is_sparse(from, tile->n, of.n);
+    for (int64_t c = 0; c < of.n_with; c += TILE_BLOCK_VECTORS * LANES) {
         lane_mask mask[TILE_BLOCK_VECTORS];
-        tile_block_masks(r->n_with - c, mask);
-        for (int64_t i = 0; i < r->n; i += TILE_BLOCK_ROWS) {
-            if (whole) {
-                tile_weigh_at(tile, r, from, with, i, c, true, mask, grad);
+        tile_block_masks(of.n_with - c, mask);
+        for (int64_t i = 0; i < of.n; i += TILE_BLOCK_ROWS) {
+            if (c + TILE_BLOCK_VECTORS * LANES <= of.n_with) {
+                tile_weigh_at(tile, &of, from, with, i, c, true, sparse, mask, grad);
             } else {
-                tile_weigh_at(tile, r, from, with, i, c, false, mask, grad);
+                tile_weigh_at(tile, &of, from, with, i, c, false, sparse, mask, grad);
             }
         }
     }

@@ -452,7 +452,7 @@ extern "C" void cuda_attention_edges_query(struct device *device, const struct d
 {
     const struct cuda_attention a = cuda_attention_of(rows, false);
     const int64_t n_att = rows->how->score == DEVICE_SCORE_MLP ? a.n_head * a.n_column : 0;
-    const int64_t n_edge = cuda_attention_edge_floats(rows->how), n_range = cuda_attention_edge_ranges(a.n_row);
+    const int64_t n_edge = device_attention_edge_floats(rows->how), n_range = cuda_attention_edge_ranges(a.n_row);
     struct parameter_sums to = {};
     to.n_range = n_range;
     to.range_rows = n_range > 0 ? (a.n_row + n_range - 1) / n_range : 1;

@@ -67,27 +67,6 @@ static void host_release(struct host_columns *h)
     memory_release(MEMORY_OTHER, h->position, (size_t)h->n_value, sizeof *h->position);
 }
 
-/* Counting sort by column. */
-static void columns_fill(struct host_columns *h)
-{
-    int64_t *next = h->indptr; /* shifted by one place while filling */
-    for (int64_t e = 0; e < h->n_value; e++) {
-        next[h->cols[e] + 1]++;
-    }
-    for (int64_t c = 0; c < h->n_col; c++) {
-        next[c + 1] += next[c];
-    }
-    for (int64_t r = 0; r < h->n_row; r++) {
-        for (int64_t e = h->row_indptr[r]; e < h->row_indptr[r + 1]; e++) {
-            int64_t at = next[h->cols[e]]++;
-            h->rows[at] = (uint32_t)r;
-            h->position[at] = (uint32_t)e;
-        }
-    }
-    memmove(next + 1, next, (size_t)h->n_col * sizeof *next);
-    next[0] = 0;
-}
-
 /* --- on the device --- */
 
 static enum status features_acquire(struct device *device, size_t n_bytes, void *out)
@@ -132,7 +111,8 @@ static enum status columns_make(struct device *device, const struct device_csr *
         status = device_sync(device); /* what a failed copy left is not read */
     }
     if (status == STATUS_OK) {
-        columns_fill(&h);
+        const struct device_csr host = {.n_row = h.n_row, .n_col = h.n_col, .indptr = h.row_indptr, .cols = h.cols};
+        device_csr_columns(&host, h.indptr, h.rows, h.position);
         cuda_copy(device, columns->indptr, h.indptr, ((size_t)h.n_col + 1) * sizeof *h.indptr);
         cuda_copy(device, columns->rows, h.rows, n_value * sizeof *h.rows);
         cuda_copy(device, columns->position, h.position, n_value * sizeof *h.position);

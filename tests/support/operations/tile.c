@@ -129,6 +129,10 @@ static void put_products(struct writing *w, int64_t n_head, int64_t n_column)
     int64_t dot = put_contract(w, n_head, 1, n_column, x, 1, vector, 1);
     int64_t product = put_contract(w, 1, N_OUT, n, flat, 1, matrix, 1);
     int64_t other = put_contract(w, 1, N_OUT, n, flat, 1, turned, N_OUT);
+    int64_t rare = put(w, TILE_OP_ADD, n_head, n_column, in(TILE_ROWS_IN_0, 0, n_column, 1), number(-0.9F));
+    rare = put(w, TILE_OP_RELU, n_head, n_column, wide(rare, n_column), number(0.0F)); /* mostly 0 */
+    int64_t few = put_contract(w, 1, N_OUT, n, (struct tile_operand){.kind = TILE_REGISTER, .at = rare}, 1, turned,
+                               N_OUT);
     int64_t scaled = put(w, TILE_OP_MULTIPLY, n_head, n_column, in(TILE_ROWS_IN_0, 0, n_column, 1),
                          (struct tile_operand){.kind = TILE_REGISTER, .at = dot, .head = 1});
     int64_t cube = put(w, TILE_OP_POWER, n_head, n_column, in(TILE_ROWS_IN_1, 0, n_column, 1), number(0.0F));
@@ -136,7 +140,8 @@ static void put_products(struct writing *w, int64_t n_head, int64_t n_column)
     give(w, TILE_TARGET_GRAD_IN_1, 0, dot, n_head);
     give(w, TILE_TARGET_GRAD_IN_1, n_head, product, N_OUT);
     give(w, TILE_TARGET_GRAD_IN_1, n_head, other, N_OUT); /* is added */
-    give(w, TILE_TARGET_GRAD_IN_2, 1, scaled, n);         /* column 0 is written by no result */
+    give(w, TILE_TARGET_GRAD_IN_1, n_head, few, N_OUT);
+    give(w, TILE_TARGET_GRAD_IN_2, 1, scaled, n); /* column 0 is written by no result */
     give(w, TILE_TARGET_GRAD_IN_2, n + 1, cube, n);
     struct tile_result *r = give(w, TILE_TARGET_GRAD_IN_2, 1, 0, n); /* rows, times a number by head, are added */
     r->from = in(TILE_ROWS_IN_1, 0, 0, 1);
@@ -145,6 +150,7 @@ static void put_products(struct writing *w, int64_t n_head, int64_t n_column)
     give(w, TILE_TARGET_PARAM, 0, scaled, n);
     give_products(w, 1, product, N_OUT, n, scaled, n, 1);
     give_products(w, 1, scaled, n, N_OUT, other, N_OUT, 1);
+    give_products(w, 1, other, N_OUT, 1, rare, n, N_OUT);
     give_products(w, 2, scaled, n, 0, dot, n_head, 1); /* sums over i share a place */
     w->tile.target[TILE_TARGET_GRAD_IN_1] = n_head + N_OUT;
     w->tile.target[TILE_TARGET_GRAD_IN_2] = 2 * n + 1;

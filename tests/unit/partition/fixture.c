@@ -141,3 +141,12 @@ void fixture_refused(const struct job *job, enum status status, const char *wher
     cr_assert(strstr(status_reason(), where) != NULL, "'%s' does not name '%s'", status_reason(), where);
     cr_assert(strstr(status_reason(), expected) != NULL, "'%s' does not say '%s'", status_reason(), expected);
 }
+
+bool has_edge(const struct dataset *d, uint32_t from, uint32_t to)
+{
+    bool any = false;
+    for (int64_t i = d->indptr[to]; i < d->indptr[to + 1]; i++) {
+        any = any || d->indices[i] == from;
+    }
+    return any;
+}

@@ -40,4 +40,6 @@ const char *fixture_remarks(const struct job *job);
 /* Load the job and expect failure: `status`, and a reason that holds both texts. */
 void fixture_refused(const struct job *job, enum status status, const char *where, const char *expected);
 
+bool has_edge(const struct dataset *d, uint32_t from, uint32_t to);
+
 #endif

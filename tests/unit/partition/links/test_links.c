@@ -58,15 +58,6 @@ static struct dataset whole(const struct job *job)
 }
 
 /* Are two nodes joined by an edge of this direction? */
-static bool has_edge(const struct dataset *d, uint32_t from, uint32_t to)
-{
-    bool any = false;
-    for (int64_t i = d->indptr[to]; i < d->indptr[to + 1]; i++) {
-        any = any || d->indices[i] == from;
-    }
-    return any;
-}
-
 static bool is_joined(const struct dataset *d, uint32_t a, uint32_t b)
 {
     return has_edge(d, a, b) || has_edge(d, b, a);

@@ -37,15 +37,6 @@ static void ask(struct job *job, const char *pairs, const char *nodes)
     snprintf(job->predict.nodes, sizeof job->predict.nodes, "%s", nodes[0] != '\0' ? folder_path(nodes) : "");
 }
 
-static bool has_edge(const struct dataset *d, uint32_t from, uint32_t to)
-{
-    bool any = false;
-    for (int64_t i = d->indptr[to]; i < d->indptr[to + 1]; i++) {
-        any = any || d->indices[i] == from;
-    }
-    return any;
-}
-
 Test(links_asked, nodes_are_joined_where_an_edge_of_either_direction_joins_them)
 {
     static const int64_t nodes[N_ASKED] = {29, 3, 7, 3, 0, 28, 11, 12, 13, 7, 7, 5};
