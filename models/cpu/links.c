@@ -1,6 +1,6 @@
 /* The loss of links: rows in chunks whose sums are combined in order. */
 #include "models/cpu/cpu.h"
-#include "protocol/base/ascending.h"
+#include "protocol/base/amounts.h"
 
 static double rows_run(const struct cpu_kernels *kernels, const struct device_links *how, int64_t first, int64_t end)
 {

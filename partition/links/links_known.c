@@ -3,7 +3,7 @@
 #include "partition/links/links_known.h"
 
 #include "partition/links/links_build.h"
-#include "protocol/base/ascending.h"
+#include "protocol/base/amounts.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>

@@ -1,6 +1,6 @@
 #include "partition/links/links_places.h"
 
-#include "protocol/base/ascending.h"
+#include "protocol/base/amounts.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>

@@ -5,7 +5,7 @@
 #include "partition/links/links_build.h"
 #include "partition/rows/row_build.h"
 #include "partition/rows/row_pairs.h"
-#include "protocol/base/ascending.h"
+#include "protocol/base/amounts.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 

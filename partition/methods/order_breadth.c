@@ -1,6 +1,6 @@
 /* Reverse Cuthill-McKee over edges inside parts: for meshes, roads and grids, where nothing clusters. */
 #include "partition/methods/order.h"
-#include "protocol/base/ascending.h"
+#include "protocol/base/amounts.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>

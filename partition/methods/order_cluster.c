@@ -6,7 +6,7 @@
  */
 #include "partition/methods/order.h"
 #include "partition/methods/scatter.h"
-#include "protocol/base/ascending.h"
+#include "protocol/base/amounts.h"
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>

@@ -2,7 +2,7 @@
 #include "partition/part/part_columns.h"
 
 #include "partition/rows/row_pairs.h"
-#include "protocol/base/ascending.h"
+#include "protocol/base/amounts.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,6 @@
 #include "worker/pairs/pairs_draw.h"
 
 #include "protocol/base/amounts.h"
-#include "protocol/base/ascending.h"
 #include "protocol/base/memory.h"
 
 #include <math.h>

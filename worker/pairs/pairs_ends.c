@@ -2,7 +2,6 @@
 
 #include "partition/rows/permutation.h"
 #include "protocol/base/amounts.h"
-#include "protocol/base/ascending.h"
 
 #include <math.h>
 
