@@ -84,7 +84,6 @@ static void propagate(struct clusters *c)
     }
 }
 
-/* Keys hold degrees from the top down, then node numbers: hubs come first. */
 /* Labels become 0 … n_cluster-1, in their order or as they first come in a sequence of nodes, and `size` each one's
  * first place: cluster k's nodes go to member[size[k] …). */
 static int64_t list_members(struct clusters *c, const uint32_t *sequence, uint32_t *member)
@@ -150,7 +149,7 @@ static void walk(struct clusters *c, const uint32_t *member, int64_t n_cluster, 
         int64_t first = c->size[cluster], end = cluster + 1 < n_cluster ? c->size[cluster + 1] : c->n_node;
         for (int64_t m = first; m < end; m++) {
             uint64_t degree = (uint64_t)(c->dataset->indptr[member[m] + (int64_t)1] - c->dataset->indptr[member[m]]);
-            key[m - first] = (UINT32_MAX - degree) << 32 | member[m];
+            key[m - first] = (UINT32_MAX - degree) << 32 | member[m]; /* hubs come first, then in order of numbers */
         }
         qsort(key, (size_t)(end - first), sizeof *key, ascending_compare);
         for (int64_t m = first; m < end; m++) {

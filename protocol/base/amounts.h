@@ -47,7 +47,7 @@ static inline int64_t ascending_find_type(const uint16_t *type, int64_t begin, i
     return begin;
 }
 
-/* For qsort, of 64 bits. */
+/* How qsort puts 64-bit numbers in order. */
 static inline int ascending_compare(const void *left, const void *right)
 {
     const uint64_t *a = left, *b = right;
