@@ -361,15 +361,15 @@ check: ## every test that finds a fault in seconds, and lint, with the release b
 	$(call variant,release) BUILD=$(BUILD) CUDA_PTX=1 $(if $(wildcard $(BUILD)/lib/trainer-cuda.so),,CUDA=0) WERROR=-Werror all tests $(PROPERTY_RUN)
 	$(call RUN,5 TEST_PREPARED=1) scripts/check-python $(IN_ORDER) scripts/check-property scripts/check-roofline scripts/check-layers scripts/check-format scripts/shape scripts/check-links
 
-# Programs before TEST_BESIDE=1 run side by side; each behind it needs the machine for itself. Other software that reads our files needs no sanitizer.
+# Other software that reads our files needs no sanitizer.
 check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc, tests at length, documents, package, service, Slurm, ssh, Kubernetes
 	$(Q)scripts/install-deps --test && scripts/install-deps --system
 	+$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=-Werror built-asan built-release built-emulated built-emulated-asan built-emulated-tsan built-fuzz
 	$(call RUN,5 TEST_PREPARED=1) scripts/check-emulated scripts/check-emulated-sanitizers TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property \
 	    TEST_THOROUGH= TEST_PROGRAMS=30 TEST_MODELS=6 scripts/check-python:at_random TEST_PROGRAMS= TEST_MODELS= scripts/check-wheel \
 	    scripts/check-slurm-runner scripts/check-bundle $(SANITIZED) scripts/check-slurm scripts/check-emulated-memory scripts/check-package \
-	    scripts/check-docs scripts/check-notebooks scripts/check-web scripts/check-ssh scripts/check-nvcc scripts/check-emulator \
-	    scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS)) TEST_BESIDE=1 scripts/check-service
+	    scripts/check-docs scripts/check-web scripts/check-nvcc scripts/check-service scripts/check-notebooks scripts/check-ssh \
+	    scripts/check-emulator scripts/check-kubernetes $(call of_variant,fuzz,$(FUZZERS))
 
 # What check-all runs, several variants at a time: one that copies objects of another is built after it.
 .PHONY: built-release built-asan built-emulated built-emulated-asan built-emulated-tsan built-fuzz

@@ -1,5 +1,6 @@
 /* The command line of trainer-worker: one process, one device, one job. */
 #include "models/cuda/module.h"
+#include "models/device/device.h"
 #include "protocol/base/log.h"
 #include "protocol/base/program.h"
 #include "protocol/base/status.h"
@@ -347,6 +348,7 @@ int main(int argc, char **argv)
             .join_timeout_s = request.join_timeout_s,
             .talks = request.token_file != NULL,
         };
+        device_cpu_prepare();
         status = session_run(&setup);
         if (status == STATUS_OK) {
             return 0;

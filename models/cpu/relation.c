@@ -16,11 +16,6 @@ static int64_t dot_rows(int64_t n)
     return rows > DOT_ROWS_MIN ? rows : DOT_ROWS_MIN;
 }
 
-static int64_t own_row(const struct device_block *block, int64_t r)
-{
-    return block->rows != NULL ? block->rows[r] : r;
-}
-
 static int64_t run_end(const struct device_block *block, int64_t e, int64_t end)
 {
     int64_t last = e + 1;
@@ -78,7 +73,7 @@ static void rows_walk(const struct relation_call *s, const float *y, int64_t fir
 {
     float u[CPU_PARTIAL_COLUMNS];
     for (int64_t r = first; r < last; r++) {
-        int64_t row = own_row(s->block, r), end = s->block->indptr[r + 1];
+        int64_t row = device_listed(s->block->rows, r), end = s->block->indptr[r + 1];
         for (int64_t e = s->block->indptr[r], next; e < end; e = next) {
             next = run_end(s->block, e, end);
             for (int64_t column = 0; column < s->f; column += CPU_PARTIAL_COLUMNS) {
@@ -123,7 +118,7 @@ static void run_pick(const struct relation_call *s, int64_t row, int64_t e, int6
 static void rows_pick(const struct relation_call *s, int64_t first, int64_t last)
 {
     for (int64_t r = first; r < last; r++) {
-        int64_t row = own_row(s->block, r), end = s->block->indptr[r + 1];
+        int64_t row = device_listed(s->block->rows, r), end = s->block->indptr[r + 1];
         for (int64_t e = s->block->indptr[r], next; e < end; e = next) {
             next = run_end(s->block, e, end);
             run_pick(s, row, e, next);

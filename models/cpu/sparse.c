@@ -170,12 +170,6 @@ void cpu_csr_backward(struct device *device, const struct device_csr *csr, const
         });
 }
 
-/* The number of a shared column among all. */
-static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
-{
-    return csr->embedded != NULL ? (uint32_t)embedded_column(csr->embedded, shared) : shared;
-}
-
 /* Stored values whose columns are looked up in one go; rows that one thread takes. */
 #define DROP_COLUMNS 64
 #define DROP_ROWS 64
@@ -195,7 +189,7 @@ static void rows_drop(const struct cpu_device *cpu, const struct device_csr *csr
                 r++;
             }
             row[k] = node[r];
-            column[k] = column_of(csr, csr->cols[e + k]);
+            column[k] = device_csr_column(csr, csr->cols[e + k]);
         }
         cpu->kernels->drop_values(drop, n, row, column, csr->values + e, out + e);
     }
@@ -235,7 +229,7 @@ void cpu_csr_dense(struct device *device, const struct device_csr *csr, float *o
         cpu_device(device), csr->n_row * width >= CPU_PARALLEL_MIN, for (int64_t r = 0; r < csr->n_row; r++) {
             memset(out + r * width, 0, (size_t)width * sizeof *out);
             for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-                out[r * width + column_of(csr, csr->cols[e])] = csr->values[e];
+                out[r * width + device_csr_column(csr, csr->cols[e])] = csr->values[e];
             }
         });
     for (int64_t k = 0; k < csr->n_embedded; k++) {

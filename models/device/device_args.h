@@ -31,6 +31,12 @@
 /* Edges of one block on the device: row r of the block adds payload rows cols[indptr[r] … indptr[r+1]) to row rows[r]
  * (row r where rows is NULL) of the output, in the order of a row's edges: that of the sources' rows, whatever their
  * columns. */
+/* Row r of a list; itself where there is no list. */
+static inline int64_t device_listed(const uint32_t *list, int64_t r)
+{
+    return list != NULL ? (int64_t)list[r] : r;
+}
+
 struct device_block {
     int64_t n_row;
     int64_t n_col;
@@ -93,6 +99,12 @@ struct device_csr {
     const uint32_t *embedded_columns; /* n_embedded: among all columns */
     void *by_column;
 };
+
+/* The number of a shared column among all. */
+static inline uint32_t device_csr_column(const struct device_csr *csr, uint32_t shared)
+{
+    return csr->embedded != NULL ? (uint32_t)embedded_column(csr->embedded, shared) : shared;
+}
 
 /* Host memory: where each column's values begin (n_col + 1 numbers, 0 before), and of each its row and its place. */
 static inline void device_csr_columns(const struct device_csr *csr, int64_t *indptr, uint32_t *rows,

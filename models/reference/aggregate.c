@@ -5,11 +5,6 @@
 #include <math.h>
 #include <string.h>
 
-static int64_t own_row(const uint32_t *rows, int64_t r)
-{
-    return rows != NULL ? rows[r] : r;
-}
-
 static double element(const struct device_aggregate *how, int64_t f, const void *x, int64_t row, int64_t c)
 {
     return how->is_bf16 ? (double)reference_bf16(f, x, row, c) : (double)((const float *)x)[row * f + c];
@@ -20,7 +15,7 @@ void reference_aggregate_sum(struct device *device, const struct device_block *b
 {
     (void)device;
     for (int64_t r = 0; r < block->n_row; r++) {
-        int64_t row = own_row(block->rows, r);
+        int64_t row = device_listed(block->rows, r);
         for (int64_t c = 0; c < f; c++) {
             double sum = how->begin || how->apart ? 0.0 : out[row * f + c];
             if (how->begin && how->self != NULL) {
@@ -45,7 +40,7 @@ void reference_aggregate_max(struct device *device, const struct device_block *b
 {
     (void)device;
     for (int64_t r = 0; r < block->n_row; r++) {
-        int64_t row = own_row(block->rows, r);
+        int64_t row = device_listed(block->rows, r);
         for (int64_t c = 0; c < f; c++) {
             float best = how->begin ? -INFINITY : out[row * f + c];
             uint32_t place = how->begin ? UINT32_MAX : arg[row * f + c];
@@ -76,7 +71,7 @@ void reference_aggregate_max_backward(struct device *device, const struct device
 {
     reference_fill_zero(device, grad_x, (size_t)(block->n_col * f) * sizeof *grad_x);
     for (int64_t r = 0; r < block->n_row; r++) {
-        int64_t row = own_row(block->rows, r);
+        int64_t row = device_listed(block->rows, r);
         for (int64_t c = 0; c < f; c++) {
             uint32_t place = arg[row * f + c] - arg_base; /* wraps to a large number below arg_base */
             if (place < block->n_col) {
@@ -104,7 +99,7 @@ void reference_rows_add(struct device *device, int64_t n_row, int64_t f, const u
     (void)device;
     for (int64_t r = 0; r < n_row; r++) {
         for (int64_t c = 0; c < f; c++) {
-            float *to = &out[own_row(rows, r) * f + c];
+            float *to = &out[device_listed(rows, r) * f + c];
             *to = (float)(*to + (double)factor * x[r * f + c]);
         }
     }

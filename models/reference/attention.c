@@ -39,11 +39,6 @@ struct edge {
     uint32_t from, to;
 };
 
-static int64_t own_row(const struct attention *a, int64_t r)
-{
-    return a->block->rows != NULL ? a->block->rows[r] : r;
-}
-
 /* Numbers per head and row of queries, and of keys. */
 static int64_t n_per_query(const struct device_attention *how)
 {
@@ -70,7 +65,7 @@ static struct edge edge_at(const struct attention *a, int64_t r, int64_t e, int6
 {
     const struct device_attention *how = a->how;
     bool is_self = e < a->block->indptr[r], to_itself = is_self && !a->rows_are_sources;
-    int64_t row = own_row(a, r), col = is_self ? row : a->block->cols[e];
+    int64_t row = device_listed(a->block->rows, r), col = is_self ? row : a->block->cols[e];
     int64_t j = a->rows_are_sources ? row : col, i = a->rows_are_sources ? col : row;
     const struct device_attention_source *source = to_itself ? &a->self_source : &a->source;
     const struct device_attention_target *target = is_self && a->rows_are_sources ? &a->self_target : &a->target;
@@ -262,7 +257,7 @@ static void forward_head(const struct attention *a, int64_t r, int64_t h, bool b
                          const struct device_attention_state *state, float *out)
 {
     const struct device_attention *how = a->how;
-    int64_t head = own_row(a, r) * how->n_head + h, n = device_attention_columns(how);
+    int64_t head = device_listed(a->block->rows, r) * how->n_head + h, n = device_attention_columns(how);
     float *softmax = state->softmax + 2 * head;
     if (begin) {
         head_clear(head, n, state, out);
@@ -420,7 +415,7 @@ static void queries_backward(const struct attention *a, bool begin, const struct
         att[i] = begin || to_att == NULL ? 0.0 : to_att[i];
     }
     for (int64_t r = 0; r < a->block->n_row; r++) {
-        float *grad = grad_query + (own_row(a, r) * a->how->n_head + at->head) * width + at->first;
+        float *grad = grad_query + (device_listed(a->block->rows, r) * a->how->n_head + at->head) * width + at->first;
         for (int64_t i = 0; i < at->n; i++) {
             query[i] = begin ? 0.0 : grad[i];
         }
@@ -492,7 +487,7 @@ void reference_attention_backward_source(struct device *device, const struct dev
     int64_t width = n_per_key(how);
     for (int64_t r = 0; r < a.block->n_row; r++) {
         for (int64_t h = 0; h < how->n_head; h++) {
-            int64_t head = own_row(&a, r) * how->n_head + h;
+            int64_t head = device_listed(a.block->rows, r) * how->n_head + h;
             for (int64_t c = 0, n; c < how->n_column; c += n) {
                 double value[COLUMNS], key[COLUMNS];
                 float *out = grad_value + head * how->n_column + c;

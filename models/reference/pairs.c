@@ -3,11 +3,6 @@
 
 #include <math.h>
 
-static int64_t number_of(const struct device_pairs *pairs, int64_t e)
-{
-    return pairs->numbers != NULL ? (int64_t)pairs->numbers[e] : e;
-}
-
 /* The rows of a pair. */
 static const float *own_of(const struct device_pairs *pairs, int64_t e)
 {
@@ -27,7 +22,7 @@ void reference_pair_scores(struct device *device, const struct device_pairs *pai
         for (int64_t c = 0; c < pairs->f; c++) {
             sum += (double)own_of(pairs, e)[c] * x_of(pairs, e)[c];
         }
-        score[number_of(pairs, e)] = (float)sum;
+        score[device_listed(pairs->numbers, e)] = (float)sum;
     }
 }
 
@@ -36,7 +31,7 @@ void reference_pair_gradients(struct device *device, const struct device_pairs *
 {
     (void)device;
     for (int64_t e = 0; e < pairs->n; e++) {
-        double by = slope[number_of(pairs, e)];
+        double by = slope[device_listed(pairs->numbers, e)];
         float *to = grad + (int64_t)pairs->rows[e] * pairs->f;
         for (int64_t c = 0; c < pairs->f; c++) {
             to[c] = (float)(to[c] + by * x_of(pairs, e)[c]);

@@ -1,11 +1,6 @@
 /* Sums by relation over a block's neighbours, and their products with other rows. */
 #include "models/reference/reference.h"
 
-static int64_t own_row(const struct device_block *block, int64_t r)
-{
-    return block->rows != NULL ? block->rows[r] : r;
-}
-
 /* The end of the run of edges of one type that begins at e. */
 static int64_t run_end(const struct device_block *block, int64_t e, int64_t end)
 {
@@ -33,7 +28,7 @@ static void rows_mix(const struct device_relation *how, float *out)
     const float *comp = how->comp;
     int64_t n_base = how->n_base, f = how->f;
     for (int64_t r = 0; r < block->n_row; r++) {
-        int64_t row = own_row(block, r), end = block->indptr[r + 1];
+        int64_t row = device_listed(block->rows, r), end = block->indptr[r + 1];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
             int64_t type = block->types[e], first = comp != NULL ? 0 : type, last = comp != NULL ? n_base : type + 1;
             next = run_end(block, e, end);
@@ -55,7 +50,7 @@ static void rows_pick(const struct device_relation *how, float *out)
     int64_t n_base = how->n_base, f = how->f;
     for (int64_t r = 0; r < block->n_row; r++) {
         int64_t end = block->indptr[r + 1];
-        float *to = &out[own_row(block, r) * f];
+        float *to = &out[device_listed(block->rows, r) * f];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
             int64_t type = block->types[e], first = comp != NULL ? 0 : type, last = comp != NULL ? n_base : type + 1;
             next = run_end(block, e, end);
@@ -84,7 +79,7 @@ void reference_relation_dot(struct device *device, const struct device_relation 
         sum[i] = add ? grad_comp[i] : 0.0;
     }
     for (int64_t r = 0; r < block->n_row; r++) {
-        int64_t row = own_row(block, r), end = block->indptr[r + 1];
+        int64_t row = device_listed(block->rows, r), end = block->indptr[r + 1];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
             next = run_end(block, e, end);
             for (int64_t c = 0; c < f; c++) {

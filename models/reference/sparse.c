@@ -75,12 +75,6 @@ void reference_csr_backward(struct device *device, const struct device_csr *csr,
     }
 }
 
-/* The number of a shared column among all. */
-static uint32_t column_of(const struct device_csr *csr, uint32_t shared)
-{
-    return csr->embedded != NULL ? (uint32_t)embedded_column(csr->embedded, shared) : shared;
-}
-
 static float drop(const struct device_activate *activate, uint32_t row, uint32_t column, float value)
 {
     const struct random_key key = device_key(&activate->key, activate->now);
@@ -95,7 +89,7 @@ void reference_csr_dropout(struct device *device, const struct device_csr *csr,
     (void)device;
     for (int64_t r = 0; r < csr->n_row; r++) {
         for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            out[e] = drop(activate, (uint32_t)r, column_of(csr, csr->cols[e]), csr->values[e]);
+            out[e] = drop(activate, (uint32_t)r, device_csr_column(csr, csr->cols[e]), csr->values[e]);
         }
     }
     for (int64_t k = 0; k < csr->n_embedded; k++) {
@@ -109,7 +103,7 @@ void reference_csr_dense(struct device *device, const struct device_csr *csr, fl
     reference_fill_zero(device, out, (size_t)(csr->n_row * width) * sizeof *out);
     for (int64_t r = 0; r < csr->n_row; r++) {
         for (int64_t e = csr->indptr[r]; e < csr->indptr[r + 1]; e++) {
-            out[r * width + column_of(csr, csr->cols[e])] = csr->values[e];
+            out[r * width + device_csr_column(csr, csr->cols[e])] = csr->values[e];
         }
     }
     for (int64_t k = 0; k < csr->n_embedded; k++) {

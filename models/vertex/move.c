@@ -3,7 +3,6 @@
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -36,17 +35,9 @@ int32_t move_append(struct moving *m, struct vertex_op op)
     if (op.kind == VERTEX_OP_MEAN && op.relation < 0 && m->divides) {
         return divided(m, op);
     }
-    struct vertex_op **found = tfind(&op, &m->same, vertex_op_compare);
-    if (found != NULL && op.kind != VERTEX_OP_DROPOUT) {
-        return (int32_t)(*found - m->out->op);
-    }
-    ASSERT(m->out->n_op < m->n_room);
-    struct vertex_op *added = &m->out->op[m->out->n_op];
-    *added = op;
-    if (found == NULL) {
-        tsearch(added, &m->same, vertex_op_compare);
-    }
-    return m->out->n_op++;
+    int32_t at = vertex_op_add(m->out, &m->same, &op);
+    ASSERT(at < m->n_room);
+    return at;
 }
 
 /* Does the operation give each row's result from that row, and weights? Factors that are known before training stay,
@@ -213,11 +204,6 @@ static int32_t moved(struct moving *m, struct vertex_op op)
     return end != VERTEX_OP_N ? to_nodes(m, op, end) : move_append(m, op);
 }
 
-static void keep(void *op)
-{
-    (void)op;
-}
-
 void vertex_move(const struct vertex_trace *trace, bool moves, bool divides, struct vertex_trace *out)
 {
     const size_t n_room = MOVE_N_ROOM(trace->n_op);
@@ -231,11 +217,12 @@ void vertex_move(const struct vertex_trace *trace, bool moves, bool divides, str
     }
     *out = (struct vertex_trace){.n_weight = trace->n_weight,
                                  .n_output = trace->n_output,
-                                 .op = memory_grow(NULL, n_room * sizeof *out->op),
                                  .weight = memory_alloc((size_t)trace->n_weight + 1, sizeof *out->weight),
                                  .output = memory_alloc((size_t)trace->n_output + 1, sizeof *out->output),
                                  .complete = trace->complete};
-    memcpy(out->weight, trace->weight, (size_t)trace->n_weight * sizeof *out->weight);
+    for (int32_t i = 0; i < trace->n_weight; i++) {
+        out->weight[i] = trace->weight[i];
+    }
     for (int32_t i = 0; i < trace->n_op; i++) {
         m.to[i] = moves ? moved(&m, trace->op[i]) : copied(&m, trace->op[i]);
     }
@@ -244,7 +231,7 @@ void vertex_move(const struct vertex_trace *trace, bool moves, bool divides, str
         out->output[i].op = m.to[trace->output[i].op];
     }
     out->out = m.to[trace->out];
-    tdestroy(m.same, keep);
+    vertex_ops_forget(&m.same);
     for (int k = 0; k < MOVE_N_MADE; k++) {
         free(m.made[k]);
     }

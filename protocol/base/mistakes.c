@@ -1,5 +1,7 @@
 #include "protocol/base/mistakes.h"
 
+#include "protocol/base/amounts.h"
+
 #include <ctype.h>
 #include <stdio.h>
 #include <string.h>
@@ -36,11 +38,6 @@ enum status mistakes_end(struct mistakes *mistakes)
 
 /* --- names --- */
 
-static int least_of(int a, int b)
-{
-    return a < b ? a : b;
-}
-
 int name_distance(const char *a, const char *b)
 {
     enum { MOST = 40 };
@@ -48,7 +45,7 @@ int name_distance(const char *a, const char *b)
     if (n_a > MOST || n_b > MOST) {
         return MOST;
     }
-    int edits[MOST + 1][MOST + 1];
+    int64_t edits[MOST + 1][MOST + 1];
     for (int i = 0; i <= n_a; i++) {
         for (int j = 0; j <= n_b; j++) {
             if (i == 0 || j == 0) {
@@ -56,15 +53,15 @@ int name_distance(const char *a, const char *b)
                 continue;
             }
             int x = tolower((unsigned char)a[i - 1]), y = tolower((unsigned char)b[j - 1]);
-            int best = least_of(edits[i - 1][j], edits[i][j - 1]) + 1;
-            best = least_of(best, edits[i - 1][j - 1] + (x != y));
+            int64_t best = smaller(edits[i - 1][j], edits[i][j - 1]) + 1;
+            best = smaller(best, edits[i - 1][j - 1] + (x != y));
             if (i > 1 && j > 1 && x == tolower((unsigned char)b[j - 2]) && y == tolower((unsigned char)a[i - 2])) {
-                best = least_of(best, edits[i - 2][j - 2] + 1);
+                best = smaller(best, edits[i - 2][j - 2] + 1);
             }
             edits[i][j] = best;
         }
     }
-    return edits[n_a][n_b];
+    return (int)edits[n_a][n_b];
 }
 
 int name_slip(const char *name)

@@ -5,7 +5,6 @@
 #include "protocol/vertex/trace_state.h"
 
 #include <math.h>
-#include <search.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -170,18 +169,15 @@ static void trace_open(const struct vertex_tree *tree, const struct vertex_args 
 {
     size_t n_name = (size_t)tree->n_name + 1;
     int32_t n_relation = facts->n_relation > 0 ? (int32_t)facts->n_relation : 0;
-    int32_t n_op_most = VERTEX_OP_MOST + 5 * n_relation;
     *out = (struct trace){.tree = tree,
                           .args = args,
                           .facts = facts,
-                          .out = {.op = memory_grow(NULL, (size_t)n_op_most * sizeof *out->out.op),
-                                  .weight = memory_grow(NULL, (size_t)n_op_most * sizeof *out->out.weight),
-                                  .out = -1},
+                          .out = {.out = -1},
                           .field = memory_alloc(n_name, sizeof *out->field),
                           .global = memory_alloc(n_name, sizeof *out->global),
                           .function_of = memory_alloc(n_name, sizeof *out->function_of),
                           .active = memory_alloc((size_t)tree->n_function + 1, sizeof *out->active),
-                          .n_op_most = n_op_most,
+                          .n_op_most = VERTEX_OP_MOST + 5 * n_relation,
                           .own = {VERTEX_STEPS_MOST + 32 * n_relation, VERTEX_STRINGS_MOST}};
     out->budget = facts->budget != NULL ? facts->budget : &out->own;
     out->n_step_most = (int)out->own.n_step;
@@ -193,14 +189,9 @@ static void trace_open(const struct vertex_tree *tree, const struct vertex_args 
     }
 }
 
-static void keep(void *op)
-{
-    (void)op;
-}
-
 static void trace_close(struct trace *trace)
 {
-    tdestroy(trace->same, keep);
+    vertex_ops_forget(&trace->same);
     free(trace->field);
     free(trace->global);
     free(trace->function_of);

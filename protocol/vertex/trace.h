@@ -157,8 +157,13 @@ void vertex_trace_release(struct vertex_trace *trace);
 
 bool vertex_shape_equal(const struct vertex_shape *a, const struct vertex_shape *b);
 
-/* Orders operations by what they compute; for tsearch. */
-int vertex_op_compare(const void *a, const void *b);
+/* The number of an equal operation in the list, or of this one, appended: always of dropout, which draws anew. The
+ * list may move. same: finds operations by what they compute; NULL at first.
+ *
+ *   owns    the caller owns list->op, and *same: vertex_ops_forget
+ *   cost    O(log n_op), O(n_op · log n_op) where the list doubles */
+int32_t vertex_op_add(struct vertex_trace *list, void **same, const struct vertex_op *op);
+void vertex_ops_forget(void **same);
 
 /* One line for each operation: "%3 = add node 8×16 %1 %2". */
 void vertex_trace_print(const struct vertex_trace *trace, FILE *file);

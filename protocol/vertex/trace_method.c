@@ -6,16 +6,16 @@
 /* x.heads(h): columns become h heads of as many columns each */
 static enum status method_heads(struct trace *trace, int32_t node, int32_t row, int32_t argument, int32_t *out)
 {
-    const struct vertex_op *x = &trace->out.op[row];
-    int64_t heads = 0, columns = shape_columns(&x->shape);
+    const struct vertex_shape x = trace->out.op[row].shape;
+    int64_t heads = 0, columns = shape_columns(&x);
     enum status status = trace_whole(trace, argument, "the number of heads", 1, VERTEX_WIDTH_MOST, &heads);
     if (status != STATUS_OK) {
         return status;
     }
     bool known = heads != VERTEX_UNKNOWN && columns != VERTEX_UNKNOWN;
-    if (x->shape.n_dim > 1 || (known && columns % heads != 0)) {
+    if (x.n_dim > 1 || (known && columns % heads != 0)) {
         char shape[SHAPE_TEXT_BYTES];
-        shape_text(&x->shape, true, shape);
+        shape_text(&x, true, shape);
         return TRACE_FAIL(trace, node, "%s do not become %lld heads", shape, (long long)heads);
     }
     return trace_unary(trace, node, VERTEX_OP_HEADS, row, shape_of(heads, known ? columns / heads : VERTEX_UNKNOWN),

@@ -312,9 +312,9 @@ enum status trace_columns(struct trace *trace, int32_t node, struct value *out)
     if (status != STATUS_OK) {
         return status;
     }
-    const struct vertex_op *x = &trace->out.op[row];
-    int64_t width = shape_columns(&x->shape), most = width == VERTEX_UNKNOWN ? VERTEX_WIDTH_MOST : width;
-    if (x->place == VERTEX_PLACE_WEIGHT) {
+    const struct vertex_op x = trace->out.op[row];
+    int64_t width = shape_columns(&x.shape), most = width == VERTEX_UNKNOWN ? VERTEX_WIDTH_MOST : width;
+    if (x.place == VERTEX_PLACE_WEIGHT) {
         return TRACE_FAIL(trace, node, "columns are cut of rows; the parts of a weight are W[0], W[1], …");
     }
     to = width;
@@ -332,7 +332,7 @@ enum status trace_columns(struct trace *trace, int32_t node, struct value *out)
         return TRACE_FAIL(trace, node, "columns %lld to %lld are no columns", (long long)from, (long long)to);
     }
     struct vertex_op op = {.kind = VERTEX_OP_COLUMNS,
-                           .shape = shape_of(shape_heads(&x->shape), known ? to - from : VERTEX_UNKNOWN),
+                           .shape = shape_of(shape_heads(&x.shape), known ? to - from : VERTEX_UNKNOWN),
                            .in = {row, -1, -1},
                            .number = {(double)from, (double)to},
                            .relation = -1};

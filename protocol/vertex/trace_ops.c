@@ -1,6 +1,8 @@
 /* Operations with their places and shapes: each is appended once, and what does not fit is refused here. */
 #include "protocol/vertex/trace_state.h"
 
+#include "protocol/base/memory.h"
+
 #include <inttypes.h>
 #include <search.h>
 #include <stdlib.h>
@@ -92,7 +94,7 @@ bool vertex_shape_equal(const struct vertex_shape *a, const struct vertex_shape 
     return a->n_dim == b->n_dim && memcmp(a->dim, b->dim, (size_t)a->n_dim * sizeof *a->dim) == 0;
 }
 
-int vertex_op_compare(const void *a, const void *b)
+static int op_compare(const void *a, const void *b)
 {
     const struct vertex_op *left = a, *right = b;
     int order = (int)left->kind - (int)right->kind;
@@ -103,6 +105,36 @@ int vertex_op_compare(const void *a, const void *b)
     order = order != 0 ? order : left->shape.n_dim - right->shape.n_dim;
     return order != 0 ? order
                       : memcmp(left->shape.dim, right->shape.dim, (size_t)left->shape.n_dim * sizeof(int64_t));
+}
+
+static void keep(void *op)
+{
+    (void)op;
+}
+
+void vertex_ops_forget(void **same)
+{
+    tdestroy(*same, keep);
+    *same = NULL;
+}
+
+int32_t vertex_op_add(struct vertex_trace *list, void **same, const struct vertex_op *op)
+{
+    struct vertex_op **found = tfind(op, same, op_compare), *before = list->op;
+    if (found != NULL && op->kind != VERTEX_OP_DROPOUT) { /* which draws again each time */
+        return (int32_t)(*found - list->op);
+    }
+    list->op = memory_list_grow(list->op, list->n_op, sizeof *list->op);
+    list->op[list->n_op] = *op;
+    int32_t first = list->n_op++;
+    if (list->op != before) { /* operations are found where they lie */
+        vertex_ops_forget(same);
+        first = 0;
+    }
+    for (int32_t i = first; i < list->n_op; i++) {
+        tsearch(&list->op[i], same, op_compare);
+    }
+    return list->n_op - 1;
 }
 
 static enum status check_width(struct trace *trace, int32_t node, const struct vertex_op *op)
@@ -159,20 +191,10 @@ enum status trace_op(struct trace *trace, int32_t node, struct vertex_op op, int
     if (status != STATUS_OK) {
         return status;
     }
-    struct vertex_op **found = tfind(&op, &trace->same, vertex_op_compare);
-    if (found != NULL && op.kind != VERTEX_OP_DROPOUT) { /* which draws again each time */
-        *out = (int32_t)(*found - list->op);
-        return STATUS_OK;
-    }
-    if (list->n_op == trace->n_op_most) {
-        return TRACE_FAIL(trace, node, "the layer has more than %d operations", trace->n_op_most);
-    }
-    list->op[list->n_op] = op; /* the list has room for all: equal operations are found by address */
-    if (found == NULL) {
-        tsearch(&list->op[list->n_op], &trace->same, vertex_op_compare);
-    }
-    *out = list->n_op++;
-    return STATUS_OK;
+    *out = vertex_op_add(list, &trace->same, &op);
+    return *out < trace->n_op_most
+               ? STATUS_OK
+               : TRACE_FAIL(trace, node, "the layer has more than %d operations", trace->n_op_most);
 }
 
 enum status trace_unary(struct trace *trace, int32_t node, enum vertex_op_kind kind, int32_t in,
@@ -301,7 +323,8 @@ enum status trace_weight(struct trace *trace, int32_t node, const struct vertex_
         return status;
     }
     op.weight = list->n_weight;
-    list->weight[list->n_weight++] = *weight; /* there is room: each has an operation */
+    list->weight = memory_list_grow(list->weight, list->n_weight, sizeof *list->weight);
+    list->weight[list->n_weight++] = *weight;
     list->weight[op.weight].at = trace->tree->node[node].at;
     return trace_op(trace, node, op, out);
 }

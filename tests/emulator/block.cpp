@@ -120,27 +120,35 @@ static double operand(const uint32_t *word, int i, bool is_bf16)
     return (double)__uint_as_float(is_bf16 ? word[i / 2] >> (i % 2 * 16) << 16 : word[i] & ~0x1fffU);
 }
 
+static double power_of_two(int n)
+{
+    const uint64_t bits = (uint64_t)(1023 + n) << 52;
+    double power;
+    memcpy(&power, &bits, sizeof power);
+    return power;
+}
+
 /* The sum of n products, four in TF32 and eight in BF16, and what was there before, as an A100's tensor cores were found
  * to add (Fasi et al., PeerJ Computer Science, 2021): beside the largest number all are cut off after its 25th bit, and
  * the sum after its 24th. */
 static float products_add(float before, const double *product, int n)
 {
     double all = (double)before, largest = std::fabs((double)before), sum = 0.0;
-    int exponent;
+    uint64_t bits;
     for (int i = 0; i < n; i++) {
         all += product[i];
-        largest = std::fmax(largest, std::fabs(product[i]));
+        largest = std::fabs(product[i]) > largest ? std::fabs(product[i]) : largest;
     }
     if (!std::isfinite(all) || largest == 0.0) {
         return (float)all;
     }
-    std::frexp(largest, &exponent);
-    const double scale = std::ldexp(1.0, 25 - exponent);
+    memcpy(&bits, &largest, sizeof bits); /* which is not subnormal */
+    const double scale = power_of_two(1047 - (int)(bits >> 52)), unit = power_of_two((int)(bits >> 52) - 1047);
     for (int i = 0; i <= n; i++) {
         sum += (double)(int64_t)((i < n ? product[i] : (double)before) * scale);
     }
-    const float near = (float)(sum / scale);
-    return std::fabs((double)near) > std::fabs(sum / scale) ? std::nextafterf(near, 0.0F) : near;
+    const float near = (float)(sum * unit);
+    return std::fabs((double)near) > std::fabs(sum * unit) ? std::nextafterf(near, 0.0F) : near;
 }
 
 /* What all lanes of a warp multiply: 16 × 8 and 8 × 8 numbers, or 16 × 16 and 16 × 8. */

@@ -2,6 +2,18 @@
 
 #include <math.h>
 
+int64_t digits_read(const char **at, int64_t most)
+{
+    int64_t number = **at >= '0' && **at <= '9' ? 0 : -1;
+    for (; **at >= '0' && **at <= '9'; ++*at) {
+        number = number * 10 + (**at - '0');
+        if (number > most) {
+            return -1;
+        }
+    }
+    return number;
+}
+
 const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));

@@ -1,4 +1,4 @@
-/* Fields of JSON objects: read with a default, and numbers written. */
+/* Fields of JSON objects: read with a default, and numbers written; whole numbers in texts. */
 #ifndef TRAINERD_FIELDS_H
 #define TRAINERD_FIELDS_H
 
@@ -12,5 +12,8 @@ int64_t integer_of(const json_t *object, const char *key);
 
 /* A number, null when it is not finite. */
 json_t *number_json(double value);
+
+/* Digits at *at, which moves behind them; -1: none, or a number above `most`. */
+int64_t digits_read(const char **at, int64_t most);
 
 #endif

@@ -1,10 +1,5 @@
 /* Pairs of rows whose scores are dot products: runs of pairs of one row. */
 
-static int64_t pair_number(const struct device_pairs *pairs, int64_t e)
-{
-    return pairs->numbers != NULL ? (int64_t)pairs->numbers[e] : e;
-}
-
 /* Pairs from e on, of one row. */
 INLINE void pair_run(const struct device_pairs *pairs, int64_t e, int64_t end, struct run_rows *rows)
 {
@@ -28,7 +23,7 @@ TARGET static void pair_scores(const struct device_pairs *pairs, int64_t first, 
         pair_run(pairs, e, end, &rows);
         dots_by(&rows, 0, own, false, pairs->f, of_run);
         for (int64_t i = 0; i < rows.n; i++) {
-            score[pair_number(pairs, e + i)] = of_run[i];
+            score[device_listed(pairs->numbers, e + i)] = of_run[i];
         }
     }
 }
@@ -43,7 +38,7 @@ TARGET static void pair_gradients(const struct device_pairs *pairs, int64_t firs
         float *to = grad + (int64_t)pairs->rows[e] * pairs->f;
         pair_run(pairs, e, end, &rows);
         for (int64_t i = 0; i < rows.n; i++) {
-            of_run[0][i] = slope[pair_number(pairs, e + i)];
+            of_run[0][i] = slope[device_listed(pairs->numbers, e + i)];
         }
         const struct rows_sum add = {&rows, 0, rows.n, &one, 1, pairs->f, 0};
         add_rows(&add, FETCH_NONE, of_run, to);

@@ -1,5 +1,7 @@
 #include "trainerd/coordinator/machines/slurm.h"
 
+#include "trainerd/base/fields.h"
+
 #include <stddef.h>
 #include <stdlib.h>
 #include <string.h>
@@ -10,19 +12,6 @@
 const char *slurm_environment(const char *name)
 {
     return getenv(name);
-}
-
-/* Digits at *at, which moves behind them; -1: none, or a number above `most`. */
-static int64_t digits_read(const char **at, int64_t most)
-{
-    int64_t number = **at >= '0' && **at <= '9' ? 0 : -1;
-    for (; **at >= '0' && **at <= '9'; ++*at) {
-        number = number * 10 + (**at - '0');
-        if (number > most) {
-            return -1;
-        }
-    }
-    return number;
 }
 
 static bool is_set(const char *text)

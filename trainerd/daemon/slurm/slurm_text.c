@@ -3,6 +3,7 @@
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "protocol/base/printable.h"
+#include "trainerd/base/fields.h"
 
 #include <inttypes.h>
 #include <stdarg.h>
@@ -158,19 +159,6 @@ char *slurm_script(const char *program, char *const *argv, const char *input)
 }
 
 /* --- answers --- */
-
-/* Digits at *at, which moves behind them; -1: none, or a number above `most`. */
-static int64_t digits_read(const char **at, int64_t most)
-{
-    int64_t number = **at >= '0' && **at <= '9' ? 0 : -1;
-    for (; **at >= '0' && **at <= '9'; ++*at) {
-        number = number * 10 + (**at - '0');
-        if (number > most) {
-            return -1;
-        }
-    }
-    return number;
-}
 
 /* "123\n", or "123;cluster\n" */
 enum status slurm_number_read(const char *text, int64_t *out)
