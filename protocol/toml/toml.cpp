@@ -46,6 +46,7 @@ constexpr bool is_refused_later(std::string_view condition)
 #include <vector>
 
 extern "C" {
+#include "protocol/base/printable.h"
 #include "protocol/toml/toml.h"
 }
 
@@ -78,23 +79,9 @@ struct cursor {
     /* Bytes of the character at `at`; 0 when it is not UTF-8 (too short, overlong, surrogate, past U+10FFFF). */
     size_t width() const
     {
-        auto byte = [&](size_t i) { return at + i < text.size() ? static_cast<unsigned char>(text[at + i]) : 0u; };
-        unsigned lead = byte(0);
-        if (lead < 0x80) {
-            return 1;
-        }
-        size_t n = lead >= 0xf0 ? 4 : lead >= 0xe0 ? 3 : 2;
-        if (lead < 0xc2 || lead > 0xf4) {
-            return 0;
-        }
-        for (size_t i = 1; i < n; i++) {
-            if ((byte(i) & 0xc0) != 0x80) {
-                return 0;
-            }
-        }
-        bool wrong = (lead == 0xe0 && byte(1) < 0xa0) || (lead == 0xed && byte(1) > 0x9f) ||
-                     (lead == 0xf0 && byte(1) < 0x90) || (lead == 0xf4 && byte(1) > 0x8f);
-        return wrong ? 0 : n;
+        char bytes[5] = {}; /* the text ends without a NUL */
+        text.copy(bytes, 4, at);
+        return printable_character(bytes);
     }
 
     void step(size_t n_bytes)
