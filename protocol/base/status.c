@@ -3,22 +3,25 @@
 #include "protocol/base/printable.h"
 
 #include <stdarg.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <string.h>
 
 struct status_row {
-    enum status code;
     int exit_code;
     const char *name;
     const char *text, *cure;
 };
 
+/* By code: 0, -1, … */
 static const struct status_row status_rows[] = {
-#define X(name, code, exit_code, text, cure) {STATUS_##name, exit_code, #name, text, cure},
+#define X(name, code, exit_code, text, cure) [-(code)] = {exit_code, #name, text, cure},
     STATUS_LIST(X)
 #undef X
 };
+
+enum { N_STATUS = sizeof status_rows / sizeof *status_rows };
 
 #define LINE_BYTES 1024
 
@@ -26,16 +29,8 @@ static _Thread_local char reason[STATUS_REASON_BYTES];
 
 static const struct status_row *row_find(enum status code)
 {
-    const struct status_row *bug = NULL;
-    for (size_t i = 0; i < sizeof status_rows / sizeof *status_rows; i++) {
-        if (status_rows[i].code == code) {
-            return &status_rows[i];
-        }
-        if (status_rows[i].code == STATUS_BUG) {
-            bug = &status_rows[i];
-        }
-    }
-    return bug;
+    bool is_known = code <= STATUS_OK && code > -N_STATUS;
+    return &status_rows[-(is_known ? code : STATUS_BUG)];
 }
 
 enum status status_fail(enum status code, const char *format, ...)
@@ -106,9 +101,9 @@ int status_exit_code(enum status code)
 
 enum status status_from_exit_code(int exit_code)
 {
-    for (size_t i = 0; i < sizeof status_rows / sizeof *status_rows; i++) {
+    for (int i = 0; i < N_STATUS; i++) {
         if (status_rows[i].exit_code == exit_code) {
-            return status_rows[i].code;
+            return (enum status) - i;
         }
     }
     return STATUS_BUG;
