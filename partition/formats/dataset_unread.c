@@ -3,6 +3,7 @@
 #include "partition/formats/dataset_npy_splits.h"
 #include "partition/graph/links.h"
 #include "protocol/base/log.h"
+#include "protocol/base/mistakes.h"
 
 #include <dirent.h>
 #include <stdio.h>
@@ -51,15 +52,10 @@ static bool is_of_type(const char *name)
 {
     static const char *const ends[] = {".npy", "_indptr.npy", "_indices.npy", "_data.npy"};
     const char *at = name + strlen("feat_t");
-    bool any = false;
     if (strncmp(name, "feat_t", strlen("feat_t")) != 0 || strspn(at, "0123456789") == 0) {
         return false;
     }
-    at += strspn(at, "0123456789");
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        any = any || strcmp(at, ends[i]) == 0;
-    }
-    return any;
+    return name_find(ends, 4, at + strspn(at, "0123456789")) >= 0;
 }
 
 static bool is_read(const char *name)
@@ -68,11 +64,8 @@ static bool is_read(const char *name)
                                         "edge_attr.npy", "edge_weight.npy", "features.npy",  "feat_indptr.npy",
                                         "feat_data.npy", "labels.npy",      "node_type.npy", "feat_indices.npy",
                                         "node_names.npy"}; /* for readers of predictions */
-    bool any = is_of_type(name) || links_file_is_negative(name);
-    for (size_t i = 0; i < sizeof names / sizeof *names; i++) {
-        any = any || strcmp(name, names[i]) == 0;
-    }
-    return any;
+    return is_of_type(name) || links_file_is_negative(name) ||
+           name_find(names, sizeof names / sizeof *names, name) >= 0;
 }
 
 static int is_unread(const struct dirent *entry)

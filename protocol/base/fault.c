@@ -1,6 +1,7 @@
 #include "protocol/base/fault.h"
 
 #include "protocol/base/clock.h"
+#include "protocol/base/mistakes.h"
 
 #include <signal.h>
 #include <stdio.h>
@@ -30,16 +31,6 @@ static const char *const point_names[] = {
 #undef X
 };
 static const char *const action_names[] = {"kill", "stop", "kill-parent", "forward", "back"};
-
-static int name_find(const char *const names[], int n, const char *name)
-{
-    for (int i = 0; i < n; i++) {
-        if (strcmp(names[i], name) == 0) {
-            return i;
-        }
-    }
-    return -1;
-}
 
 /* Cut "…<mark>NUMBER" off the end of a text; `number` stays as it is in a text without it. */
 static bool number_cut(char *text, char mark, unsigned long *number)

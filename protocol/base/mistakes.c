@@ -38,6 +38,16 @@ enum status mistakes_end(struct mistakes *mistakes)
 
 /* --- names --- */
 
+int name_find(const char *const names[], int n, const char *name)
+{
+    for (int i = 0; i < n; i++) {
+        if (strcmp(names[i], name) == 0) {
+            return i;
+        }
+    }
+    return -1;
+}
+
 int name_distance(const char *a, const char *b)
 {
     enum { MOST = 40 };

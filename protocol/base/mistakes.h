@@ -1,5 +1,5 @@
 /* Mistakes of one text, reported together: a reader goes on after each, and fails at its end with all of them. And
- * the valid name that is nearest to a mistyped one.
+ * names: their place in a list, and the valid one that is nearest to a mistyped one.
  *
  * Independent of the kind of text. Each line of the reason is one mistake.
  */
@@ -22,6 +22,9 @@ void mistakes_take(struct mistakes *mistakes, enum status status);
 /* STATUS_OK without a mistake, else the first one's status with a line for each as the reason; mistakes beyond the
  * buffer are counted. */
 enum status mistakes_end(struct mistakes *mistakes);
+
+/* The place of a name in a list of n; -1: it has no such name. */
+int name_find(const char *const names[], int n, const char *name);
 
 /* Edits (insert, delete, replace, swap neighbours; letter case ignored) that turn one name into the other.
  * source  Damerau 1964, in the optimal-string-alignment form */

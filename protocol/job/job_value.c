@@ -4,13 +4,20 @@
 #include "protocol/toml/toml.h"
 
 #include <math.h>
+#include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 
-static enum status wrong_value(const struct job_key *key, const char *where, const char *found)
+/* The format says what was found. */
+static __attribute__((format(printf, 3, 4))) enum status wrong_value(const struct job_key *key, const char *where,
+                                                                     const char *format, ...)
 {
-    char label[JOB_LABEL_BYTES], expect[JOB_EXPECT_BYTES];
+    char label[JOB_LABEL_BYTES], expect[JOB_EXPECT_BYTES], found[128];
+    va_list arguments;
+    va_start(arguments, format);
+    vsnprintf(found, sizeof found, format, arguments);
+    va_end(arguments);
     job_key_label(key, label);
     job_key_expect(key, expect);
     return status_fail(STATUS_CONFIG, "%s: %s is %.100s; expected %s", where, label, found, expect);
@@ -18,29 +25,23 @@ static enum status wrong_value(const struct job_key *key, const char *where, con
 
 static enum status wrong_type(const struct job_key *key, const char *where, const struct toml_entry *entry)
 {
-    char found[128];
     if (entry->type == TOML_TYPE_TEXT) {
-        snprintf(found, sizeof found, "the text \"%.80s\"", entry->text);
-    } else if (entry->type == TOML_TYPE_WORD) {
-        snprintf(found, sizeof found, "%.80s", entry->text);
-    } else {
-        snprintf(found, sizeof found, "%s", toml_type_text(entry->type));
+        return wrong_value(key, where, "the text \"%.80s\"", entry->text);
     }
-    return wrong_value(key, where, found);
+    return wrong_value(key, where, "%.80s",
+                       entry->type == TOML_TYPE_WORD ? entry->text : toml_type_text(entry->type));
 }
 
 static enum status read_choice(const struct job_key *key, const char *where, const char *text, int *out)
 {
-    for (int i = 0; i < key->n_choice; i++) {
-        if (strcmp(key->choice[i], text) == 0) {
-            *out = i;
-            return STATUS_OK;
-        }
+    int choice = name_find(key->choice, key->n_choice, text);
+    if (choice >= 0) {
+        *out = choice;
+        return STATUS_OK;
     }
-    char found[256], hint[JOB_HINT_BYTES];
-    snprintf(found, sizeof found, "\"%.80s\"", text);
+    char hint[JOB_HINT_BYTES];
     job_hint_choice(key, text, hint);
-    enum status status = wrong_value(key, where, found);
+    enum status status = wrong_value(key, where, "\"%.80s\"", text);
     return status_fail(status, "%s%s", status_reason(), hint);
 }
 
@@ -101,7 +102,7 @@ static enum status read_real(const struct job_key *key, const char *where, doubl
     job_real_text(value, text);
     /* Written so that nan fails. */
     if (!(value >= key->real_least && value <= key->real_most)) {
-        return wrong_value(key, where, text);
+        return wrong_value(key, where, "%s", text);
     }
     *out = value;
     return STATUS_OK;
@@ -110,9 +111,7 @@ static enum status read_real(const struct job_key *key, const char *where, doubl
 static enum status read_int(const struct job_key *key, const char *where, int64_t value, int64_t *out)
 {
     if (value < key->int_least || value > key->int_most) {
-        char text[32];
-        snprintf(text, sizeof text, "%lld", (long long)value);
-        return wrong_value(key, where, text);
+        return wrong_value(key, where, "%lld", (long long)value);
     }
     *out = value;
     return STATUS_OK;
@@ -126,15 +125,11 @@ static enum status choices_add(const struct job_key *key, const char *where, con
     enum status status = read_choice(key, where, text, &choice);
     for (int i = 0; i < out->n && status == STATUS_OK; i++) {
         if (out->of[i] == choice) {
-            char found[128];
-            snprintf(found, sizeof found, "a list with \"%.80s\" twice", text);
-            status = wrong_value(key, where, found);
+            status = wrong_value(key, where, "a list with \"%.80s\" twice", text);
         }
     }
     if (status == STATUS_OK && out->n == JOB_CHOICES_MOST) {
-        char found[64];
-        snprintf(found, sizeof found, "a list of more than %d", JOB_CHOICES_MOST);
-        status = wrong_value(key, where, found);
+        status = wrong_value(key, where, "a list of more than %d", JOB_CHOICES_MOST);
     }
     if (status == STATUS_OK) {
         out->of[out->n++] = choice;

@@ -1,6 +1,7 @@
 #include "trainerd/daemon/server/users.h"
 
 #include "protocol/base/memory.h"
+#include "protocol/base/mistakes.h"
 #include "protocol/toml/toml.h"
 
 #include <pwd.h>
@@ -27,14 +28,13 @@ const char *user_role_name(enum user_role role)
 
 static enum status read_role(const char *where, const char *text, enum user_role *out)
 {
-    for (int i = 0; i < USER_ROLE_N; i++) {
-        if (strcmp(role_names[i], text) == 0) {
-            *out = (enum user_role)i;
-            return STATUS_OK;
-        }
+    int role = name_find(role_names, USER_ROLE_N, text);
+    if (role < 0) {
+        return status_fail(STATUS_CONFIG, "%s: role is '%.32s', expected \"watch\", \"submit\" or \"admin\"", where,
+                           text);
     }
-    return status_fail(STATUS_CONFIG, "%s: role is '%.32s', expected \"watch\", \"submit\" or \"admin\"", where,
-                       text);
+    *out = (enum user_role)role;
+    return STATUS_OK;
 }
 
 static enum status read_key(const char *where, const struct toml_entry *entry, struct user *user, bool *has_secret)
