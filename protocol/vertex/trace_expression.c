@@ -2,7 +2,6 @@
 #include "protocol/vertex/trace_state.h"
 
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 static bool is_static(const struct value *value)
@@ -36,34 +35,19 @@ enum status trace_unknown(const struct trace *trace, int32_t node, const char *w
 const char *trace_value_text(const struct trace *trace, const struct value *value)
 {
     static const char *const places[] = {"a weight", "one of nodes", "one of edges"};
-    switch (value->kind) {
-    case VALUE_NUMBER:
-        return "a number";
-    case VALUE_BOOL:
-        return "True or False";
-    case VALUE_TEXT:
-        return "a text";
-    case VALUE_OP:
-        return places[trace->out.op[value->op].place];
-    case VALUE_INIT:
-        return "how a weight is drawn";
-    case VALUE_NODE:
-        return "a node";
-    case VALUE_EDGE:
-        return "an edge";
-    case VALUE_SOURCE:
-    case VALUE_TARGET:
-        return "the node at an edge's end";
-    case VALUE_RELATION:
-        return "the relation of an edge";
-    case VALUE_TYPE:
-        return "the type of a node";
-    case VALUE_GRAPH:
-        return "the graph";
-    case VALUE_NONE:
-        break;
-    }
-    return "nothing";
+    static const char *const texts[] = {[VALUE_NONE] = "nothing",
+                                        [VALUE_NUMBER] = "a number",
+                                        [VALUE_BOOL] = "True or False",
+                                        [VALUE_TEXT] = "a text",
+                                        [VALUE_INIT] = "how a weight is drawn",
+                                        [VALUE_NODE] = "a node",
+                                        [VALUE_EDGE] = "an edge",
+                                        [VALUE_SOURCE] = "the node at an edge's end",
+                                        [VALUE_TARGET] = "the node at an edge's end",
+                                        [VALUE_RELATION] = "the relation of an edge",
+                                        [VALUE_TYPE] = "the type of a node",
+                                        [VALUE_GRAPH] = "the graph"};
+    return value->kind == VALUE_OP ? places[trace->out.op[value->op].place] : texts[value->kind];
 }
 
 enum status trace_refuse(struct trace *trace, int32_t node, const struct value *value, const char *what)
@@ -71,6 +55,13 @@ enum status trace_refuse(struct trace *trace, int32_t node, const struct value *
     char quoted[VERTEX_QUOTE_BYTES];
     trace_quote(trace, node, quoted);
     return TRACE_FAIL(trace, node, "%s is %s; expected %s", quoted, trace_value_text(trace, value), what);
+}
+
+enum status trace_fail_quoted(const struct trace *trace, int32_t node, int32_t of, const char *what)
+{
+    char quoted[VERTEX_QUOTE_BYTES];
+    trace_quote(trace, of, quoted);
+    return TRACE_FAIL(trace, node, "%s %s", quoted, what);
 }
 
 enum status trace_number(struct trace *trace, int32_t node, const char *what, double *out)
@@ -149,12 +140,7 @@ enum status trace_text(struct trace *trace, int32_t node, const char *what, cons
 enum status trace_row_of(struct trace *trace, int32_t node, const struct value *value, int32_t *out)
 {
     if (value->kind == VALUE_NUMBER) {
-        struct vertex_op op = {.kind = VERTEX_OP_NUMBER,
-                               .shape = shape_of(0, 1),
-                               .in = {-1, -1, -1},
-                               .number = {value->number},
-                               .relation = -1};
-        return trace_op(trace, node, op, out);
+        return trace_leaf(trace, node, VERTEX_OP_NUMBER, VERTEX_PLACE_WEIGHT, 1, value->number, out);
     }
     if (value->kind != VALUE_OP) {
         return trace_refuse(trace, node, value, "rows, a weight or a number");
@@ -227,9 +213,7 @@ static enum status static_binary(struct trace *trace, int32_t node, const struct
     bool unknown = isnan(a->number) || isnan(b->number);
     double result = unknown ? NAN : compute(sign, a->number, b->number);
     if (!unknown && !isfinite(result)) {
-        char quoted[VERTEX_QUOTE_BYTES];
-        trace_quote(trace, node, quoted);
-        return TRACE_FAIL(trace, node, "%s is not a finite number", quoted);
+        return trace_fail_quoted(trace, node, node, "is not a finite number");
     }
     *out = (struct value){.kind = is_comparison(sign) ? VALUE_BOOL : VALUE_NUMBER, .number = result};
     return STATUS_OK;
@@ -285,6 +269,10 @@ static const struct value *neutral(enum vertex_sign sign, const struct value *a,
 
 static enum status binary(struct trace *trace, int32_t node, struct value *out)
 {
+    static const enum vertex_op_kind kinds[VERTEX_SIGN_N] = {[VERTEX_SIGN_PLUS] = VERTEX_OP_ADD,
+                                                             [VERTEX_SIGN_MINUS] = VERTEX_OP_SUBTRACT,
+                                                             [VERTEX_SIGN_TIMES] = VERTEX_OP_MULTIPLY,
+                                                             [VERTEX_SIGN_OVER] = VERTEX_OP_DIVIDE};
     const struct vertex_node *of = node_of(trace, node);
     struct value a, b;
     int32_t left = -1, right = -1;
@@ -325,18 +313,8 @@ static enum status binary(struct trace *trace, int32_t node, struct value *out)
     if (status != STATUS_OK) {
         return status;
     }
-    switch (of->sign) {
-    case VERTEX_SIGN_PLUS:
-        return trace_binary(trace, node, VERTEX_OP_ADD, left, right, &out->op);
-    case VERTEX_SIGN_MINUS:
-        return trace_binary(trace, node, VERTEX_OP_SUBTRACT, left, right, &out->op);
-    case VERTEX_SIGN_TIMES:
-        return trace_binary(trace, node, VERTEX_OP_MULTIPLY, left, right, &out->op);
-    case VERTEX_SIGN_OVER:
-        return trace_binary(trace, node, VERTEX_OP_DIVIDE, left, right, &out->op);
-    default:
-        return multiply(trace, node, left, right, &out->op);
-    }
+    return of->sign == VERTEX_SIGN_AT ? multiply(trace, node, left, right, &out->op)
+                                      : trace_binary(trace, node, kinds[of->sign], left, right, &out->op);
 }
 
 /* -x: of a row, x times -1 */

@@ -1,8 +1,6 @@
 /* The methods of rows, which give them heads and join these. */
 #include "protocol/vertex/trace_state.h"
 
-#include <string.h>
-
 /* x.heads(h): columns become h heads of as many columns each */
 static enum status method_heads(struct trace *trace, int32_t node, int32_t row, int32_t argument, int32_t *out)
 {
@@ -27,13 +25,10 @@ enum status trace_method(struct trace *trace, int32_t node, struct value *out)
     static const char *const names[] = {"heads", "flat", "mean_heads", "sum_heads"};
     const struct vertex_node *callee = node_of(trace, node_of(trace, node)->a);
     char name[VERTEX_NAME_BYTES];
-    int method = 0;
     int32_t row = -1, argument = node_of(trace, node)->b;
     trace_name(trace, callee->name, name);
-    while (method < 4 && strcmp(names[method], name) != 0) {
-        method++;
-    }
-    if (method == 4) {
+    int method = name_find(names, 4, name);
+    if (method < 0) {
         char instead[TRACE_FOREIGN_BYTES];
         bool is_known = trace_foreign(name, instead);
         return TRACE_FAIL(trace, node_of(trace, node)->a, ".%s(…) is not part of programs%s", name,
@@ -50,9 +45,7 @@ enum status trace_method(struct trace *trace, int32_t node, struct value *out)
     const struct vertex_op *x = &trace->out.op[row];
     *out = (struct value){.kind = VALUE_OP};
     if (x->place == VERTEX_PLACE_WEIGHT || (method > 0 && x->shape.n_dim != 2)) {
-        char quoted[VERTEX_QUOTE_BYTES];
-        trace_quote(trace, callee->a, quoted);
-        return TRACE_FAIL(trace, node, "%s has no heads; .heads(n) gives a row some", quoted);
+        return trace_fail_quoted(trace, node, callee->a, "has no heads; .heads(n) gives a row some");
     }
     int64_t size = shape_size(&x->shape), columns = shape_columns(&x->shape);
     switch (method) {

@@ -58,25 +58,15 @@ enum status trace_name_value(struct trace *trace, int32_t node, struct value *ou
     return trace_unknown(trace, node, "value", name, &nearest);
 }
 
-/* An operation without inputs. */
-static enum status leaf(struct trace *trace, int32_t node, enum vertex_op_kind kind, enum vertex_place place,
-                        int64_t columns, int index, int32_t *out)
-{
-    struct vertex_op op = {
-        .kind = kind, .place = place, .shape = shape_of(0, columns), .in = {-1, -1, -1}, .relation = -1};
-    op.number[0] = index;
-    return trace_op(trace, node, op, out);
-}
-
 /* v.NAME, also as it stands at an edge's end */
 static enum status field_of_node(struct trace *trace, int32_t node, const char *name, const char *owner, int32_t *out)
 {
     int32_t number = node_of(trace, node)->name;
     if (strcmp(name, "x") == 0) {
-        return leaf(trace, node, VERTEX_OP_INPUT, VERTEX_PLACE_NODE, trace->facts->n_in, 0, out);
+        return trace_leaf(trace, node, VERTEX_OP_INPUT, VERTEX_PLACE_NODE, trace->facts->n_in, 0, out);
     }
     if (strcmp(name, "degree") == 0) {
-        return leaf(trace, node, VERTEX_OP_DEGREE, VERTEX_PLACE_NODE, 1, 0, out);
+        return trace_leaf(trace, node, VERTEX_OP_DEGREE, VERTEX_PLACE_NODE, 1, 0, out);
     }
     if (trace->field[number] >= 0) {
         *out = trace->field[number];
@@ -112,12 +102,8 @@ static enum status field_of_edge(struct trace *trace, int32_t node, const char *
 {
     static const char *const names[] = {"src", "dst", "weight", "norm", "feature", "relation"};
     const struct vertex_facts *facts = trace->facts;
-    int field = 0;
-    while (field < 6 && strcmp(names[field], name) != 0) {
-        field++;
-    }
     *out = (struct value){.kind = VALUE_OP};
-    switch (field) {
+    switch (name_find(names, 6, name)) {
     case 0:
         out->kind = VALUE_SOURCE;
         return STATUS_OK;
@@ -125,15 +111,15 @@ static enum status field_of_edge(struct trace *trace, int32_t node, const char *
         out->kind = VALUE_TARGET;
         return STATUS_OK;
     case 2:
-        return leaf(trace, node, VERTEX_OP_EDGE_WEIGHT, VERTEX_PLACE_EDGE, 1, 0, &out->op);
+        return trace_leaf(trace, node, VERTEX_OP_EDGE_WEIGHT, VERTEX_PLACE_EDGE, 1, 0, &out->op);
     case 3:
-        return leaf(trace, node, VERTEX_OP_EDGE_NORM, VERTEX_PLACE_EDGE, 1, 0, &out->op);
+        return trace_leaf(trace, node, VERTEX_OP_EDGE_NORM, VERTEX_PLACE_EDGE, 1, 0, &out->op);
     case 4:
         if (facts->n_edge_feature == 0) {
             (void)TRACE_FAIL(trace, node, "reads e.feature, and the data set has no edge_attr.npy");
             return status_fail_lines(STATUS_DATA, status_reason());
         }
-        return leaf(trace, node, VERTEX_OP_EDGE_FEATURE, VERTEX_PLACE_EDGE, facts->n_edge_feature, 0, &out->op);
+        return trace_leaf(trace, node, VERTEX_OP_EDGE_FEATURE, VERTEX_PLACE_EDGE, facts->n_edge_feature, 0, &out->op);
     case 5:
         out->kind = VALUE_RELATION;
         return STATUS_OK;
@@ -209,7 +195,7 @@ enum status trace_field(struct trace *trace, int32_t node, struct value *out)
             return TRACE_FAIL(trace, node, "a layer sees one hop; use two layers");
         }
         if (trace->facts->of_pairs && strcmp(name, "x") == 0) {
-            return leaf(trace, node, VERTEX_OP_INPUT, VERTEX_PLACE_NODE, trace->facts->n_in, !source, &out->op);
+            return trace_leaf(trace, node, VERTEX_OP_INPUT, VERTEX_PLACE_NODE, trace->facts->n_in, !source, &out->op);
         }
         status = field_of_node(trace, node, name, quoted, &out->op);
         if (status != STATUS_OK) {
@@ -270,9 +256,8 @@ enum status trace_slice(struct trace *trace, int32_t node, struct value *out)
     struct vertex_op op = {.kind = VERTEX_OP_SLICE, .in = {weight, -1, -1}, .relation = -1};
     const struct vertex_shape shape = trace->out.op[weight].shape;
     if (trace->out.op[weight].place != VERTEX_PLACE_WEIGHT || shape.n_dim < 2) {
-        char quoted[VERTEX_QUOTE_BYTES];
-        trace_quote(trace, of->a, quoted);
-        return TRACE_FAIL(trace, node, "%s is not a weight of two dimensions or more; columns are x[:, a:b]", quoted);
+        return trace_fail_quoted(trace, node, of->a,
+                                 "is not a weight of two dimensions or more; columns are x[:, a:b]");
     }
     op.shape.n_dim = shape.n_dim - 1;
     memcpy(op.shape.dim, shape.dim + 1, (size_t)op.shape.n_dim * sizeof *op.shape.dim);

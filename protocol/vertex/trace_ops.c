@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <search.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* --- shapes --- */
@@ -153,7 +152,6 @@ static enum status check_width(struct trace *trace, int32_t node, const struct v
 /* What a pair has not, and what is over a node's edges, or all nodes. */
 static enum status check_pairs(struct trace *trace, int32_t node, enum vertex_op_kind kind)
 {
-    char quoted[VERTEX_QUOTE_BYTES];
     switch (kind) {
     case VERTEX_OP_DEGREE:
     case VERTEX_OP_EDGE_WEIGHT:
@@ -162,11 +160,8 @@ static enum status check_pairs(struct trace *trace, int32_t node, enum vertex_op
     case VERTEX_OP_SOFTMAX:
     case VERTEX_OP_DROPOUT:
     case VERTEX_OP_BATCH_NORM:
-        trace_quote(trace, node, quoted);
-        return TRACE_FAIL(trace, node,
-                          "%s is nothing that a score may read: a pair has e.src.x, e.dst.x and "
-                          "e.relation",
-                          quoted);
+        return trace_fail_quoted(trace, node, node,
+                                 "is nothing that a score may read: a pair has e.src.x, e.dst.x and e.relation");
     default:
         return STATUS_OK;
     }
@@ -195,6 +190,18 @@ enum status trace_op(struct trace *trace, int32_t node, struct vertex_op op, int
     return *out < trace->n_op_most
                ? STATUS_OK
                : TRACE_FAIL(trace, node, "the layer has more than %d operations", trace->n_op_most);
+}
+
+enum status trace_leaf(struct trace *trace, int32_t node, enum vertex_op_kind kind, enum vertex_place place,
+                       int64_t columns, double number, int32_t *out)
+{
+    const struct vertex_op op = {.kind = kind,
+                                 .place = place,
+                                 .shape = shape_of(0, columns),
+                                 .in = {-1, -1, -1},
+                                 .number = {number},
+                                 .relation = -1};
+    return trace_op(trace, node, op, out);
 }
 
 enum status trace_unary(struct trace *trace, int32_t node, enum vertex_op_kind kind, int32_t in,
@@ -236,29 +243,13 @@ static enum status check_places(struct trace *trace, int32_t node, int32_t left,
     return mixed ? places_differ(trace, node, left) : STATUS_OK;
 }
 
-static const char *binary_text(enum vertex_op_kind kind)
-{
-    switch (kind) {
-    case VERTEX_OP_ADD:
-        return "+";
-    case VERTEX_OP_SUBTRACT:
-        return "-";
-    case VERTEX_OP_MULTIPLY:
-        return "*";
-    case VERTEX_OP_DIVIDE:
-        return "/";
-    case VERTEX_OP_MINIMUM:
-        return "minimum";
-    case VERTEX_OP_MAXIMUM:
-        return "maximum";
-    default:
-        return "dot";
-    }
-}
-
 enum status trace_binary(struct trace *trace, int32_t node, enum vertex_op_kind kind, int32_t left, int32_t right,
                          int32_t *out)
 {
+    static const char *const texts[] = {
+        [VERTEX_OP_ADD] = "+",    [VERTEX_OP_SUBTRACT] = "-",      [VERTEX_OP_MULTIPLY] = "*",
+        [VERTEX_OP_DIVIDE] = "/", [VERTEX_OP_MINIMUM] = "minimum", [VERTEX_OP_MAXIMUM] = "maximum",
+        [VERTEX_OP_DOT] = "dot"};
     const struct vertex_op *a = &trace->out.op[left], *b = &trace->out.op[right];
     struct vertex_op op = {.kind = kind, .in = {left, right, -1}, .relation = -1};
     enum status status = check_places(trace, node, left, right);
@@ -278,7 +269,7 @@ enum status trace_binary(struct trace *trace, int32_t node, enum vertex_op_kind 
         shape_text(&b->shape, b->place != VERTEX_PLACE_WEIGHT && (b->shape.n_dim > 1 || a->shape.n_dim > 1), y_shape);
         return TRACE_FAIL(trace, node,
                           "%s has %s and %s has %s: %s takes equal columns, or one number for each head or row", x,
-                          x_shape, y, y_shape, binary_text(kind));
+                          x_shape, y, y_shape, texts[kind]);
     }
     if (kind == VERTEX_OP_DOT) {
         op.shape = shape_of(shape_heads(&op.shape), 1);

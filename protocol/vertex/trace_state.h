@@ -81,6 +81,9 @@ const char *trace_value_text(const struct trace *trace, const struct value *valu
 /* Fail: a node's value is not what is expected. */
 enum status trace_refuse(struct trace *trace, int32_t node, const struct value *value, const char *what);
 
+/* Fail at a node: "TEXT WHAT", with the text of another, or of the same. */
+enum status trace_fail_quoted(const struct trace *trace, int32_t node, int32_t of, const char *what);
+
 /* trace_names.c: a variable, setting or word; a.name; W[index]; x[:, a:b] */
 enum status trace_name_value(struct trace *trace, int32_t node, struct value *out);
 enum status trace_field(struct trace *trace, int32_t node, struct value *out);
@@ -116,6 +119,9 @@ enum status trace_drawn(struct trace *trace, int32_t node, const char *name, str
 enum status trace_op(struct trace *trace, int32_t node, struct vertex_op op, int32_t *out);
 enum status trace_binary(struct trace *trace, int32_t node, enum vertex_op_kind kind, int32_t left, int32_t right,
                          int32_t *out);
+/* One without inputs. */
+enum status trace_leaf(struct trace *trace, int32_t node, enum vertex_op_kind kind, enum vertex_place place,
+                       int64_t columns, double number, int32_t *out);
 /* An operation on one row of the same place, with another shape. */
 enum status trace_unary(struct trace *trace, int32_t node, enum vertex_op_kind kind, int32_t in,
                         struct vertex_shape shape, int32_t *out);

@@ -23,10 +23,8 @@ static enum status assign_field(struct trace *trace, int32_t target, const struc
         return TRACE_FAIL(trace, target, "there is no node v here; expected a function of v");
     }
     static const char *const own[] = {"x", "degree", "type", "in_edges"};
-    for (size_t i = 0; i < sizeof own / sizeof *own; i++) {
-        if (strcmp(own[i], name) == 0) {
-            return TRACE_FAIL(trace, target, "v.%s is there already; expected another name", name);
-        }
+    if (name_find(own, 4, name) >= 0) {
+        return TRACE_FAIL(trace, target, "v.%s is there already; expected another name", name);
     }
     if (value->kind != VALUE_OP || trace->out.op[value->op].place != VERTEX_PLACE_NODE) {
         return trace_refuse(trace, target, value, "a value of nodes");

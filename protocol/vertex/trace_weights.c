@@ -1,7 +1,6 @@
 /* The words that make weights, and how weights are drawn. */
 #include "protocol/vertex/trace_state.h"
 
-#include <math.h>
 #include <string.h>
 
 static const struct {
@@ -94,10 +93,8 @@ enum status trace_linear(struct trace *trace, int32_t node, const int32_t argume
     }
     const struct vertex_op *row = &trace->out.op[x];
     if (row->place == VERTEX_PLACE_WEIGHT || row->shape.n_dim > 1) {
-        char quoted[VERTEX_QUOTE_BYTES];
-        trace_quote(trace, argument[1], quoted);
-        return TRACE_FAIL(trace, argument[1],
-                          "%s has no rows of columns that linear could multiply; .flat() joins heads", quoted);
+        return trace_fail_quoted(trace, argument[1], argument[1],
+                                 "has no rows of columns that linear could multiply; .flat() joins heads");
     }
     struct vertex_op op = {.kind = VERTEX_OP_LINEAR, .shape = shape_of(0, f_out), .relation = -1};
     w.fan_in = shape_columns(&row->shape);
@@ -197,10 +194,8 @@ enum status trace_norm(struct trace *trace, int32_t node, enum vertex_op_kind ki
         status = trace_row(trace, argument[1], &x);
     }
     if (status == STATUS_OK && (trace->out.op[x].place != VERTEX_PLACE_NODE || trace->out.op[x].shape.n_dim > 1)) {
-        char quoted[VERTEX_QUOTE_BYTES];
-        trace_quote(trace, argument[1], quoted);
-        return TRACE_FAIL(trace, argument[1], "%s is no value of nodes without heads, which is what is normalised",
-                          quoted);
+        return trace_fail_quoted(trace, argument[1], argument[1],
+                                 "is no value of nodes without heads, which is what is normalised");
     }
     if (status == STATUS_OK) {
         op.in[0] = x;

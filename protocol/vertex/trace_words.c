@@ -4,9 +4,7 @@
 
 #include "protocol/base/memory.h"
 
-#include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum form {
@@ -155,9 +153,7 @@ static enum status word_element(struct trace *trace, int32_t node, const struct 
         if (isfinite(result) || isnan(x.number) || isnan(y.number)) {
             return STATUS_OK;
         }
-        char quoted[VERTEX_QUOTE_BYTES];
-        trace_quote(trace, node, quoted);
-        return TRACE_FAIL(trace, node, "%s is no number that is known before training", quoted);
+        return trace_fail_quoted(trace, node, node, "is no number that is known before training");
     }
     struct vertex_op op = {.kind = word->op, .in = {-1, -1, -1}, .number = {0.01}, .relation = -1};
     int32_t right = -1;
@@ -292,9 +288,8 @@ static enum status word_output(struct trace *trace, const int32_t argument[TRACE
         return status;
     }
     if (list->op[*out].place != VERTEX_PLACE_NODE) {
-        char quoted[VERTEX_QUOTE_BYTES];
-        trace_quote(trace, argument[1], quoted);
-        return TRACE_FAIL(trace, argument[1], "%s does not belong to nodes; expected a value of nodes", quoted);
+        return trace_fail_quoted(trace, argument[1], argument[1],
+                                 "does not belong to nodes; expected a value of nodes");
     }
     if ((size_t)snprintf(output.name, sizeof output.name, "%s", name) >= sizeof output.name) {
         return TRACE_FAIL(trace, argument[0], "the name is longer than %zu bytes", sizeof output.name - 1);
@@ -465,10 +460,8 @@ enum status trace_reduce(struct trace *trace, int32_t node, struct value *out)
     }
     const struct vertex_op *x = &trace->out.op[op.in[0]];
     if (x->place == VERTEX_PLACE_NODE) {
-        char quoted[VERTEX_QUOTE_BYTES];
-        trace_quote(trace, of->a, quoted);
-        return TRACE_FAIL(trace, of->a, "%s belongs to nodes; expected a value of edges, such as one of e.src",
-                          quoted);
+        return trace_fail_quoted(trace, of->a, of->a,
+                                 "belongs to nodes; expected a value of edges, such as one of e.src");
     }
     op.shape = x->shape;
     *out = (struct value){.kind = VALUE_OP};
