@@ -35,6 +35,15 @@ void rule_broken(const struct check *check, enum job_key_id key, const char *for
     }
 }
 
+void rules_check(const struct check *check, const struct rule *rules, size_t n_rule)
+{
+    for (size_t i = 0; i < n_rule; i++) {
+        if (rules[i].is_broken) {
+            rule_broken(check, rules[i].key, "%s", rules[i].why);
+        }
+    }
+}
+
 /* The name is a folder's name by default, so it must be one. */
 static bool name_is_sane(const char *name)
 {
@@ -120,53 +129,40 @@ static void check_partition(const struct job *job, const struct check *check)
 
 static void check_model(const struct job *job, const struct check *check)
 {
-    if (job->model.bases > 0 && job->model.blocks > 0) {
-        BROKEN(model_blocks, "model.bases and model.blocks are both given; expected one of them");
-    }
-    bool is_one_hot = job->dataset.features == JOB_WORD(JOB_FEATURES_ONE_HOT);
-    if (model_kind_of(job)->needs_types && is_one_hot && job->model.blocks > 0) {
-        BROKEN(
-            dataset_features,
-            "dataset.features = \"one_hot\" does not go with model.blocks: a node's own row is not cut into blocks");
-    }
-    if (!job->model.embedding && job->model.blocks > 0) {
-        BROKEN(model_embedding,
-               "model.embedding = false does not go with model.blocks: a node's own row is not cut into blocks");
-    }
-    if (!job->model.embedding && job->dataset.features == JOB_WORD(JOB_FEATURES_LEARNED)) {
-        BROKEN(model_embedding,
-               "model.embedding = false does not go with dataset.features = \"learned\": expected \"one_hot\"");
-    }
-    if (job->model.linear_layers >= job->model.layers) {
-        BROKEN(model_linear_layers, "model.linear_layers must be less than model.layers");
-    }
+    const struct job_model *model = &job->model;
+    int64_t features = job->dataset.features;
+    const struct rule rules[] = {
+        {JOB_KEY_model_blocks, model->bases > 0 && model->blocks > 0,
+         "model.bases and model.blocks are both given; expected one of them"},
+        {JOB_KEY_dataset_features,
+         model_kind_of(job)->needs_types && features == JOB_WORD(JOB_FEATURES_ONE_HOT) && model->blocks > 0,
+         "dataset.features = \"one_hot\" does not go with model.blocks: a node's own row is not cut into blocks"},
+        {JOB_KEY_model_embedding, !model->embedding && model->blocks > 0,
+         "model.embedding = false does not go with model.blocks: a node's own row is not cut into blocks"},
+        {JOB_KEY_model_embedding, !model->embedding && features == JOB_WORD(JOB_FEATURES_LEARNED),
+         "model.embedding = false does not go with dataset.features = \"learned\": expected \"one_hot\""},
+        {JOB_KEY_model_linear_layers, model->linear_layers >= model->layers,
+         "model.linear_layers must be less than model.layers"},
+    };
+    rules_check(check, rules, sizeof rules / sizeof *rules);
 }
 
 /* Keys that cannot be combined with exchange.stale. */
 static void check_stale(const struct job *job, const struct check *check)
 {
-    if (job->exchange.stale == 0) {
-        return;
-    }
-    if (job->exchange.sampling < 1.0) {
-        BROKEN(exchange_stale,
-               "exchange.stale = 1 does not go with exchange.sampling < 1: the rows of the epoch before are those of "
-               "another sample");
-    }
-    if (job->exchange.plain) {
-        BROKEN(exchange_stale,
-               "exchange.stale = 1 does not go with exchange.plain, which is for comparisons of exact exchanges");
-    }
-    if (job->memory.spill[0] != '\0') {
-        BROKEN(exchange_stale,
-               "exchange.stale = 1 does not go with memory.spill: the rows of the epoch before lie in memory");
-    }
-    if (job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX) {
-        BROKEN(
-            exchange_stale,
-            "exchange.stale = 1 does not go with model.aggregator = \"max\": gradients of the epoch before belong to "
-            "the places of other maxima");
-    }
+    const struct rule rules[] = {
+        {JOB_KEY_exchange_stale, job->exchange.sampling < 1.0,
+         "exchange.stale = 1 does not go with exchange.sampling < 1: the rows of the epoch before are those of "
+         "another sample"},
+        {JOB_KEY_exchange_stale, job->exchange.plain,
+         "exchange.stale = 1 does not go with exchange.plain, which is for comparisons of exact exchanges"},
+        {JOB_KEY_exchange_stale, job->memory.spill[0] != '\0',
+         "exchange.stale = 1 does not go with memory.spill: the rows of the epoch before lie in memory"},
+        {JOB_KEY_exchange_stale, job->model.kind == JOB_KIND_SAGE && job->model.aggregator == JOB_AGGREGATOR_MAX,
+         "exchange.stale = 1 does not go with model.aggregator = \"max\": gradients of the epoch before belong to "
+         "the places of other maxima"},
+    };
+    rules_check(check, rules, job->exchange.stale != 0 ? sizeof rules / sizeof *rules : 0);
 }
 
 static bool check_codecs(enum job_key_id key, const char *text, const struct check *check)
@@ -206,19 +202,15 @@ static void check_guard(const struct job *job, const struct check *check)
 /* The rounding error is added to the next epoch's row: rows must be rounded, and used in their own epoch. */
 static void check_feedback(const struct job *job, const struct check *check)
 {
-    if (!job->exchange.error_feedback) {
-        return;
-    }
-    if (job->exchange.stale != 0) {
-        BROKEN(exchange_error_feedback,
-               "exchange.error_feedback does not go with exchange.stale = 1: a row is used an epoch after it is "
-               "rounded, and so would be what makes up for its error");
-    }
-    if (!codes(job)) {
-        BROKEN(exchange_error_feedback,
-               "exchange.error_feedback keeps what rounding loses, and nothing of this job is "
-               "rounded; expected an exchange.codec other than fp32");
-    }
+    const struct rule rules[] = {
+        {JOB_KEY_exchange_error_feedback, job->exchange.stale != 0,
+         "exchange.error_feedback does not go with exchange.stale = 1: a row is used an epoch after it is "
+         "rounded, and so would be what makes up for its error"},
+        {JOB_KEY_exchange_error_feedback, !codes(job),
+         "exchange.error_feedback keeps what rounding loses, and nothing of this job is "
+         "rounded; expected an exchange.codec other than fp32"},
+    };
+    rules_check(check, rules, job->exchange.error_feedback ? sizeof rules / sizeof *rules : 0);
 }
 
 static void check_exchange(const struct job *job, const struct check *check)
@@ -363,34 +355,25 @@ static void remark_unused(const struct job *job, const struct job_places *places
 /* Regression: keys about classes have no meaning. */
 static void check_numbers(const struct job *job, const struct check *check)
 {
-    if (job->dataset.generator != JOB_GENERATOR_NONE) {
-        BROKEN(train_loss, "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those "
-                           "of a generator are classes: expected dataset.path, an npy folder");
-    }
-    if (job->dataset.format == JOB_FORMAT_OGB || job->dataset.format == JOB_FORMAT_NPZ) {
-        BROKEN(train_loss, "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those "
-                           "of dataset.format = \"ogb\" and \"npz\" are classes: expected \"npy\"");
-    }
-    if (job->model.label_input) {
-        BROKEN(
-            model_label_input,
-            "model.label_input does not go with train.loss = \"mse\", \"mae\" or \"huber\": it appends a column for "
-            "each class");
-    }
-    if (strcmp(job->train.class_weights, "none") != 0) {
-        BROKEN(train_class_weights,
-               "train.class_weights does not go with train.loss = \"mse\", \"mae\" or \"huber\": numbers have no "
-               "classes");
-    }
-    if (job->output.probabilities) {
-        BROKEN(output_probabilities, "output.probabilities does not go with train.loss = \"mse\", \"mae\" or "
-                                     "\"huber\": numbers have no classes");
-    }
-    if (job->train.label_smoothing > 0.0) {
-        BROKEN(train_label_smoothing,
-               "train.label_smoothing does not go with train.loss = \"mse\", \"mae\" or \"huber\": numbers have no "
-               "classes");
-    }
+    const struct rule rules[] = {
+        {JOB_KEY_train_loss, job->dataset.generator != JOB_GENERATOR_NONE,
+         "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those of a generator are "
+         "classes: expected dataset.path, an npy folder"},
+        {JOB_KEY_train_loss, job->dataset.format == JOB_FORMAT_OGB || job->dataset.format == JOB_FORMAT_NPZ,
+         "train.loss = \"mse\", \"mae\" and \"huber\" are for labels that are numbers, and those of "
+         "dataset.format = \"ogb\" and \"npz\" are classes: expected \"npy\""},
+        {JOB_KEY_model_label_input, job->model.label_input,
+         "model.label_input does not go with train.loss = \"mse\", \"mae\" or \"huber\": it appends a column for "
+         "each class"},
+        {JOB_KEY_train_class_weights, strcmp(job->train.class_weights, "none") != 0,
+         "train.class_weights does not go with train.loss = \"mse\", \"mae\" or \"huber\": numbers have no classes"},
+        {JOB_KEY_output_probabilities, job->output.probabilities,
+         "output.probabilities does not go with train.loss = \"mse\", \"mae\" or \"huber\": numbers have no classes"},
+        {JOB_KEY_train_label_smoothing, job->train.label_smoothing > 0.0,
+         "train.label_smoothing does not go with train.loss = \"mse\", \"mae\" or \"huber\": numbers have no "
+         "classes"},
+    };
+    rules_check(check, rules, sizeof rules / sizeof *rules);
 }
 
 /* Rules on the loss. */

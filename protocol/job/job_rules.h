@@ -14,6 +14,14 @@ struct check {
 void rule_broken(const struct check *check, enum job_key_id key, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* Rules on one key each: those that are broken are reported, in this order. The reason is such a sentence. */
+struct rule {
+    enum job_key_id key;
+    bool is_broken;
+    const char *why;
+};
+void rules_check(const struct check *check, const struct rule *rules, size_t n_rule);
+
 #define BROKEN(key, ...) rule_broken(check, JOB_KEY_##key, __VA_ARGS__)
 
 /* Is the key in the file, or set? */

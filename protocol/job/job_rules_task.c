@@ -1,7 +1,6 @@
 /* Rules on what is predicted: which metrics go together, and with the loss; what goes with links. */
 #include "protocol/job/job_rules.h"
 
-#include <stdio.h>
 #include <string.h>
 
 /* Links are ranked; metrics of ranked links are of links alone. */
@@ -77,14 +76,10 @@ void job_check_links(const struct job *job, const struct check *check)
 {
     const struct job_train *train = &job->train;
     if (!job_predicts_links(job) && train->loss == JOB_LOSS_MARGIN) {
-        rule_broken(check, JOB_KEY_train_loss, "train.loss = \"margin\" is of links: expected task.kind = \"link\"");
+        BROKEN(train_loss, "train.loss = \"margin\" is of links: expected task.kind = \"link\"");
     }
     const bool trains = !job_predicts(job); /* a prediction's data, splits and memory are as of nodes */
-    const struct {
-        enum job_key_id key;
-        bool is_broken;
-        const char *why;
-    } rows[] = {
+    const struct rule rules[] = {
         {JOB_KEY_task_test_share, job->task.valid_share + job->task.test_share >= 1.0,
          "task.valid_share and task.test_share are 1 or more together, and leave no edges to train on: expected "
          "less"},
@@ -116,11 +111,7 @@ void job_check_links(const struct job *job, const struct check *check)
         {JOB_KEY_train_prune, train->prune == JOB_PRUNE_ALWAYS,
          "train.prune = \"always\" does not go with task.kind = \"link\" yet: expected \"auto\" or \"never\""},
     };
-    for (size_t i = 0; job_predicts_links(job) && i < sizeof rows / sizeof *rows; i++) {
-        if (rows[i].is_broken) {
-            rule_broken(check, rows[i].key, "%s", rows[i].why);
-        }
-    }
+    rules_check(check, rules, job_predicts_links(job) ? sizeof rules / sizeof *rules : 0);
 }
 
 void job_check_asked(const struct job *job, const struct check *check)
