@@ -37,14 +37,12 @@ static enum status fail_folder(int at, const char *folder, const char *name, int
 {
     struct stat about;
     const char *slash = folder[0] != '\0' ? "/" : "";
-    if (error == ENOENT) {
-        return status_fail(STATUS_NO_INPUT, "cannot open folder '%s%s%s': %s", folder, slash, name, strerror(error));
-    }
     if ((error == ENOTDIR || error == ELOOP) && fstatat(at, name, &about, AT_SYMLINK_NOFOLLOW) == 0) {
         return status_fail(STATUS_CREATE, "'%s%s%s' is %s, expected a folder", folder, slash, name,
                            kind_text(about.st_mode));
     }
-    return status_fail(STATUS_CREATE, "cannot open folder '%s%s%s': %s", folder, slash, name, strerror(error));
+    return status_fail(error == ENOENT ? STATUS_NO_INPUT : STATUS_CREATE, "cannot open folder '%s%s%s': %s", folder,
+                       slash, name, strerror(error));
 }
 
 static enum status path_set(struct dir *dir, const char *folder, const char *name)

@@ -1,5 +1,6 @@
 /* The bytes of a job file, read whole: only from a regular file of bounded size. */
 #include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 #include "protocol/job/job_keys.h"
 
 #include <errno.h>
@@ -31,22 +32,13 @@ static enum status check_file(int fd, const char *path)
 /* Read up to `capacity` bytes. A file that grows past them meanwhile is refused as too long. */
 static enum status read_all(int fd, const char *path, char *text, size_t capacity, size_t *n_out)
 {
-    size_t n = 0;
-    while (n < capacity) {
-        ssize_t got = pread(fd, text + n, capacity - n, (off_t)n);
-        if (got < 0 && errno == EINTR) {
-            continue;
-        }
-        if (got < 0) {
-            return status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
-        }
-        if (got == 0) {
-            *n_out = n;
-            return STATUS_OK;
-        }
-        n += (size_t)got;
+    ssize_t n = file_read_at(fd, text, capacity, 0);
+    if (n < 0) {
+        return status_fail(STATUS_IO, "cannot read '%s': %s", path, strerror(errno));
     }
-    return status_fail(STATUS_CONFIG, "'%s' has more than %zu bytes", path, capacity - 1);
+    *n_out = (size_t)n;
+    return *n_out < capacity ? STATUS_OK
+                             : status_fail(STATUS_CONFIG, "'%s' has more than %zu bytes", path, capacity - 1);
 }
 
 typedef enum status load_function(const char *text, size_t n_bytes, const char *origin, const char *const *set,

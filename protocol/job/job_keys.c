@@ -73,14 +73,14 @@ const struct job_key *job_key_find(const char *section, const char *name)
     return NULL;
 }
 
-bool job_section_known(const char *name)
+int job_section_find(const char *name)
 {
     for (int i = 0; i < job_n_section; i++) {
         if (strcmp(job_sections[i].name, name) == 0) {
-            return true;
+            return i;
         }
     }
-    return false;
+    return -1;
 }
 
 bool job_only_find(enum job_key_id key, struct job_only *out)

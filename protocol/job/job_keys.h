@@ -73,7 +73,9 @@ extern const int job_n_section;
 
 /* A key by name, NULL: unknown. */
 const struct job_key *job_key_find(const char *section, const char *name);
-bool job_section_known(const char *name);
+
+/* The place of a section in job_sections, -1: unknown. */
+int job_section_find(const char *name);
 
 /* A key that has an effect only with some choices of another key: bit c of `with` is set for choice c. */
 struct job_only {

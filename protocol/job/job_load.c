@@ -23,12 +23,8 @@ struct reader {
 
 static uint32_t section_bit(const char *section)
 {
-    for (int i = 0; i < job_n_section; i++) {
-        if (strcmp(job_sections[i].name, section) == 0) {
-            return 1u << i;
-        }
-    }
-    return 0;
+    int i = job_section_find(section);
+    return i >= 0 ? 1u << i : 0;
 }
 
 /* Record a mistake in this section, or of one of its keys, since it may be the only cause of a broken rule. */
@@ -115,7 +111,7 @@ static enum status check_section(struct reader *reader, const char *where, const
         return status_fail(STATUS_CONFIG, "%s: there is no section [%s]: its keys stand before the first section",
                            where, JOB_TOP_SECTION);
     }
-    if (job_section_known(entry->key)) {
+    if (job_section_find(entry->key) >= 0) {
         return STATUS_OK;
     }
     doubt(reader, job_hint_section(entry->key, hint));
@@ -158,10 +154,10 @@ static enum status read_entry(struct reader *reader, const struct toml_entry *en
     if (top && entry->type == TOML_TYPE_TABLE && key == NULL) {
         return check_section(reader, where, entry);
     }
-    if (!top && (!job_section_known(section) || strcmp(section, JOB_TOP_SECTION) == 0)) {
+    if (!top && (job_section_find(section) < 0 || strcmp(section, JOB_TOP_SECTION) == 0)) {
         return stray_key(reader, where, entry);
     }
-    if (key == NULL && top && job_section_known(entry->key)) {
+    if (key == NULL && top && job_section_find(entry->key) >= 0) {
         const char *words = job_hint_foreign(entry->key);
         return status_fail(STATUS_CONFIG, "%s: '%s' is %s; expected the section [%s]%s%s", where, entry->key,
                            toml_type_text(entry->type), entry->key, words != NULL ? ", and " : "",
@@ -236,7 +232,7 @@ static enum status read_setting(struct reader *reader, const char *setting)
     const char *key_name = dot == NULL ? name : dot + 1;
     if (dot != NULL) {
         *dot = '\0';
-        if (!job_section_known(section) || strcmp(section, JOB_TOP_SECTION) == 0) {
+        if (job_section_find(section) < 0 || strcmp(section, JOB_TOP_SECTION) == 0) {
             char hint[JOB_HINT_BYTES];
             const struct job_key *meant = NULL;
             const char *section_meant = job_hint_section(section, hint);
