@@ -135,16 +135,6 @@ static enum status text_fill(struct csv_gz *csv)
     return STATUS_OK;
 }
 
-static void text_grow(struct csv_gz *csv)
-{
-    size_t n_text = 2 * csv->n_text < TEXT_MOST ? 2 * csv->n_text : TEXT_MOST;
-    char *text = memory_alloc(n_text + 1, 1);
-    memcpy(text, csv->text, csv->end);
-    free(csv->text);
-    csv->text = text;
-    csv->n_text = n_text;
-}
-
 /* The end of the line at `begin`, or NULL. At least one byte after it is there, unless the data end or the line is
  * too long. */
 static enum status newline_find(struct csv_gz *csv, char **out)
@@ -156,7 +146,8 @@ static enum status newline_find(struct csv_gz *csv, char **out)
             break;
         }
         if (csv->begin == 0 && csv->end == csv->n_text) {
-            text_grow(csv);
+            csv->n_text = 2 * csv->n_text < TEXT_MOST ? 2 * csv->n_text : TEXT_MOST;
+            csv->text = memory_grow(csv->text, csv->n_text + 1);
         }
         status = text_fill(csv);
         *out = memchr(csv->text, '\n', csv->end);
@@ -189,6 +180,17 @@ enum status csv_gz_line(struct csv_gz *csv, char **line_out)
     csv->line++;
     *line_out = start;
     return STATUS_OK;
+}
+
+enum status csv_gz_end(struct csv_gz *csv, const char *path, int64_t n_row)
+{
+    char *line;
+    enum status status = csv_gz_line(csv, &line);
+    if (status == STATUS_OK && line != NULL) {
+        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected %" PRId64 " lines", path,
+                             n_row, n_row);
+    }
+    return status;
 }
 
 /* The line that was just returned breaks a rule. */
@@ -314,39 +316,25 @@ static enum status table_fill(struct csv_gz *csv, struct npy *table)
             status = reals_parse(csv, line, n_column, (float *)table->map + row * n_column);
         }
     }
-    if (status == STATUS_OK) {
-        status = csv_gz_line(csv, &line);
-    }
-    if (status == STATUS_OK && line != NULL) {
-        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected %" PRId64 " lines", csv->name,
-                             n_row, n_row);
-    }
-    return status;
+    return status == STATUS_OK ? csv_gz_end(csv, csv->name, n_row) : status;
 }
 
 enum status csv_gz_table(const char *path, enum npy_type type, int64_t n_row, struct npy *out)
 {
-    struct npy table = {.type = type, .is_block = true};
-    snprintf(table.name, sizeof table.name, "%s", path);
-    int64_t n_column = 1;
+    int64_t n_column = 1, n_value;
     enum status status = table_count(path, &n_row, &n_column);
     if (status != STATUS_OK) {
         return status;
     }
-    table.rank = n_column == 1 ? 1 : 2;
-    int64_t shape[NPY_RANK_MOST] = {n_row, n_column, 1, 1};
-    memcpy(table.shape, shape, sizeof shape);
-    if (__builtin_mul_overflow(n_row, n_column, &table.n_value) || n_column > INT32_MAX) {
+    if (__builtin_mul_overflow(n_row, n_column, &n_value) || n_column > INT32_MAX) {
         return status_fail(STATUS_DATA, "%s: %" PRId64 " columns are too many", path, n_column);
     }
-    table.n_map = (size_t)table.n_value * npy_type_size(type);
-    status = memory_acquire(MEMORY_OTHER, table.n_map, 1, &table.map);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    table.data = table.map;
+    struct npy table;
     struct csv_gz *csv;
-    status = csv_gz_open(path, &csv);
+    status = npy_block(path, type, n_row, n_column > 1 ? n_column : 0, &table);
+    if (status == STATUS_OK) {
+        status = csv_gz_open(path, &csv);
+    }
     if (status == STATUS_OK) {
         status = table_fill(csv, &table);
         csv_gz_close(csv);

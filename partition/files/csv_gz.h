@@ -26,6 +26,9 @@ void csv_gz_close(struct csv_gz *csv);
  */
 enum status csv_gz_line(struct csv_gz *csv, char **line_out);
 
+/* There is no line behind the n_row of the table `path`. errors  as csv_gz_line; STATUS_DATA there is one */
+enum status csv_gz_end(struct csv_gz *csv, const char *path, int64_t n_row);
+
 /* The next line as exactly n_column integers.
  *
  *   errors  as csv_gz_line; STATUS_DATA also at the end of the file and for anything but n_column integers

@@ -3,26 +3,13 @@
 
 #include "partition/files/csv_gz.h"
 
-#include <inttypes.h>
-
-static enum status end_check(const struct csv_rows *rows)
-{
-    char *line;
-    enum status status = csv_gz_line(rows->csv, &line);
-    if (status == STATUS_OK && line != NULL) {
-        status = status_fail(STATUS_DATA, "%s: goes on after line %" PRId64 ", expected %" PRId64 " lines",
-                             rows->path.text, rows->n_row, rows->n_row);
-    }
-    return status;
-}
-
 enum status csv_rows_open(const struct dataset_path *path, int64_t n_row, struct csv_rows *out)
 {
     struct csv_rows rows = {.path = *path, .n_row = n_row, .n_column = 1};
     char *line = NULL;
     enum status status = csv_gz_open(path->text, &rows.csv);
     if (status == STATUS_OK) {
-        status = n_row == 0 ? end_check(&rows) : csv_gz_line(rows.csv, &line);
+        status = n_row == 0 ? csv_gz_end(rows.csv, path->text, 0) : csv_gz_line(rows.csv, &line);
     }
     for (; status == STATUS_OK && line != NULL && *line != '\0'; line++) {
         rows.n_column += *line == ',';
@@ -50,7 +37,7 @@ enum status csv_rows_read(void *self, int64_t row, float *out)
         status = csv_gz_reals(rows->csv, rows->n_column, out);
     }
     if (status == STATUS_OK && row == rows->n_row - 1) {
-        status = end_check(rows);
+        status = csv_gz_end(rows->csv, rows->path.text, rows->n_row);
         csv_rows_close(rows);
     }
     return status;

@@ -27,19 +27,28 @@ bool npy_exists(const char *path)
     return access(path, F_OK) == 0 || errno != ENOENT;
 }
 
-enum status npy_copy(const char *name, enum npy_type type, int64_t n_value, const void *values, struct npy *out)
+enum status npy_block(const char *name, enum npy_type type, int64_t n_row, int64_t n_column, struct npy *out)
 {
-    struct npy npy = {.type = type, .rank = 1, .shape = {n_value, 1, 1, 1}, .n_value = n_value, .is_block = true};
+    struct npy npy = {.type = type,
+                      .rank = n_column > 0 ? 2 : 1,
+                      .shape = {n_row, n_column > 0 ? n_column : 1, 1, 1},
+                      .is_block = true};
     snprintf(npy.name, sizeof npy.name, "%s", name);
-    npy.n_map = (size_t)n_value * npy_type_size(type);
+    npy.n_value = n_row * npy.shape[1];
+    npy.n_map = (size_t)npy.n_value * npy_type_size(type);
     enum status status = memory_acquire(MEMORY_OTHER, npy.n_map, 1, &npy.map);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    memcpy(npy.map, values, npy.n_map);
     npy.data = npy.map;
     *out = npy;
-    return STATUS_OK;
+    return status;
+}
+
+enum status npy_copy(const char *name, enum npy_type type, int64_t n_value, const void *values, struct npy *out)
+{
+    enum status status = npy_block(name, type, n_value, 0, out);
+    if (status == STATUS_OK) {
+        memcpy(out->map, values, out->n_map);
+    }
+    return status;
 }
 
 /* A header may end anywhere, so values that are not aligned are moved. */
@@ -122,6 +131,13 @@ void npy_close(struct npy *npy)
         mapped_close(npy->map, npy->n_map);
     }
     *npy = (struct npy){0};
+}
+
+void csr_release(struct csr *csr)
+{
+    npy_close(&csr->indptr);
+    npy_close(&csr->indices);
+    npy_close(&csr->data);
 }
 
 /* "[2, any]" for messages. */

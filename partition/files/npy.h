@@ -44,10 +44,22 @@ enum status npy_open(const char *path, struct npy *out);
 /* The same over bytes in memory; `name` stands for the file in messages. Borrows `bytes`, which outlive *out. */
 enum status npy_open_bytes(const char *name, const void *bytes, size_t n_bytes, struct npy *out);
 
-/* Copy n_value bare values of `type` (aligned or not) into an array of rank 1. */
+/* An array of zeros, [n_row, n_column], or of n_column 0 [n_row], to be filled at out->map.
+ * owns  the caller owns *out, also on failure: npy_close. errors  STATUS_NOMEM */
+enum status npy_block(const char *name, enum npy_type type, int64_t n_row, int64_t n_column, struct npy *out);
+
+/* Likewise with a copy of n_value bare values of `type`, aligned or not. */
 enum status npy_copy(const char *name, enum npy_type type, int64_t n_value, const void *values, struct npy *out);
 
 void npy_close(struct npy *npy);
+
+/* Rows of a sparse matrix: arrays of rank 1, not yet compared with each other. */
+struct csr {
+    int64_t n_row, n_column;
+    struct npy indptr, indices, data;
+};
+
+void csr_release(struct csr *csr);
 
 /* Does the file exist? Any error but "no such file" counts as yes, so that opening it reports the error. */
 bool npy_exists(const char *path);

@@ -122,18 +122,12 @@ static enum status take_shape(struct cursor *cursor, struct npy *npy)
 /* "<f4", "|b1" … to a type. */
 static enum status type_find(const struct npy *npy, const char *descr, enum npy_type *out)
 {
-    static const struct {
-        char letter, size;
-    } rows[] = {
-#define X(name, letter, size, text) {letter, '0' + size},
-        NPY_TYPE_LIST(X)
-#undef X
-    };
     if (strlen(descr) == 3 && strchr("<|=", descr[0]) != NULL) {
-        for (int type = 0; type < NPY_TYPE_N; type++) {
-            bool one_byte = rows[type].size == '1';
-            if (descr[1] == rows[type].letter && descr[2] == rows[type].size && (descr[0] != '|' || one_byte)) {
-                *out = (enum npy_type)type;
+        for (enum npy_type type = NPY_TYPE_BOOL; type < NPY_TYPE_N; type++) {
+            size_t size = npy_type_size(type);
+            if (descr[1] == npy_type_letter(type) && descr[2] == (char)('0' + size) &&
+                (descr[0] != '|' || size == 1)) {
+                *out = type;
                 return STATUS_OK;
             }
         }
@@ -291,15 +285,10 @@ enum status npy_header_skip(const char *name, const void *bytes, size_t n_bytes,
 
 size_t npy_header_write(enum npy_type type, int rank, const int64_t *shape, char *out, size_t room)
 {
-    static const char letters[] = {
-#define X(name, letter, size, text) letter,
-        NPY_TYPE_LIST(X)
-#undef X
-    };
     size_t size = npy_type_size(type);
     size_t at = 10;
     at += (size_t)snprintf(out + at, room - at, "{'descr': '%c%c%zu', 'fortran_order': False, 'shape': (",
-                           size == 1 ? '|' : '<', letters[type], size);
+                           size == 1 ? '|' : '<', npy_type_letter(type), size);
     for (int i = 0; i < rank; i++) {
         at += (size_t)snprintf(out + at, room - at, "%s%" PRId64 "%s", i > 0 ? " " : "", shape[i],
                                i + 1 < rank || rank == 1 ? "," : "");

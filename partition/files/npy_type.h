@@ -29,6 +29,7 @@ enum npy_type {
 };
 
 size_t npy_type_size(enum npy_type type);
+char npy_type_letter(enum npy_type type);      /* NumPy's kind: 'f' */
 const char *npy_type_text(enum npy_type type); /* "float32" */
 
 #endif

@@ -5,7 +5,6 @@
 #include "partition/files/pickle_tree.h"
 #include "protocol/base/memory.h"
 
-#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -50,11 +49,6 @@ static uint32_t member(const struct pickle_tree *tree, uint32_t dict, const char
 /* numpy.dtype('i4') with state (3, '<', …) to a type; NPY_TYPE_N for others. */
 static enum npy_type type_of(const struct pickle_tree *tree, uint32_t node)
 {
-    static const char letters[] = {
-#define X(name, letter, size, text) letter,
-        NPY_TYPE_LIST(X)
-#undef X
-    };
     if (!made_by(tree, node, "numpy", "numpy", "dtype")) {
         return NPY_TYPE_N;
     }
@@ -63,13 +57,14 @@ static enum npy_type type_of(const struct pickle_tree *tree, uint32_t node)
     if (!text_is(tree, order, "<") && !text_is(tree, order, "|")) {
         return NPY_TYPE_N;
     }
-    for (int type = 0; type < NPY_TYPE_N; type++) {
-        char text[3] = {letters[type], (char)('0' + npy_type_size((enum npy_type)type)), '\0'};
+    enum npy_type type = NPY_TYPE_BOOL;
+    for (; type < NPY_TYPE_N; type++) {
+        const char text[] = {npy_type_letter(type), (char)('0' + npy_type_size(type)), '\0'};
         if (text_is(tree, code, text)) {
-            return (enum npy_type)type;
+            break;
         }
     }
-    return NPY_TYPE_N;
+    return type;
 }
 
 /* An array's state is (version, shape, dtype, Fortran order, bytes). */
@@ -147,11 +142,4 @@ enum status pickle_csr_read(const char *name, const void *bytes, size_t n_bytes,
     }
     *out = csr;
     return STATUS_OK;
-}
-
-void csr_release(struct csr *csr)
-{
-    npy_close(&csr->indptr);
-    npy_close(&csr->indices);
-    npy_close(&csr->data);
 }

@@ -10,12 +10,6 @@
 
 #include "partition/files/npy.h"
 
-/* Rows of a sparse matrix: arrays of rank 1, not yet compared with each other. */
-struct csr {
-    int64_t n_row, n_column;
-    struct npy indptr, indices, data;
-};
-
 /* Read one matrix from the bytes of a .npy that holds it.
  *
  *   owns    the caller owns *out: csr_release; `bytes` may be freed
@@ -23,7 +17,5 @@ struct csr {
  *           STATUS_NOMEM
  */
 enum status pickle_csr_read(const char *name, const void *bytes, size_t n_bytes, struct csr *out);
-
-void csr_release(struct csr *csr);
 
 #endif

@@ -163,21 +163,6 @@ static enum status relation_read(struct typed *typed, const char *path, char *li
                : status;
 }
 
-/* Space for one more relation: doubled each time. */
-static void relation_room(struct typed *typed)
-{
-    int n = typed->n_relation;
-    if (n > 0 && (n & (n - 1)) != 0) {
-        return;
-    }
-    struct relation *room = memory_alloc(n > 0 ? 2 * (size_t)n : 1, sizeof *room);
-    if (n > 0) {
-        memcpy(room, typed->relation, (size_t)n * sizeof *room);
-    }
-    free(typed->relation);
-    typed->relation = room;
-}
-
 static enum status relations_read(struct typed *typed)
 {
     struct dataset_path path = dataset_path_join(typed->folder, "raw/triplet-type-list.csv.gz");
@@ -193,7 +178,7 @@ static enum status relations_read(struct typed *typed)
                                  RELATION_MOST);
             break;
         }
-        relation_room(typed);
+        typed->relation = memory_list_grow(typed->relation, typed->n_relation, sizeof *typed->relation);
         struct relation *relation = &typed->relation[typed->n_relation];
         status = relation_read(typed, path.text, line, relation);
         if (status != STATUS_OK) {
@@ -317,22 +302,6 @@ static enum status graph_build(const struct job *job, struct typed *typed, struc
     return table_leave(typed);
 }
 
-/* A block of `rank` dimensions, released by npy_close. */
-static enum status block_open(const char *name, enum npy_type type, int64_t rows, int64_t columns, struct npy *out)
-{
-    struct npy block = {.type = type,
-                        .rank = columns > 0 ? 2 : 1,
-                        .shape = {rows, columns > 0 ? columns : 1, 1, 1},
-                        .is_block = true};
-    snprintf(block.name, sizeof block.name, "%s", name);
-    block.n_value = rows * block.shape[1];
-    block.n_map = (size_t)block.n_value * npy_type_size(type);
-    enum status status = memory_acquire(MEMORY_OTHER, block.n_map, 1, &block.map);
-    block.data = block.map;
-    *out = block;
-    return status;
-}
-
 /* "folder/what/type/file" */
 static struct dataset_path type_path(const struct typed *typed, const char *what, int k, const char *file)
 {
@@ -391,7 +360,7 @@ static enum status features_build(const struct job *job, const struct typed *typ
     struct dataset_path path = dataset_path_join(typed->folder, "raw/num-node-dict.csv.gz");
     struct npy of_node = {0};
     struct node_types types = {0};
-    enum status status = block_open(path.text, NPY_TYPE_U16, typed->n_node, 0, &of_node);
+    enum status status = npy_block(path.text, NPY_TYPE_U16, typed->n_node, 0, &of_node);
     for (int k = 0; k < typed->n_type && status == STATUS_OK; k++) {
         for (int64_t v = 0; v < typed->type[k].n_node; v++) {
             ((uint16_t *)of_node.map)[typed->type[k].first + v] = (uint16_t)k;
@@ -432,7 +401,7 @@ static enum status labels_build(const struct typed *typed, int k, struct dataset
     struct npy table = {0}, all = {0};
     enum status status = csv_gz_table(path.text, NPY_TYPE_F32, typed->type[k].n_node, &table);
     if (status == STATUS_OK) {
-        status = block_open(path.text, NPY_TYPE_F32, typed->n_node, table.shape[1], &all);
+        status = npy_block(path.text, NPY_TYPE_F32, typed->n_node, table.shape[1], &all);
     }
     if (status == STATUS_OK) {
         float *rows = all.map;

@@ -67,14 +67,8 @@ void *control_decoder_buffer(struct control_decoder *decoder, size_t *n_out)
     }
     /* Grown only when it is full of bytes that came: a length alone reserves nothing. */
     if (decoder->to == decoder->capacity) {
-        size_t capacity = decoder->capacity == 0 ? ROOM_LEAST : 2 * decoder->capacity;
-        uint8_t *bytes = memory_alloc(capacity, 1);
-        if (decoder->to > 0) {
-            memcpy(bytes, decoder->bytes, decoder->to);
-        }
-        free(decoder->bytes);
-        decoder->bytes = bytes;
-        decoder->capacity = capacity;
+        decoder->capacity = decoder->capacity == 0 ? ROOM_LEAST : 2 * decoder->capacity;
+        decoder->bytes = memory_grow(decoder->bytes, decoder->capacity);
     }
     *n_out = decoder->capacity - decoder->to;
     return decoder->bytes + decoder->to;
