@@ -178,26 +178,6 @@ static void loops_put(struct build *build)
     }
 }
 
-/* Close the gaps of removed repeats; returns the number of remaining loops. */
-static int64_t rows_unique(struct build *build)
-{
-    int64_t to = 0, n_loop = 0, begin = 0;
-    for (int64_t row = 0; row < build->n_node; row++) {
-        int64_t end = build->indptr[row + 1];
-        build->indptr[row] = to;
-        for (int64_t i = begin; i < end; i++) {
-            if (i > begin && build->indices[i] == build->indices[i - 1]) {
-                continue;
-            }
-            n_loop += build->indices[i] == row;
-            build->indices[to++] = build->indices[i];
-        }
-        begin = end;
-    }
-    build->indptr[build->n_node] = to;
-    return n_loop;
-}
-
 /* Properties of edges and their reverses, without loops, which are their own reverse. */
 struct reverses {
     int64_t n_edge;    /* all of them, */
@@ -335,7 +315,7 @@ static enum status rows_finish(struct build *build, const char *feature_file, co
     enum status status = STATUS_OK;
     row_pairs_sort(build->n_node, build->indptr, build->entries.out);
     if (build->relations != NULL) {
-        relations_rows_unique(build->n_node, build->indptr, build->indices, build->types);
+        row_pairs_unique(build->n_node, build->indptr, build->entries.out);
         *n_kept_out = build->indptr[build->n_node] / (build->undirected ? 2 : 1);
         return STATUS_OK;
     }
@@ -346,7 +326,7 @@ static enum status rows_finish(struct build *build, const char *feature_file, co
         status = edge_features_rows_unique(feature_file, out, build->indptr, build->indices, build->edge_row,
                                            &n_loop);
     } else {
-        n_loop = rows_unique(build);
+        n_loop = row_pairs_unique(build->n_node, build->indptr, build->entries.out);
     }
     int64_t n_edge = build->indptr[build->n_node];
     *n_kept_out = (build->undirected ? (n_edge - n_loop) / 2 + n_loop : n_edge) - build->n_loop_in;

@@ -1,7 +1,6 @@
 /* See relations.h. */
 #include "partition/graph/relations.h"
 
-#include "partition/rows/row_pairs.h"
 #include "protocol/base/memory.h"
 
 #include <inttypes.h>
@@ -55,22 +54,4 @@ enum status relations_finish(struct relations *relations, const struct edge_sour
     }
     relations->n = n;
     return STATUS_OK;
-}
-
-void relations_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, uint16_t *types)
-{
-    struct row_pairs all = {.source = indices, .type = types};
-    int64_t to = 0, begin = 0;
-    for (int64_t v = 0; v < n_node; v++) {
-        int64_t end = indptr[v + 1];
-        indptr[v] = to;
-        for (int64_t i = begin; i < end; i++) {
-            uint64_t key = row_pairs_key(all, i);
-            if (to == indptr[v] || row_pairs_key(all, to - 1) != key) {
-                row_pairs_put(all, to++, key);
-            }
-        }
-        begin = end;
-    }
-    indptr[n_node] = to;
 }

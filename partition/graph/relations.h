@@ -1,4 +1,4 @@
-/* Relations of typed edges while a graph is built: their number, and rows with each edge once.
+/* Relations of typed edges while a graph is built: how many edges each has, and how many relations there are.
  *
  * Separate from dataset_graph.c, which counts and places edges and calls this file for their types.
  */
@@ -26,8 +26,5 @@ enum status relations_count(struct relations *relations, const struct edge_sourc
 
 /* After the first pass: fix n. errors  STATUS_DATA a relation without an edge, or too many with their inverses */
 enum status relations_finish(struct relations *relations, const struct edge_source *source);
-
-/* Close the gaps that repeats of (source, type) leave in sorted rows. */
-void relations_rows_unique(int64_t n_node, int64_t *indptr, uint32_t *indices, uint16_t *types);
 
 #endif

@@ -3,6 +3,7 @@
 #include "partition/links/links_known.h"
 
 #include "partition/links/links_build.h"
+#include "partition/rows/row_pairs.h"
 #include "protocol/base/amounts.h"
 #include "protocol/base/memory.h"
 
@@ -34,12 +35,6 @@ static uint64_t key_of(const struct questions *of, int64_t i)
     return (uint64_t)asked->node[i] << 20 | (uint64_t)(relation + 1) << 2 | (uint64_t)side;
 }
 
-static int key_order(const void *a, const void *b)
-{
-    uint64_t one = *(const uint64_t *)a, other = *(const uint64_t *)b;
-    return (one > other) - (one < other);
-}
-
 /* Sort the keys, keep each once, and find the row of each question. */
 static void rows_number(struct questions *of, uint32_t *row_out)
 {
@@ -47,7 +42,7 @@ static void rows_number(struct questions *of, uint32_t *row_out)
     for (int64_t i = 0; i < of->asked->n; i++) {
         of->key[i] = key_of(of, i);
     }
-    qsort(of->key, (size_t)of->asked->n, sizeof *of->key, key_order);
+    qsort(of->key, (size_t)of->asked->n, sizeof *of->key, ascending_compare);
     for (int64_t i = 0; i < of->asked->n; i++) {
         if (n == 0 || of->key[n - 1] != of->key[i]) {
             of->key[n++] = of->key[i];
@@ -56,7 +51,7 @@ static void rows_number(struct questions *of, uint32_t *row_out)
     of->n = n;
     for (int64_t i = 0; i < of->asked->n; i++) {
         uint64_t key = key_of(of, i);
-        const uint64_t *at = bsearch(&key, of->key, (size_t)n, sizeof key, key_order);
+        const uint64_t *at = bsearch(&key, of->key, (size_t)n, sizeof key, ascending_compare);
         row_out[i] = (uint32_t)(at - of->key);
     }
     for (int64_t v = 0; v <= of->dataset->n_node; v++) {
@@ -128,22 +123,6 @@ static int node_order(const void *a, const void *b)
     return (one > other) - (one < other);
 }
 
-static void repeats_drop(struct links_known *out)
-{
-    int64_t begin = 0, to = 0;
-    for (int64_t row = 0; row < out->n_row; row++) {
-        int64_t end = out->begin[row + 1], first = to;
-        out->begin[row] = first;
-        for (int64_t i = begin; i < end; i++) {
-            if (to == first || out->node[to - 1] != out->node[i]) {
-                out->node[to++] = out->node[i];
-            }
-        }
-        begin = end;
-    }
-    out->begin[out->n_row] = to;
-}
-
 /* Count into begin[row + 1], add up, fill: begin then has each row's end, which is moved to its beginning. */
 static enum status known_fill(const struct questions *of, struct links_known *out)
 {
@@ -169,7 +148,7 @@ static enum status known_fill(const struct questions *of, struct links_known *ou
     for (int64_t row = 0; row < out->n_row; row++) {
         qsort(out->node + at[row], (size_t)(at[row + 1] - at[row]), sizeof *out->node, node_order);
     }
-    repeats_drop(out);
+    row_pairs_unique(out->n_row, at, (struct row_pairs){.source = out->node});
     return STATUS_OK;
 }
 

@@ -135,3 +135,22 @@ void row_pairs_sort(int64_t n_node, const int64_t *indptr, struct row_pairs rows
         }
     }
 }
+
+int64_t row_pairs_unique(int64_t n_node, int64_t *indptr, struct row_pairs rows)
+{
+    int64_t to = 0, n_loop = 0, begin = 0;
+    for (int64_t v = 0; v < n_node; v++) {
+        int64_t end = indptr[v + 1];
+        indptr[v] = to;
+        for (int64_t i = begin; i < end; i++) {
+            uint64_t key = row_pairs_key(rows, i);
+            if (to == indptr[v] || row_pairs_key(rows, to - 1) != key) {
+                n_loop += rows.source[i] == v;
+                row_pairs_put(rows, to++, key);
+            }
+        }
+        begin = end;
+    }
+    indptr[n_node] = to;
+    return n_loop;
+}

@@ -18,7 +18,7 @@
 struct row_pairs {
     uint32_t *source;
     uint16_t *type;
-    float *weight; /* not negative, so that their bits order them */
+    float *weight; /* not negative where sources repeat, so that their bits order them */
     uint32_t *row; /* of features of edges */
 };
 
@@ -60,5 +60,9 @@ void sources_sort(uint32_t *source, int64_t n, uint32_t *spare);
 
 /* Sort each of n_node rows, indptr[v] … indptr[v + 1], on several threads. cost  16 KiB of stack */
 void row_pairs_sort(int64_t n_node, const int64_t *indptr, struct row_pairs rows);
+
+/* Close the gaps that repeats leave in sorted rows. Returns how many of the entries left have their row's number as
+ * source: loops. */
+int64_t row_pairs_unique(int64_t n_node, int64_t *indptr, struct row_pairs rows);
 
 #endif
