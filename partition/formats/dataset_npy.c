@@ -157,70 +157,45 @@ static void arrays_close(struct edge_arrays *arrays)
     npy_close(&arrays->features);
 }
 
-static enum status list_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
-                             struct dataset *out)
+/* A list of edges, or rows of in-edges. */
+static enum status graph_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
+                              struct dataset *out)
 {
-    struct npy edges = {0};
+    bool are_rows = edges_are_rows(folder);
+    struct npy edges = {0}, indices = {0}; /* of rows, `edges` is their indptr */
+    struct edge_rows rows = {&edges, &indices, false, 0};
     struct edge_arrays arrays = {0};
     struct edge_source source;
-    enum status status = open_in(folder, "edges.npy", &edges);
-    if (status == STATUS_OK) {
-        status = edge_source_list(&edges, &source);
-    }
-    if (status == STATUS_OK) {
-        status = arrays_open(job, folder, meta, &arrays, &source);
-    }
-    if (status == STATUS_OK) {
-        source.n_node_file = out->of_links ? NULL : "labels.npy";
-        status = dataset_graph_build(job, &source, false, out);
-    }
-    npy_close(&edges);
-    arrays_close(&arrays);
-    return status;
-}
-
-static enum status rows_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
-                             struct dataset *out)
-{
-    struct npy indptr = {0}, indices = {0};
-    struct edge_arrays arrays = {0};
-    struct edge_rows rows = {&indptr, &indices, false, 0};
-    struct edge_source source;
-    enum status status = open_in(folder, "indptr.npy", &indptr);
-    if (status == STATUS_OK) {
+    enum status status = open_in(folder, are_rows ? "indptr.npy" : "edges.npy", &edges);
+    if (status == STATUS_OK && are_rows) {
         status = open_in(folder, "indices.npy", &indices);
     }
     if (status == STATUS_OK) {
-        status = edge_source_rows(&rows, out->n_node, &source);
+        status = are_rows ? edge_source_rows(&rows, out->n_node, &source) : edge_source_list(&edges, &source);
     }
     if (status == STATUS_OK) {
         status = arrays_open(job, folder, meta, &arrays, &source);
     }
     if (status == STATUS_OK) {
+        source.n_node_file = are_rows || out->of_links ? NULL : "labels.npy";
         status = dataset_graph_build(job, &source, false, out);
     }
-    npy_close(&indptr);
+    npy_close(&edges);
     npy_close(&indices);
     arrays_close(&arrays);
     return status;
 }
 
-static enum status graph_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
-                              struct dataset *out)
-{
-    return edges_are_rows(folder) ? rows_load(job, folder, meta, out) : list_load(job, folder, meta, out);
-}
-
 static enum status sparse_load(const struct job *job, const char *folder, const struct dataset_meta *meta,
                                struct dataset *out)
 {
-    struct npy indptr = {0}, indices = {0}, data = {0};
-    enum status status = open_in(folder, "feat_indptr.npy", &indptr);
+    struct csr rows = {.n_column = meta->n_feature};
+    enum status status = open_in(folder, "feat_indptr.npy", &rows.indptr);
     if (status == STATUS_OK) {
-        status = open_in(folder, "feat_indices.npy", &indices);
+        status = open_in(folder, "feat_indices.npy", &rows.indices);
     }
     if (status == STATUS_OK) {
-        status = open_in(folder, "feat_data.npy", &data);
+        status = open_in(folder, "feat_data.npy", &rows.data);
     }
     if (status == STATUS_OK && meta->n_feature < 1) {
         status = status_fail(STATUS_DATA,
@@ -228,11 +203,9 @@ static enum status sparse_load(const struct job *job, const char *folder, const 
                              folder);
     }
     if (status == STATUS_OK) {
-        status = dataset_features_sparse(job, &indptr, &indices, &data, meta->n_feature, out);
+        status = dataset_features_sparse(job, &rows, out);
     }
-    npy_close(&indptr);
-    npy_close(&indices);
-    npy_close(&data);
+    csr_release(&rows);
     return status;
 }
 

@@ -62,24 +62,21 @@ static bool has_part(const char *folder, int64_t k, const char *part)
 static enum status sparse_load(const char *folder, const struct dataset_meta *meta, int64_t k,
                                struct node_types *types)
 {
-    struct npy indptr = {0}, indices = {0}, data = {0};
-    int64_t n_column = 0;
-    enum status status = open_part(folder, k, "_indptr", &indptr);
+    struct csr rows = {0};
+    enum status status = open_part(folder, k, "_indptr", &rows.indptr);
     if (status == STATUS_OK) {
-        status = open_part(folder, k, "_indices", &indices);
+        status = open_part(folder, k, "_indices", &rows.indices);
     }
     if (status == STATUS_OK) {
-        status = open_part(folder, k, "_data", &data);
+        status = open_part(folder, k, "_data", &rows.data);
     }
     if (status == STATUS_OK) {
-        status = dataset_meta_type_features(meta, k, &n_column);
+        status = dataset_meta_type_features(meta, k, &rows.n_column);
     }
     if (status == STATUS_OK) {
-        status = node_types_sparse(types, k, &indptr, &indices, &data, n_column);
+        status = node_types_sparse(types, k, &rows);
     }
-    npy_close(&indptr);
-    npy_close(&indices);
-    npy_close(&data);
+    csr_release(&rows);
     return status;
 }
 

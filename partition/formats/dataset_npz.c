@@ -142,7 +142,7 @@ static enum status features_load(const struct job *job, const struct npz *npz, s
                              rows.n_column, INT32_MAX);
     }
     if (status == STATUS_OK) {
-        status = dataset_features_sparse(job, &rows.indptr, &rows.indices, &rows.data, rows.n_column, out);
+        status = dataset_features_sparse(job, &rows, out);
     }
     csr_release(&rows);
     return status;

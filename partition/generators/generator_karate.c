@@ -5,6 +5,7 @@
  */
 #include "partition/files/dataset_store.h"
 #include "partition/generators/generator.h"
+#include "partition/graph/features_csr.h"
 
 #define N_MEMBER 34
 #define N_FRIENDSHIP 78
@@ -36,16 +37,7 @@ static enum status friendships_read(void *self, int64_t first, int64_t n, int64_
 
 static enum status identity_features(struct dataset *out)
 {
-    enum status status = dataset_store_block(out->store, MEMORY_FEATURES, N_MEMBER + 1, sizeof *out->feature_indptr,
-                                             &out->feature_indptr);
-    if (status == STATUS_OK) {
-        status = dataset_store_block(out->store, MEMORY_FEATURES, N_MEMBER, sizeof *out->feature_indices,
-                                     &out->feature_indices);
-    }
-    if (status == STATUS_OK) {
-        status = dataset_store_block(out->store, MEMORY_FEATURES, N_MEMBER, sizeof *out->feature_data,
-                                     &out->feature_data);
-    }
+    enum status status = features_csr_blocks(out, N_MEMBER);
     for (int64_t member = 0; member < N_MEMBER && status == STATUS_OK; member++) {
         out->feature_indptr[member + 1] = member + 1;
         out->feature_indices[member] = (uint32_t)member;

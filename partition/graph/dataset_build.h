@@ -83,9 +83,8 @@ enum status dataset_edges_shrink(int64_t n_entry, struct dataset *out);
  */
 enum status dataset_features_dense(const struct job *job, struct npy *npy, struct dataset *out);
 
-/* Sparse features, CSR of n_column columns; takes over the three arrays. Rows may come unsorted, not with repeats. */
-enum status dataset_features_sparse(const struct job *job, struct npy *indptr, struct npy *indices, struct npy *data,
-                                    int64_t n_column, struct dataset *out);
+/* Sparse features, of n_column columns; takes over the three arrays. Rows may come unsorted, not with repeats. */
+enum status dataset_features_sparse(const struct job *job, struct csr *rows, struct dataset *out);
 
 /* Features made from the built graph, which replace existing ones (dataset.features is a word): columns of degrees,
  * without loops, or a column for each node (dataset->embedded). errors  STATUS_NOMEM */

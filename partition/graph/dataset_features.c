@@ -6,9 +6,6 @@
 #include "partition/graph/features_csr.h"
 #include "partition/rows/row_pairs.h"
 
-#include <inttypes.h>
-#include <string.h>
-
 void dataset_rows_normalize(float *rows, int64_t n_row, int64_t n_column)
 {
 #pragma omp parallel for schedule(static) if (n_row * n_column > ROWS_PARALLEL_LEAST)
@@ -48,9 +45,10 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
         return status_fail(STATUS_DATA, "%s: has 0 columns, expected at least one", npy->name);
     }
     out->n_feature = npy->shape[1];
-    int64_t n_nonzero, bad = features_scan(npy, &n_nonzero);
-    if (bad != INT64_MAX) {
-        return features_fail_not_finite(npy, bad / out->n_feature, bad % out->n_feature, bad);
+    int64_t n_nonzero;
+    status = features_scan(npy, out->n_feature, &n_nonzero);
+    if (status != STATUS_OK) {
+        return status;
     }
     bool normalize = job->dataset.normalize_features == JOB_NORMALIZE_ROW;
     bool as_it_lies = !normalize && !npy->by_columns, half = npy->type == NPY_TYPE_F16 && as_it_lies;
@@ -77,33 +75,33 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
 }
 
 /* Copies of the three arrays in the dataset's types, sorted. */
-static enum status sparse_copy(const struct npy *indptr, const struct npy *indices, const struct npy *data,
-                               bool sorted, struct dataset *out)
+static enum status sparse_copy(const struct csr *rows, bool sorted, struct dataset *out)
 {
+    const struct npy *indices = &rows->indices, *data = &rows->data;
     enum status status = features_csr_blocks(out, data->n_value);
     if (status != STATUS_OK) {
         return status;
     }
     for (int64_t row = 0; row <= out->n_node; row++) {
-        out->feature_indptr[row] = npy_int(indptr, row);
+        out->feature_indptr[row] = npy_int(&rows->indptr, row);
     }
 #pragma omp parallel for schedule(static) if (data->n_value > ROWS_PARALLEL_LEAST)
     for (int64_t i = 0; i < data->n_value; i++) {
         out->feature_indices[i] = (uint32_t)npy_int(indices, i);
         out->feature_data[i] = features_value(data, i);
     }
-    int64_t row = -1, column;
-    status = sorted ? STATUS_OK : features_csr_sort(out, &row, &column);
-    return row >= 0 ? features_fail_repeated(indices->name, row, column) : status;
+    int64_t row, column;
+    return sorted || features_csr_sort(out, &row, &column) ? STATUS_OK
+                                                           : features_fail_repeated(indices->name, row, column);
 }
 
-enum status dataset_features_sparse(const struct job *job, struct npy *indptr, struct npy *indices, struct npy *data,
-                                    int64_t n_column, struct dataset *out)
+enum status dataset_features_sparse(const struct job *job, struct csr *rows, struct dataset *out)
 {
     bool sorted = false;
-    out->n_feature = n_column;
+    struct npy *indptr = &rows->indptr, *indices = &rows->indices, *data = &rows->data;
+    out->n_feature = rows->n_column;
     dataset_file_note(out, DATASET_CONTENT_FEATURES, data->name);
-    enum status status = features_csr_check(indptr, indices, data, out->n_node, n_column, &sorted);
+    enum status status = features_csr_check(rows, out->n_node, rows->n_column, &sorted);
     if (status != STATUS_OK) {
         return status;
     }
@@ -119,12 +117,10 @@ enum status dataset_features_sparse(const struct job *job, struct npy *indptr, s
         dataset_store_keep(out->store, data);
         return STATUS_OK;
     }
-    status = sparse_copy(indptr, indices, data, sorted, out);
+    status = sparse_copy(rows, sorted, out);
     if (status == STATUS_OK && normalize) {
         features_csr_normalize(out);
     }
-    npy_close(indptr);
-    npy_close(indices);
-    npy_close(data);
+    csr_release(rows);
     return status;
 }

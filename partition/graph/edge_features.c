@@ -7,7 +7,6 @@
 #include "protocol/base/log.h"
 
 #include <inttypes.h>
-#include <string.h>
 
 enum status edge_features_choose(const struct job *job, const char *file, bool there, bool *use_out)
 {
@@ -45,9 +44,9 @@ enum status edge_features_attach(struct npy *features, struct edge_source *sourc
         return status_fail(STATUS_DATA, "%s: has %" PRId64 " columns, expected 1 to %d", features->name, n_column,
                            INT32_MAX);
     }
-    int64_t n_nonzero, bad = features_scan(features, &n_nonzero);
+    int64_t n_nonzero;
     source->features = features;
-    return bad == INT64_MAX ? STATUS_OK : features_fail_not_finite(features, bad / n_column, bad % n_column, bad);
+    return features_scan(features, n_column, &n_nonzero);
 }
 
 enum status edge_features_take(struct npy *npy, struct dataset *out)

@@ -6,13 +6,12 @@
 
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 
-enum status features_fail_not_finite(const struct npy *npy, int64_t row, int64_t column, int64_t i)
+enum status features_fail_not_finite(const char *file, int64_t row, int64_t column, double value)
 {
     return status_fail(STATUS_DATA,
-                       "%s: row %" PRId64 ", column %" PRId64 " is %g, expected a finite number (float32)", npy->name,
-                       row, column, npy_real(npy, i));
+                       "%s: row %" PRId64 ", column %" PRId64 " is %g, expected a finite number (float32)", file, row,
+                       column, value);
 }
 
 enum status features_floats(const struct npy *npy, struct dataset_store *store, const float **out)
@@ -30,7 +29,7 @@ enum status features_floats(const struct npy *npy, struct dataset_store *store, 
     return STATUS_OK;
 }
 
-int64_t features_scan(const struct npy *npy, int64_t *n_nonzero_out)
+enum status features_scan(const struct npy *npy, int64_t n_column, int64_t *n_nonzero_out)
 {
     int64_t bad = INT64_MAX, n_nonzero = 0;
 #pragma omp parallel for reduction(min : bad) reduction(+ : n_nonzero) schedule(static) \
@@ -43,7 +42,8 @@ int64_t features_scan(const struct npy *npy, int64_t *n_nonzero_out)
         }
     }
     *n_nonzero_out = n_nonzero;
-    return bad;
+    return bad == INT64_MAX ? STATUS_OK
+                            : features_fail_not_finite(npy->name, bad / n_column, bad % n_column, npy_real(npy, bad));
 }
 
 /* The divisor of a row; 0 for a row of zeros, which stays. */
@@ -90,23 +90,22 @@ enum status features_csr_blocks(struct dataset *out, int64_t n_value)
     return status;
 }
 
-static enum status shapes_check(const struct npy *indptr, const struct npy *indices, const struct npy *data,
-                                int64_t n_row)
+static enum status shapes_check(const struct csr *rows, int64_t n_row)
 {
-    enum status status = npy_expect(indptr, NPY_KIND_INTEGER, 1, n_row + 1, 0);
+    enum status status = npy_expect(&rows->indptr, NPY_KIND_INTEGER, 1, n_row + 1, 0);
     if (status == STATUS_OK) {
-        status = npy_expect(indices, NPY_KIND_INTEGER, 1, -1, 0);
+        status = npy_expect(&rows->indices, NPY_KIND_INTEGER, 1, -1, 0);
     }
     if (status != STATUS_OK) {
         return status;
     }
-    return npy_expect(data, NPY_KIND_NUMBER, 1, indices->n_value, 0);
+    return npy_expect(&rows->data, NPY_KIND_NUMBER, 1, rows->indices.n_value, 0);
 }
 
-enum status features_csr_check(const struct npy *indptr, const struct npy *indices, const struct npy *data,
-                               int64_t n_row, int64_t n_column, bool *sorted_out)
+enum status features_csr_check(const struct csr *rows, int64_t n_row, int64_t n_column, bool *sorted_out)
 {
-    enum status status = shapes_check(indptr, indices, data, n_row);
+    const struct npy *indptr = &rows->indptr, *indices = &rows->indices, *data = &rows->data;
+    enum status status = shapes_check(rows, n_row);
     if (status != STATUS_OK) {
         return status;
     }
@@ -136,7 +135,7 @@ enum status features_csr_check(const struct npy *indptr, const struct npy *indic
                                    indices->name, row, i, column, n_column - 1);
             }
             if (!isfinite(features_value(data, i))) {
-                return features_fail_not_finite(data, row, column, i);
+                return features_fail_not_finite(data->name, row, column, npy_real(data, i));
             }
             sorted = sorted && column > last;
             last = column;
@@ -146,55 +145,20 @@ enum status features_csr_check(const struct npy *indptr, const struct npy *indic
     return STATUS_OK;
 }
 
-struct sparse_entry {
-    uint32_t column;
-    float value;
-};
-
-static int entry_compare(const void *a, const void *b)
+bool features_csr_sort(struct dataset *out, int64_t *row_out, int64_t *column_out)
 {
-    uint32_t left = ((const struct sparse_entry *)a)->column, right = ((const struct sparse_entry *)b)->column;
-    return left < right ? -1 : left > right;
-}
-
-/* Sort one row's entries in place; `room` holds the longest row. Returns the first repeated column, or -1. */
-static int64_t row_sort(uint32_t *columns, float *values, int64_t n, struct sparse_entry *room)
-{
-    for (int64_t i = 0; i < n; i++) {
-        room[i] = (struct sparse_entry){columns[i], values[i]};
-    }
-    qsort(room, (size_t)n, sizeof *room, entry_compare);
-    int64_t repeated = -1;
-    for (int64_t i = 0; i < n; i++) {
-        columns[i] = room[i].column;
-        values[i] = room[i].value;
-        if (i > 0 && columns[i] == columns[i - 1] && repeated < 0) {
-            repeated = columns[i];
+    const struct row_pairs rows = {.source = out->feature_indices, .weight = out->feature_data};
+    row_pairs_sort(out->n_node, out->feature_indptr, rows);
+    for (int64_t row = 0; row < out->n_node; row++) {
+        for (int64_t i = out->feature_indptr[row] + 1; i < out->feature_indptr[row + 1]; i++) {
+            if (out->feature_indices[i] == out->feature_indices[i - 1]) {
+                *row_out = row;
+                *column_out = out->feature_indices[i];
+                return false;
+            }
         }
     }
-    return repeated;
-}
-
-enum status features_csr_sort(struct dataset *out, int64_t *row_out, int64_t *column_out)
-{
-    *row_out = -1;
-    int64_t longest = 0;
-    for (int64_t row = 0; row < out->n_node; row++) {
-        int64_t n = out->feature_indptr[row + 1] - out->feature_indptr[row];
-        longest = n > longest ? n : longest;
-    }
-    struct sparse_entry *room;
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)longest, sizeof *room, &room);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    for (int64_t row = 0; row < out->n_node && *row_out < 0; row++) {
-        int64_t begin = out->feature_indptr[row], n = out->feature_indptr[row + 1] - begin;
-        *column_out = row_sort(out->feature_indices + begin, out->feature_data + begin, n, room);
-        *row_out = *column_out >= 0 ? row : -1;
-    }
-    memory_release(MEMORY_OTHER, room, (size_t)longest, sizeof *room);
-    return STATUS_OK;
+    return true;
 }
 
 enum status features_fail_repeated(const char *file, int64_t row, int64_t column)

@@ -47,19 +47,11 @@ void node_types_close(struct node_types *types)
     }
     for (int64_t k = 0; k < types->n_type; k++) {
         npy_close(&types->type[k].dense);
-        npy_close(&types->type[k].indptr);
-        npy_close(&types->type[k].indices);
-        npy_close(&types->type[k].data);
+        csr_release(&types->type[k].sparse);
         free(types->type[k].row);
     }
     free(types->type);
     *types = (struct node_types){0};
-}
-
-static void take(struct npy *from, struct npy *to)
-{
-    *to = *from;
-    *from = (struct npy){0};
 }
 
 static enum status rows_check(const struct node_types *types, int64_t k, const struct npy *npy, int64_t n_row)
@@ -76,7 +68,8 @@ static enum status rows_check(const struct node_types *types, int64_t k, const s
 enum status node_types_dense(struct node_types *types, int64_t k, struct npy *dense)
 {
     struct node_type *type = &types->type[k];
-    take(dense, &type->dense);
+    type->dense = *dense;
+    *dense = (struct npy){0};
     enum status status = npy_expect(&type->dense, NPY_KIND_NUMBER, 2, -1, -1);
     if (status == STATUS_OK) {
         status = rows_check(types, k, &type->dense, type->dense.shape[0]);
@@ -88,35 +81,32 @@ enum status node_types_dense(struct node_types *types, int64_t k, struct npy *de
     if (type->n_column < 1) {
         return status_fail(STATUS_DATA, "%s: has 0 columns, expected at least one", type->dense.name);
     }
-    int64_t n_nonzero, bad = features_scan(&type->dense, &n_nonzero);
-    return bad == INT64_MAX ? STATUS_OK
-                            : features_fail_not_finite(&type->dense, bad / type->n_column, bad % type->n_column, bad);
+    int64_t n_nonzero;
+    return features_scan(&type->dense, type->n_column, &n_nonzero);
 }
 
-enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *indptr, struct npy *indices,
-                              struct npy *data, int64_t n_column)
+enum status node_types_sparse(struct node_types *types, int64_t k, struct csr *sparse)
 {
     struct node_type *type = &types->type[k];
-    take(indptr, &type->indptr);
-    take(indices, &type->indices);
-    take(data, &type->data);
-    enum status status = npy_expect(&type->indptr, NPY_KIND_INTEGER, 1, -1, 0);
+    const struct npy *indptr = &type->sparse.indptr, *indices = &type->sparse.indices;
+    type->sparse = *sparse;
+    *sparse = (struct csr){0};
+    enum status status = npy_expect(indptr, NPY_KIND_INTEGER, 1, -1, 0);
     if (status == STATUS_OK) {
-        status = rows_check(types, k, &type->indptr, type->indptr.n_value - 1);
+        status = rows_check(types, k, indptr, indptr->n_value - 1);
     }
     if (status == STATUS_OK) {
-        status = npy_expect(&type->indices, NPY_KIND_INTEGER, 1, -1, 0);
+        status = npy_expect(indices, NPY_KIND_INTEGER, 1, -1, 0);
     }
     if (status != STATUS_OK) {
         return status;
     }
-    type->n_column = n_column;
-    for (int64_t i = 0; i < type->indices.n_value && n_column == 0; i++) {
-        int64_t column = npy_int(&type->indices, i);
+    type->n_column = type->sparse.n_column;
+    for (int64_t i = 0; i < indices->n_value && type->sparse.n_column == 0; i++) {
+        int64_t column = npy_int(indices, i);
         type->n_column = column >= type->n_column && column < INT32_MAX ? column + 1 : type->n_column;
     }
-    return features_csr_check(&type->indptr, &type->indices, &type->data, type->n_node, type->n_column,
-                              &type->sorted);
+    return features_csr_check(&type->sparse, type->n_node, type->n_column, &type->sorted);
 }
 
 void node_types_rows(struct node_types *types, int64_t k, const struct node_rows *rows, int64_t n_column)
@@ -129,7 +119,8 @@ void node_types_rows(struct node_types *types, int64_t k, const struct node_rows
 
 static bool has_features(const struct node_type *type)
 {
-    return type->dense.n_value > 0 || type->indptr.n_value > 0 || (type->rows.read != NULL && type->n_node > 0);
+    return type->dense.n_value > 0 || type->sparse.indptr.n_value > 0 ||
+           (type->rows.read != NULL && type->n_node > 0);
 }
 
 /* Read row `row`, with at most n_most non-zeros. */
@@ -138,9 +129,7 @@ static enum status row_read(const struct node_type *type, int64_t row, int64_t n
     enum status status = type->rows.read(type->rows.self, row, type->row);
     for (int64_t column = 0; column < type->n_column && status == STATUS_OK; column++) {
         if (!isfinite(type->row[column])) {
-            return status_fail(STATUS_DATA,
-                               "%s: row %" PRId64 ", column %" PRId64 " is %g, expected a finite number (float32)",
-                               type->rows.file, row, column, (double)type->row[column]);
+            return features_fail_not_finite(type->rows.file, row, column, (double)type->row[column]);
         }
         n_most -= type->row[column] != 0;
     }
@@ -157,14 +146,15 @@ static float value_at(const struct node_type *type, int64_t row, int64_t column)
 /* Row `row` of a type to `indices` and `values` (NULL: only count); returns its entries. */
 static int64_t row_put(const struct node_type *type, int64_t row, uint32_t *indices, float *values)
 {
-    if (type->indptr.n_value > 0) {
-        int64_t begin = npy_int(&type->indptr, row), n = npy_int(&type->indptr, row + 1) - begin;
+    const struct csr *sparse = &type->sparse;
+    if (sparse->indptr.n_value > 0) {
+        int64_t begin = npy_int(&sparse->indptr, row), n = npy_int(&sparse->indptr, row + 1) - begin;
         if (indices == NULL) {
             return n;
         }
         for (int64_t i = 0; i < n; i++) {
-            indices[i] = (uint32_t)(type->column + npy_int(&type->indices, begin + i));
-            values[i] = features_value(&type->data, begin + i);
+            indices[i] = (uint32_t)(type->column + npy_int(&sparse->indices, begin + i));
+            values[i] = features_value(&sparse->data, begin + i);
         }
         return n;
     }
@@ -219,15 +209,14 @@ static enum status rows_walk(struct node_types *types, struct dataset *out, int6
 static enum status rows_sort(const struct node_types *types, struct dataset *out)
 {
     int64_t node, column, row = 0;
-    enum status status = features_csr_sort(out, &node, &column);
-    if (status != STATUS_OK || node < 0) {
-        return status;
+    if (features_csr_sort(out, &node, &column)) {
+        return STATUS_OK;
     }
     const struct node_type *type = &types->type[type_of(types, node)];
     for (int64_t v = 0; v < node; v++) {
         row += &types->type[type_of(types, v)] == type;
     }
-    return features_fail_repeated(type->indices.name, row, column - type->column);
+    return features_fail_repeated(type->sparse.indices.name, row, column - type->column);
 }
 
 /* Columns of types without features, neighbours as one run. */
@@ -264,7 +253,7 @@ enum status node_types_features(const struct job *job, struct node_types *types,
                                "at most %d",
                                k, n_column, INT32_MAX);
         }
-        sorted = sorted && (type->indptr.n_value == 0 || type->sorted);
+        sorted = sorted && (type->sparse.indptr.n_value == 0 || type->sorted);
     }
     out->n_feature = n_column;
     out->features_typed = true;

@@ -27,7 +27,7 @@ struct node_type {
     int64_t n_column; /* without features: n_node, the row's own column being 1 */
     int64_t column;   /* of the whole matrix: its first */
     struct npy dense; /* one of the three forms of features, … */
-    struct npy indptr, indices, data;
+    struct csr sparse;
     struct node_rows rows;
     float *row; /* n_column: the last one of rows that was read; … or none of them */
     bool sorted;
@@ -51,12 +51,11 @@ void node_types_close(struct node_types *types);
 
 /* Set the features of type k; takes over the arrays, also on failure.
  *
- *   n_column  0: the greatest column + 1
+ *   n_column  of sparse ones 0: the greatest column + 1
  *   errors    STATUS_DATA rows that are not the type's nodes, and as dataset_features_dense and _sparse
  */
 enum status node_types_dense(struct node_types *types, int64_t k, struct npy *dense);
-enum status node_types_sparse(struct node_types *types, int64_t k, struct npy *indptr, struct npy *indices,
-                              struct npy *data, int64_t n_column);
+enum status node_types_sparse(struct node_types *types, int64_t k, struct csr *sparse);
 
 /* The same row by row; borrows what `rows` points to. */
 void node_types_rows(struct node_types *types, int64_t k, const struct node_rows *rows, int64_t n_column);
