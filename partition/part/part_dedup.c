@@ -28,11 +28,9 @@ int64_t part_dedup_bytes(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mi
 enum status part_dedup_acquire(int32_t n_part, uint32_t n_rank, int32_t n_hop, bool mirrors, struct part_dedup *out)
 {
     *out = (struct part_dedup){.n_part = n_part, .n_rank = n_rank, .n_hop = n_hop, .mirrors = mirrors};
-    enum status status = memory_acquire(MEMORY_STRUCTURE, n_count(out), sizeof *out->n_row[0],
-                                        &out->n_row[PART_DIRECTION_IN]);
-    if (status == STATUS_OK && !mirrors) {
-        status = memory_acquire(MEMORY_STRUCTURE, n_count(out), sizeof *out->n_row[0],
-                                &out->n_row[PART_DIRECTION_OUT]);
+    enum status status = STATUS_OK;
+    for (int d = 0; d < n_direction(out) && status == STATUS_OK; d++) {
+        status = memory_acquire(MEMORY_STRUCTURE, n_count(out), sizeof *out->n_row[d], &out->n_row[d]);
     }
     if (mirrors) {
         out->n_row[PART_DIRECTION_OUT] = out->n_row[PART_DIRECTION_IN];
@@ -73,11 +71,8 @@ void part_dedup_release(struct part_dedup *dedup)
 {
     for (int d = 0; d < n_direction(dedup); d++) {
         memory_release(MEMORY_STRUCTURE, dedup->sums[d], n_sums(dedup), sizeof *dedup->sums[d]);
+        memory_release(MEMORY_STRUCTURE, dedup->n_row[d], n_count(dedup), sizeof *dedup->n_row[d]);
     }
-    if (!dedup->mirrors) {
-        memory_release(MEMORY_STRUCTURE, dedup->n_row[PART_DIRECTION_OUT], n_count(dedup), sizeof *dedup->n_row[0]);
-    }
-    memory_release(MEMORY_STRUCTURE, dedup->n_row[PART_DIRECTION_IN], n_count(dedup), sizeof *dedup->n_row[0]);
     *dedup = (struct part_dedup){0};
 }
 

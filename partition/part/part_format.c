@@ -23,7 +23,7 @@ enum part_section part_side_section(enum part_direction direction, enum part_sid
     return (enum part_section)((int)first + (int)side);
 }
 
-/* Elements of every section; false on overflow. */
+/* Elements of every section, in n_out of zeros; false on overflow. */
 static bool count_elements(const struct part_header *header, uint64_t *n_out)
 {
     uint64_t n_own = (uint64_t)header->n_own, n_row = n_own + (uint64_t)header->n_halo;
@@ -57,24 +57,21 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
     n_out[PART_SECTION_LINK_INDPTR] = header->n_link > 0 ? n_own + 1 : 0;
     n_out[PART_SECTION_LINK_PLACES] = (uint64_t)header->n_link_here;
     n_out[PART_SECTION_LINK_TYPES] = header->link_typed ? (uint64_t)header->n_link_here : 0;
-    for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
+    for (enum part_direction d = PART_DIRECTION_IN; d < (header->symmetric ? 1 : PART_DIRECTION_N); d++) {
         const struct part_counts *total = &header->total[d];
-        bool there = d == PART_DIRECTION_IN || !header->symmetric;
-        uint64_t n_block = (uint64_t)header->n_block[d];
-        n_out[part_side_section(d, PART_SIDE_BLOCKS)] = there ? n_block : 0;
-        n_out[part_side_section(d, PART_SIDE_ROWS)] = there ? (uint64_t)total->n_row : 0;
-        n_out[part_side_section(d, PART_SIDE_INDPTR)] = there ? (uint64_t)total->n_row + n_own + n_block : 0;
-        n_out[part_side_section(d, PART_SIDE_COLS)] = there ? (uint64_t)total->n_edge : 0;
-        n_out[part_side_section(d, PART_SIDE_DEGREE)] = there ? (uint64_t)total->n_col : 0;
-        n_out[part_side_section(d, PART_SIDE_NODE)] = n_out[part_side_section(d, PART_SIDE_DEGREE)];
-        n_out[part_side_section(d, PART_SIDE_TYPES)] = there && header->n_relation > 0 ? (uint64_t)total->n_edge : 0;
-        bool weights = there && (header->n_relation > 0 || header->weighted);
-        n_out[part_side_section(d, PART_SIDE_WEIGHTS)] = weights ? (uint64_t)total->n_edge : 0;
-        n_out[part_side_section(d, PART_SIDE_STRENGTH)] = there && header->weighted ? (uint64_t)total->n_col : 0;
-        n_out[part_side_section(d, PART_SIDE_EDGE_ROWS)] = there && header->n_edge_feature > 0
-                                                               ? (uint64_t)total->n_edge
-                                                               : 0;
-        n_out[part_side_section(d, PART_SIDE_HOPS)] = there ? n_block * (uint64_t)header->n_hop : 0;
+        uint64_t *n = &n_out[part_side_section(d, PART_SIDE_BLOCKS)], n_block = (uint64_t)header->n_block[d];
+        uint64_t n_edge = (uint64_t)total->n_edge, n_col = (uint64_t)total->n_col;
+        n[PART_SIDE_BLOCKS] = n_block;
+        n[PART_SIDE_ROWS] = (uint64_t)total->n_row;
+        n[PART_SIDE_INDPTR] = (uint64_t)total->n_row + n_own + n_block;
+        n[PART_SIDE_COLS] = n_edge;
+        n[PART_SIDE_DEGREE] = n_col;
+        n[PART_SIDE_NODE] = n_col;
+        n[PART_SIDE_TYPES] = header->n_relation > 0 ? n_edge : 0;
+        n[PART_SIDE_WEIGHTS] = header->n_relation > 0 || header->weighted ? n_edge : 0;
+        n[PART_SIDE_STRENGTH] = header->weighted ? n_col : 0;
+        n[PART_SIDE_EDGE_ROWS] = header->n_edge_feature > 0 ? n_edge : 0;
+        n[PART_SIDE_HOPS] = n_block * (uint64_t)header->n_hop;
     }
     return true;
 }
@@ -82,7 +79,7 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
 bool part_layout(struct part_header *header)
 {
     const uint64_t most = (uint64_t)1 << 56;
-    uint64_t n[PART_SECTION_N];
+    uint64_t n[PART_SECTION_N] = {0};
     uint64_t at = sizeof *header;
     if (!count_elements(header, n)) {
         return false;

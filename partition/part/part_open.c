@@ -8,7 +8,7 @@
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 
-#include <stdlib.h>
+#include <float.h>
 #include <string.h>
 
 struct reader {
@@ -51,21 +51,12 @@ static bool is_nan(float value)
     return value != value;
 }
 
-static enum status check_finite(enum part_section s, const float *value, int64_t n)
+/* Finite numbers, none below `least`: 0, or any. */
+static enum status check_numbers(enum part_section s, const float *value, int64_t n, float least)
 {
     for (int64_t i = 0; i < n; i++) {
-        if (!is_finite(value[i])) {
-            return fail_at(s, i, "a finite number");
-        }
-    }
-    return STATUS_OK;
-}
-
-static enum status check_not_negative(enum part_section s, const float *value, int64_t n)
-{
-    for (int64_t i = 0; i < n; i++) {
-        if (!is_finite(value[i]) || value[i] < 0.0f) {
-            return fail_at(s, i, "a finite number that is not negative");
+        if (!is_finite(value[i]) || value[i] < least) {
+            return fail_at(s, i, least < 0.0f ? "a finite number" : "a finite number that is not negative");
         }
     }
     return STATUS_OK;
@@ -75,7 +66,7 @@ static enum status check_labels(const struct reader *in)
 {
     const struct part *p = in->part;
     if (p->class_weights != NULL) {
-        enum status status = check_not_negative(PART_SECTION_CLASS_WEIGHTS, p->class_weights, p->n_class);
+        enum status status = check_numbers(PART_SECTION_CLASS_WEIGHTS, p->class_weights, p->n_class, 0.0f);
         if (status != STATUS_OK) {
             return status;
         }
@@ -116,7 +107,7 @@ static enum status check_feature_rows(const struct reader *in)
             }
         }
     }
-    return check_finite(PART_SECTION_FEATURE_DATA, p->feature_data, n_value);
+    return check_numbers(PART_SECTION_FEATURE_DATA, p->feature_data, n_value, -FLT_MAX);
 }
 
 /* Which columns are single nodes' own: how many are left to all. */
@@ -170,7 +161,7 @@ static enum status check_rows(const struct reader *in)
         status = check_below(PART_SECTION_DEGREE, p->degree, p->n_own, degree_most(in), DEGREE_EXPECTED);
     }
     if (status == STATUS_OK && p->weighted) {
-        status = check_not_negative(PART_SECTION_STRENGTH, p->strength, p->n_own);
+        status = check_numbers(PART_SECTION_STRENGTH, p->strength, p->n_own, 0.0f);
     }
     for (int64_t r = 0; r < p->n_own && status == STATUS_OK; r++) {
         if (p->split[r] >= DATASET_SPLIT_N) {
@@ -181,10 +172,11 @@ static enum status check_rows(const struct reader *in)
         status = check_labels(in);
     }
     if (status == STATUS_OK && p->features != NULL) {
-        status = check_finite(PART_SECTION_FEATURES, p->features, (p->n_own + p->n_halo) * p->n_feature);
+        status = check_numbers(PART_SECTION_FEATURES, p->features, (p->n_own + p->n_halo) * p->n_feature, -FLT_MAX);
     }
     if (status == STATUS_OK && p->edge_features != NULL) {
-        status = check_finite(PART_SECTION_EDGE_FEATURES, p->edge_features, p->n_edge_row * p->n_edge_feature);
+        status = check_numbers(PART_SECTION_EDGE_FEATURES, p->edge_features, p->n_edge_row * p->n_edge_feature,
+                               -FLT_MAX);
     }
     if (status == STATUS_OK && p->feature_indptr != NULL) {
         status = check_runs(in);
@@ -237,7 +229,7 @@ static enum status check_side_values(const struct reader *in, enum part_directio
     }
     bool weighted = in->header->weighted;
     if (status == STATUS_OK) {
-        status = check_not_negative(weights, section(in, weights), weighted ? total->n_edge : n_typed);
+        status = check_numbers(weights, section(in, weights), weighted ? total->n_edge : n_typed, 0.0f);
     }
     enum part_section edge_rows = part_side_section(d, PART_SIDE_EDGE_ROWS);
     if (status == STATUS_OK && in->header->n_edge_feature > 0) {
@@ -245,7 +237,7 @@ static enum status check_side_values(const struct reader *in, enum part_directio
                              "a row of features below n_edge_row");
     }
     enum part_section strength = part_side_section(d, PART_SIDE_STRENGTH);
-    return status == STATUS_OK ? check_not_negative(strength, section(in, strength), weighted ? total->n_col : 0)
+    return status == STATUS_OK ? check_numbers(strength, section(in, strength), weighted ? total->n_col : 0, 0.0f)
                                : status;
 }
 
