@@ -9,7 +9,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define CLASS_MOST (1 << 24) /* above it float class numbers are not exact, and logits do not fit anywhere */
 
@@ -263,19 +262,6 @@ enum status dataset_split_add(const struct npy *npy, enum dataset_split split, s
     return status;
 }
 
-bool dataset_has_label(const struct dataset *dataset, int64_t node)
-{
-    if (!dataset->multi_label) {
-        return dataset->labels != NULL && dataset->labels[node] >= 0;
-    }
-    for (int32_t c = 0; c < dataset->n_class; c++) {
-        if (!isnan(dataset->label_rows[node * dataset->n_class + c])) {
-            return true;
-        }
-    }
-    return false;
-}
-
 /* The loss of rows of labels is a mean over the known labels. */
 static double labels_known(const struct dataset *dataset, int64_t node)
 {
@@ -284,6 +270,12 @@ static double labels_known(const struct dataset *dataset, int64_t node)
         n += isnan(dataset->label_rows[node * dataset->n_class + c]) ? 0.0 : 1.0;
     }
     return n;
+}
+
+bool dataset_has_label(const struct dataset *dataset, int64_t node)
+{
+    return dataset->multi_label ? labels_known(dataset, node) > 0.0
+                                : dataset->labels != NULL && dataset->labels[node] >= 0;
 }
 
 enum status dataset_split_finish(struct dataset *out)

@@ -9,24 +9,22 @@
 
 static enum status features_check(const struct dataset *dataset, const struct dataset_model *model)
 {
-    if (dataset->n_feature != model->n_feature) {
-        return status_fail(STATUS_DATA,
-                           "dataset '%s' has %" PRId64 " feature columns, expected %" PRId64
-                           ", as many as the model in '%s' was trained with",
-                           dataset->name, dataset->n_feature, model->n_feature, model->folder);
-    }
-    if (dataset->n_edge_feature != model->n_edge_feature) {
-        return status_fail(STATUS_DATA,
-                           "dataset '%s' has %" PRId64 " feature columns of edges, expected %" PRId64
-                           ", as many as the model in '%s' was trained with",
-                           dataset->name, dataset->n_edge_feature, model->n_edge_feature, model->folder);
-    }
-    if (dataset->n_relation != model->n_relation) {
-        return status_fail(
-            STATUS_DATA,
-            "dataset '%s' has %" PRId32 " relations, expected %" PRId32
-            ", as many as the model in '%s' was trained with (\"relations\" in meta.json says how many there are)",
-            dataset->name, dataset->n_relation, model->n_relation, model->folder);
+    const struct {
+        const char *what;
+        int64_t n, expected;
+        const char *where;
+    } rows[] = {{"feature columns", dataset->n_feature, model->n_feature, ""},
+                {"feature columns of edges", dataset->n_edge_feature, model->n_edge_feature, ""},
+                {"relations", dataset->n_relation, model->n_relation,
+                 " (\"relations\" in meta.json says how many there are)"}};
+    for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
+        if (rows[i].n != rows[i].expected) {
+            return status_fail(STATUS_DATA,
+                               "dataset '%s' has %" PRId64 " %s, expected %" PRId64
+                               ", as many as the model in '%s' was trained with%s",
+                               dataset->name, rows[i].n, rows[i].what, rows[i].expected, model->folder,
+                               rows[i].where);
+        }
     }
     return STATUS_OK;
 }

@@ -2,14 +2,14 @@
 #ifndef PARTITION_SCATTER_H
 #define PARTITION_SCATTER_H
 
+#include "partition/rows/permutation.h"
+
 #include <stdint.h>
 
 /* Scatters equally good labels, so that a label does not spread because of its number; differently for each salt. */
 static inline uint32_t scatter(uint32_t label, uint32_t salt)
 {
-    uint32_t x = (label ^ salt * 0x9e3779b9u) * 0x7feb352du;
-    x = (x ^ x >> 15) * 0x846ca68bu;
-    return x ^ x >> 16;
+    return permutation_mix(label, salt * 0x9e3779b9u);
 }
 
 /* How many entries ahead the label of an edge's other end is fetched, and then the count of that label. */
