@@ -10,7 +10,6 @@
 #include "protocol/base/memory.h"
 
 #include <stdbool.h>
-#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 

@@ -5,7 +5,6 @@
 
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #define ALL_SPLITS ((1U << LINKS_SPLIT_N) - 1)
 

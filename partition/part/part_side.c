@@ -5,7 +5,6 @@
 
 #include <omp.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define STRETCHES 4096    /* parts are looked up by this many stretches of places */
 #define CHUNK_EDGES 32768 /* at least, unless hops divide them */

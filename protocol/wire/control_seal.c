@@ -1,7 +1,5 @@
 #include "protocol/wire/control_seal.h"
 
-#include <string.h>
-
 void control_seal_start(struct control_seal *seal, const struct seal_secret *secret, uint32_t rank, bool is_worker)
 {
     struct seal_key *to_worker = seal_key_make(secret, SEAL_TO_WORKER, rank);
