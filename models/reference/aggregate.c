@@ -1,5 +1,4 @@
 /* Sums and maxima over a block's neighbours, and packing of payload rows. */
-#include "models/device/codec.h"
 #include "models/reference/reference.h"
 
 #include <math.h>

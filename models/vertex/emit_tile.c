@@ -4,7 +4,6 @@
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* --- rows that are read --- */
 

@@ -10,7 +10,6 @@
 #include "worker/rows/part_hop.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* A list's edges both ways, and its cover. Takers are the rows of all taking parts, part after part. */
 struct cover {

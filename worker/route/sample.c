@@ -4,7 +4,6 @@
 #include "worker/route/sample_dedup.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Where an own part's lists begin among all: they are long enough for all rows, pair k's begins where its rows do. */
 struct part_sample {

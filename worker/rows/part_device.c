@@ -5,7 +5,6 @@
 #include "worker/rows/part_remap.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Directions that some step walks: forward goes over in-edges alone. */
 static int n_direction(const struct part_device_setup *setup, const struct part *part)
