@@ -17,12 +17,10 @@ static void forward(const struct op_call *call)
     if (call->program->value[call->op->in[0]].is_sparse) {
         call->device->ops->csr_dropout(call->device, call->csr, &activate, call->out);
     } else {
-        call->device->ops->activate_forward(call->device, call->n, call->program->value[call->op->out].width,
-                                            &activate, call->in[0], call->out);
+        call->device->ops->activate_forward(call->device, call->n, op_width(call), &activate, call->in[0], call->out);
     }
     if (call->program->value[call->op->out].is_rounded) {
-        call->device->ops->rows_round(call->device, call->n, call->program->value[call->op->out].width, call->out,
-                                      NULL);
+        call->device->ops->rows_round(call->device, call->n, op_width(call), call->out, NULL);
     }
 }
 
@@ -31,9 +29,8 @@ static void backward(const struct op_call *call)
 {
     const struct device_activate activate = activate_of(call);
     if (call->grad_in[0] != NULL && !(op_is_cast(call->op) && call->grad_in[0] == call->grad_out)) {
-        call->device->ops->activate_backward(call->device, call->n, call->program->value[call->op->out].width,
-                                             &activate, call->in[0], call->out, call->grad_out, call->add[0],
-                                             call->grad_in[0]);
+        call->device->ops->activate_backward(call->device, call->n, op_width(call), &activate, call->in[0], call->out,
+                                             call->grad_out, call->add[0], call->grad_in[0]);
     }
 }
 

@@ -253,7 +253,7 @@ int64_t halo_payload_width(const struct program *program, const struct op *op, c
     return width;
 }
 
-void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call))
+void aggregate_return_by(const struct op_call *call, void (*own)(const struct op_call *call))
 {
     if (call->order.first) {
         struct op_call diagonal = *call;
@@ -265,6 +265,11 @@ void aggregate_return(const struct op_call *call, void (*own)(const struct op_ca
     }
     call->device->ops->rows_add(call->device, call->back.n_row, call->f, call->back.rows, call->back.factor,
                                 call->payload[0], call->to);
+}
+
+void aggregate_return(const struct op_call *call)
+{
+    aggregate_return_by(call, aggregate_defs[call->op->aggregate]->backward[0].run);
 }
 
 /* A mean's backward scales its inputs, its forward the sum. */

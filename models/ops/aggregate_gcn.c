@@ -18,21 +18,15 @@ static void propagate(const struct op_call *call)
     aggregate_linear(call, call->col_scale, call->scale, call->scale);
 }
 
-static void propagate_return(const struct op_call *call)
-{
-    aggregate_return(call, propagate);
-}
-
 /* Of payload rows: dx_j = r_j Σ_i a_ij r_i dy_i over own rows i */
 static void propagate_pack(const struct op_call *call)
 {
     aggregate_linear_pack(call, call->scale, call->col_scale);
 }
 
-const struct aggregate_def aggregate_gcn = {
-    .name = "gcn",
-    .title = "GCN propagation",
-    .is_linear = true,
-    .scales_sources = true,
-    .scale = aggregate_gcn_scale,
-    AGGREGATE_LINEAR_PASSES(true, propagate, propagate, propagate_return, propagate_pack)};
+const struct aggregate_def aggregate_gcn = {.name = "gcn",
+                                            .title = "GCN propagation",
+                                            .is_linear = true,
+                                            .scales_sources = true,
+                                            .scale = aggregate_gcn_scale,
+                                            AGGREGATE_LINEAR_PASSES(true, propagate, propagate, propagate_pack)};

@@ -21,21 +21,15 @@ static void backward(const struct op_call *call)
     aggregate_linear(call, call->col_scale, call->scale, NULL);
 }
 
-static void backward_return(const struct op_call *call)
-{
-    aggregate_return(call, backward);
-}
-
 /* Of payload rows: dx_j = Σ_{j→i} a_ij d_i⁻¹ dy_i over own rows i */
 static void backward_pack(const struct op_call *call)
 {
     aggregate_linear_pack(call, call->scale, NULL);
 }
 
-const struct aggregate_def aggregate_mean = {
-    .name = "mean",
-    .title = "mean of neighbours",
-    .is_linear = true,
-    .scale = aggregate_mean_scale,
-    .scale_counts = true,
-    AGGREGATE_LINEAR_PASSES(true, forward, backward, backward_return, backward_pack)};
+const struct aggregate_def aggregate_mean = {.name = "mean",
+                                             .title = "mean of neighbours",
+                                             .is_linear = true,
+                                             .scale = aggregate_mean_scale,
+                                             .scale_counts = true,
+                                             AGGREGATE_LINEAR_PASSES(true, forward, backward, backward_pack)};

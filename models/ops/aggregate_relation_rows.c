@@ -32,19 +32,22 @@ static size_t workspace_mixed(const struct program *program, const struct op *op
     return most > turned ? most : turned;
 }
 
+/* The block's edges to rows x, `stride` columns apart, of which f are read for each base. */
+static struct device_relation relation_of(const struct op_call *call, const struct shape *s, int64_t stride,
+                                          const float *x)
+{
+    return (struct device_relation){
+        .block = call->block, .n_relation = s->n_relation, .n_base = s->n_base, .f = s->f, .stride = stride, .x = x};
+}
+
 /* y_i = Σ_{j→i} c_ij Σ_b a_rb z_jb, with c_ij = 1 / the edges of relation r into i */
 static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     struct shape s = shape_of(call->program, call->op);
-    const struct device_relation how = {.block = call->block,
-                                        .n_relation = s.n_relation,
-                                        .n_base = s.n_base,
-                                        .f = s.f,
-                                        .stride = s.n_base * s.f,
-                                        .x = call->payload[0],
-                                        .comp = call->param[0],
-                                        .picks = true};
+    struct device_relation how = relation_of(call, &s, s.n_base * s.f, call->payload[0]);
+    how.comp = call->param[0];
+    how.picks = true;
     if (call->order.first) {
         ops->fill_zero(call->device, call->to, (size_t)(call->n * s.f) * sizeof *call->to);
     }
@@ -56,13 +59,8 @@ static void rows_backward(const struct op_call *call, bool begins, int64_t n, co
 {
     const struct device_ops *ops = call->device->ops;
     struct shape s = shape_of(call->program, call->op);
-    const struct device_relation how = {.block = call->block,
-                                        .n_relation = s.n_relation,
-                                        .n_base = s.n_base,
-                                        .f = s.f,
-                                        .stride = s.f,
-                                        .x = grad,
-                                        .comp = call->param[0]};
+    struct device_relation how = relation_of(call, &s, s.f, grad);
+    how.comp = call->param[0];
     if (begins) {
         ops->fill_zero(call->device, to, (size_t)(n * s.n_base * s.f) * sizeof *to);
     }
@@ -78,12 +76,7 @@ static void backward(const struct op_call *call)
 static void backward_mixed(const struct op_call *call)
 {
     struct shape s = shape_of(call->program, call->op);
-    const struct device_relation how = {.block = call->block,
-                                        .n_relation = s.n_relation,
-                                        .n_base = s.n_base,
-                                        .f = s.f,
-                                        .stride = s.f,
-                                        .x = call->payload[0]};
+    const struct device_relation how = relation_of(call, &s, s.f, call->payload[0]);
     backward(call);
     call->device->ops->relation_dot(call->device, &how, call->in[0], !call->order.first, call->workspace,
                                     call->grad_param[0]);
@@ -93,7 +86,7 @@ static void backward_mixed(const struct op_call *call)
 
 static void backward_return(const struct op_call *call)
 {
-    aggregate_return(call, backward);
+    aggregate_return_by(call, backward);
 }
 
 static void backward_pack(const struct op_call *call)
@@ -108,12 +101,8 @@ static void sampled_mixed(const struct op_call *call)
     struct shape s = shape_of(call->program, call->op);
     float *grad = call->grad_param[0];
     for (int64_t b = 0; b < s.n_base; b++) {
-        const struct device_relation how = {.block = call->block,
-                                            .n_relation = s.n_relation,
-                                            .n_base = 1,
-                                            .f = s.f,
-                                            .stride = s.n_base * s.f,
-                                            .x = call->payload[0] + b * s.f};
+        struct device_relation how = relation_of(call, &s, s.n_base * s.f, call->payload[0] + b * s.f);
+        how.n_base = 1;
         ops->relation_dot(call->device, &how, call->grad_out, !call->order.first, call->workspace,
                           grad + b * s.n_relation);
     }
@@ -128,7 +117,7 @@ const struct aggregate_def aggregate_relation_rows = {
     .name = "relation_rows",
     .title = "RGCN propagation of rows of each relation",
     .takes_no_loops = true,
-    AGGREGATE_LINEAR_PASSES(false, forward, backward, backward_return, backward_pack),
+    AGGREGATE_LINEAR_PASSES(false, forward, backward, backward_pack),
 };
 
 const struct aggregate_def aggregate_relation_rows_mixed = {

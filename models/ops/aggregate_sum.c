@@ -8,11 +8,6 @@ static void sum(const struct op_call *call)
     aggregate_linear(call, NULL, NULL, NULL);
 }
 
-static void backward_return(const struct op_call *call)
-{
-    aggregate_return(call, sum);
-}
-
 /* Of payload rows: dx_j = Σ_{j→i} a_ij dy_i over own rows i */
 static void backward_pack(const struct op_call *call)
 {
@@ -22,4 +17,4 @@ static void backward_pack(const struct op_call *call)
 const struct aggregate_def aggregate_sum = {.name = "sum",
                                             .title = "sum of neighbours",
                                             .is_linear = true,
-                                            AGGREGATE_LINEAR_PASSES(true, sum, sum, backward_return, backward_pack)};
+                                            AGGREGATE_LINEAR_PASSES(true, sum, sum, backward_pack)};

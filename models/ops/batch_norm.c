@@ -32,8 +32,8 @@ static size_t workspace(const struct program *program, const struct op *op, cons
 
 static void forward_partial(const struct op_call *call)
 {
-    call->device->ops->batch_norm_statistics(call->device, call->n, width(call->program, call->op), call->in[0],
-                                             call->workspace, call->sum);
+    call->device->ops->batch_norm_statistics(call->device, call->n, op_width(call), call->in[0], call->workspace,
+                                             call->sum);
 }
 
 static void forward_merge(struct device *device, const struct program *program, const struct op *op, double *left,
@@ -46,7 +46,7 @@ static void forward_merge(struct device *device, const struct program *program, 
 static void forward_total(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
-    int64_t f = width(call->program, call->op);
+    int64_t f = op_width(call);
     bool stay = call->tentative && call->sum != NULL;
     ops->batch_norm_begin(call->device, f, call->sum, call->training ? MOMENTUM : 1.0, stay ? NULL : call->state[0],
                           stay ? NULL : call->state[1], call->statistics);
@@ -58,14 +58,14 @@ static void forward_total(const struct op_call *call)
 /* x̂ = (x − mean) / √(var + ε) · y = w x̂ + b.  Ioffe & Szegedy 2015, algorithm 1 */
 static void forward(const struct op_call *call)
 {
-    call->device->ops->batch_norm_forward(call->device, call->n, width(call->program, call->op), call->in[0],
-                                          call->statistics, call->param[0], call->param[1], call->out);
+    call->device->ops->batch_norm_forward(call->device, call->n, op_width(call), call->in[0], call->statistics,
+                                          call->param[0], call->param[1], call->out);
 }
 
 static struct device_norm_backward norm_backward(const struct op_call *call)
 {
     return (struct device_norm_backward){.n = call->n,
-                                         .f = width(call->program, call->op),
+                                         .f = op_width(call),
                                          .x = call->in[0],
                                          .weight = call->param[0],
                                          .mean_rstd = call->statistics,
@@ -92,7 +92,7 @@ static void backward_merge(struct device *device, const struct program *program,
 
 static void backward_total(const struct op_call *call)
 {
-    int64_t f = width(call->program, call->op);
+    int64_t f = op_width(call);
     call->device->ops->move(call->device, DEVICE_LANE_COMPUTE, call->statistics + 2 * f, call->sum,
                             (size_t)STATISTICS_N(f) * sizeof *call->sum);
 }

@@ -3,7 +3,7 @@
 
 static void forward(const struct op_call *call)
 {
-    int64_t width = call->program->value[call->op->out].width, at = 0;
+    int64_t width = op_width(call), at = 0;
     for (int k = 0; k < OP_N_IN && call->op->in[k] >= 0; k++) {
         int64_t f = call->program->value[call->op->in[k]].width;
         call->device->ops->columns_copy(call->device, call->n, f, call->in[k], f, call->out + at, width, false);
@@ -13,7 +13,7 @@ static void forward(const struct op_call *call)
 
 static void backward(const struct op_call *call)
 {
-    int64_t width = call->program->value[call->op->out].width, at = 0;
+    int64_t width = op_width(call), at = 0;
     for (int k = 0; k < OP_N_IN && call->op->in[k] >= 0; k++) {
         int64_t f = call->program->value[call->op->in[k]].width;
         if (call->grad_in[k] != NULL) {

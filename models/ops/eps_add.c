@@ -1,23 +1,18 @@
 /* out = x1 + (1 + ε)·x0: the node itself beside the sum of its neighbours. Xu et al., ICLR 2019, eq. 4.1 */
 #include "models/ops/ops.h"
 
-static size_t workspace(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
-{
-    return DEVICE_BYTES(ops, COLUMN_SUM, n, program->value[op->out].width);
-}
-
 /* y = x1 + (1 + ε) x0 */
 static void forward(const struct op_call *call)
 {
-    call->device->ops->axpby(call->device, call->n * call->program->value[call->op->out].width, 1.0F, call->param[0],
-                             call->in[0], 1.0F, call->in[1], call->out);
+    call->device->ops->axpby(call->device, call->n * op_width(call), 1.0F, call->param[0], call->in[0], 1.0F,
+                             call->in[1], call->out);
 }
 
 /* dε = ⟨dy, x0⟩ · dx0 = (1 + ε) dy · dx1 = dy */
 static void backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
-    int64_t f = call->program->value[call->op->out].width;
+    int64_t f = op_width(call);
     if (call->grad_param[0] != NULL) {
         ops->dot(call->device, call->n, f, call->grad_out, call->in[0], call->workspace, call->add_param[0],
                  call->grad_param[0]);
@@ -26,17 +21,14 @@ static void backward(const struct op_call *call)
         ops->axpby(call->device, call->n * f, 1.0F, call->param[0], call->grad_out, 1.0F,
                    call->add[0] ? call->grad_in[0] : NULL, call->grad_in[0]);
     }
-    if (call->grad_in[1] != NULL && call->grad_in[1] != call->grad_out) {
-        ops->axpby(call->device, call->n * f, 1.0f, NULL, call->grad_out, call->add[1] ? 1.0f : 0.0f,
-                   call->add[1] ? call->grad_in[1] : NULL, call->grad_in[1]);
-    }
+    op_give(call, 1, 1.0F);
 }
 
 const struct op_def op_eps_add = {
     .name = "eps_add",
     .title = "(1 + eps) x",
     .backward_reads_of = weight_backward_reads,
-    .workspace = workspace,
+    .workspace = op_column_bytes,
     .forward = forward,
     .backward = backward,
 };

@@ -49,15 +49,15 @@ const struct op_def op_head_dot = {
 /* y_rc = (1/H) Σ_h x_rhc */
 static void mean_forward(const struct op_call *call)
 {
-    call->device->ops->head_mean(call->device, call->n, call->op->n_head, call->program->value[call->op->out].width,
-                                 false, call->in[0], false, call->out);
+    call->device->ops->head_mean(call->device, call->n, call->op->n_head, op_width(call), false, call->in[0], false,
+                                 call->out);
 }
 
 /* dx_rhc = dy_rc / H */
 static void mean_backward(const struct op_call *call)
 {
-    call->device->ops->head_mean(call->device, call->n, call->op->n_head, call->program->value[call->op->out].width,
-                                 true, call->grad_out, call->add[0], call->grad_in[0]);
+    call->device->ops->head_mean(call->device, call->n, call->op->n_head, op_width(call), true, call->grad_out,
+                                 call->add[0], call->grad_in[0]);
 }
 
 const struct op_def op_head_mean = {

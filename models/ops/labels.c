@@ -19,7 +19,7 @@ static struct device_labels labels_of(const struct op_call *call)
 {
     int64_t f = call->program->value[call->op->in[0]].width;
     return (struct device_labels){.n = call->n,
-                                  .c = call->program->value[call->op->out].width - f,
+                                  .c = op_width(call) - f,
                                   .labels = call->labels->labels,
                                   .label_rows = call->labels->label_rows,
                                   .row_split = call->labels->split,

@@ -17,15 +17,15 @@ static int64_t saved_width(const struct program *program, const struct op *op)
 /* x̂ = (x − mean) / √(var + ε) · y = w x̂ + b.  Ba, Kiros & Hinton 2016, eq. 4 */
 static void forward(const struct op_call *call)
 {
-    call->device->ops->layer_norm_forward(call->device, call->n, call->program->value[call->op->out].width,
-                                          call->in[0], call->param[0], call->param[1], call->saved[0], call->out);
+    call->device->ops->layer_norm_forward(call->device, call->n, op_width(call), call->in[0], call->param[0],
+                                          call->param[1], call->saved[0], call->out);
 }
 
 /* g = w dy · dx = rstd (g − mean(g) − x̂ mean(g x̂)) · dw = Σ dy x̂ · db = Σ dy */
 static void backward(const struct op_call *call)
 {
     const struct device_norm_backward how = {.n = call->n,
-                                             .f = call->program->value[call->op->out].width,
+                                             .f = op_width(call),
                                              .x = call->in[0],
                                              .weight = call->param[0],
                                              .mean_rstd = call->saved[0],

@@ -54,6 +54,16 @@ bool op_passes_grad(const struct op *op, int k)
     }
 }
 
+void op_give(const struct op_call *call, int k, float factor)
+{
+    bool passed = call->grad_in[k] == call->grad_out && op_passes_grad(call->op, k);
+    if (call->grad_in[k] != NULL && !passed) {
+        call->device->ops->axpby(call->device, call->n * op_width(call), factor, NULL, call->grad_out,
+                                 call->add[k] ? 1.0f : 0.0f, call->add[k] ? call->grad_in[k] : NULL,
+                                 call->grad_in[k]);
+    }
+}
+
 int64_t op_saved_width(const struct program *program, const struct op *op, int k)
 {
     if (op->kind == OP_KIND_AGGREGATE) {
@@ -69,6 +79,11 @@ size_t op_workspace(const struct program *program, const struct op *op, const st
     size_t (*workspace)(const struct program *, const struct op *, const struct device_ops *, int64_t) =
         op->kind == OP_KIND_AGGREGATE ? aggregate_defs[op->aggregate]->workspace : op_defs[op->kind]->workspace;
     return workspace != NULL ? workspace(program, op, ops, n) : 0;
+}
+
+size_t op_column_bytes(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n)
+{
+    return DEVICE_BYTES(ops, COLUMN_SUM, n, program->value[op->out].width);
 }
 
 /* An aggregate's: for all its backward passes. */

@@ -23,6 +23,18 @@ extern const struct op_def op_head_mean;
 extern const struct op_def op_relation_row;
 extern const struct op_def op_rows;
 
+/* Columns of the op's output. */
+static inline int64_t op_width(const struct op_call *call)
+{
+    return call->program->value[call->op->out].width;
+}
+
+/* dx_k (+)= factor · dy, where a gradient of in[k] is wanted that does not lie on dy already. */
+void op_give(const struct op_call *call, int k, float factor);
+
+/* Bytes that sums over rows of the output take. */
+size_t op_column_bytes(const struct program *program, const struct op *op, const struct device_ops *ops, int64_t n);
+
 /* Where only a weight's gradient (parameter 0) reads the input: that, or nothing where it is not trained. */
 op_roles weight_backward_reads(const struct program *program, const struct op *op);
 
@@ -45,9 +57,10 @@ extern const struct aggregate_def aggregate_edges, aggregate_edges_mean, aggrega
 float aggregate_mean_scale(double degree, bool self);
 float aggregate_gcn_scale(double degree, bool self);
 
-/* RETURN of a sum: gradients from other parts are added; on the diagonal `own` computes them from own rows' edges, as
- * in OUT. */
-void aggregate_return(const struct op_call *call, void (*own)(const struct op_call *call));
+/* RETURN of a sum: gradients from other parts are added; on the diagonal the aggregate's pass OUT, or `own`, computes
+ * them from own rows' edges. */
+void aggregate_return(const struct op_call *call);
+void aggregate_return_by(const struct op_call *call, void (*own)(const struct op_call *call));
 
 /* One block's contribution to a linear aggregate: to_i (+)= row_i ([self_i own_i] + Σ_j a_ij col_j payload_j), row_i
  * with the last block; NULL: 1. Likewise of payload rows, for their owner: packed_j = row_j Σ_i a_ij col_i dy_i. */
@@ -60,7 +73,7 @@ size_t aggregate_linear_workspace(const struct program *program, const struct op
 
 /* Rows one way, gradients of the output the other way, over the transposed blocks; of sampled rows, their gradients.
  * joined: whether these join (halo_pass.joins) */
-#define AGGREGATE_LINEAR_PASSES(joined, on_way_in, on_way_out, on_return, made_to_return)                            \
+#define AGGREGATE_LINEAR_PASSES(joined, on_way_in, on_way_out, made_to_return)                                       \
     .workspace = aggregate_linear_workspace,                                                                         \
     .forward = {.direction = HALO_DIRECTION_IN,                                                                      \
                 .n_piece = 1,                                                                                        \
@@ -79,7 +92,7 @@ size_t aggregate_linear_workspace(const struct program *program, const struct op
                           .n_piece = 1,                                                                              \
                           .piece = {OP_ROLE_GRAD_IN_0},                                                              \
                           .access = {.reads = OP_ROLES(GRAD_OUT), .writes = OP_ROLES(GRAD_IN_0)},                    \
-                          .run = (on_return),                                                                        \
+                          .run = aggregate_return,                                                                   \
                           .pack = (made_to_return),                                                                  \
                           .pack_reads = OP_ROLES(GRAD_OUT),                                                          \
                           .transposed = true}}

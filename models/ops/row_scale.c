@@ -28,15 +28,15 @@ const struct op_def op_inverse_norm = {.name = "inverse_norm",
 /* y_r = s_r x_r */
 static void scale_forward(const struct op_call *call)
 {
-    call->device->ops->rows_multiply(call->device, call->n, call->program->value[call->op->out].width, call->in[1],
-                                     call->in[0], false, call->out);
+    call->device->ops->rows_multiply(call->device, call->n, op_width(call), call->in[1], call->in[0], false,
+                                     call->out);
 }
 
 /* dx_r = s_r dy_r · ds_r = ⟨dy_r, x_r⟩ */
 static void scale_backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
-    int64_t f = call->program->value[call->op->out].width;
+    int64_t f = op_width(call);
     if (call->grad_in[1] != NULL) {
         ops->rows_dot(call->device, call->n, f, call->grad_out, call->in[0], call->add[1], call->grad_in[1]);
     }

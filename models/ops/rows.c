@@ -74,8 +74,8 @@ const struct op_def op_rows = {
 
 static void relation_forward(const struct op_call *call)
 {
-    call->device->ops->rows_gather(call->device, call->n, call->program->value[call->op->out].width, call->node, 1.0F,
-                                   call->param[0], call->out);
+    call->device->ops->rows_gather(call->device, call->n, op_width(call), call->node, 1.0F, call->param[0],
+                                   call->out);
 }
 
 /* dw[r] = Σ dy of the pairs with relation r */
