@@ -16,34 +16,33 @@ static int64_t dot_rows(int64_t n)
     return rows > DOT_ROWS_MIN ? rows : DOT_ROWS_MIN;
 }
 
-static int64_t run_end(const struct device_block *block, int64_t e, int64_t end)
-{
-    int64_t last = e + 1;
-    while (last < end && block->types[last] == block->types[e]) {
-        last++;
-    }
-    return last;
-}
-
-static struct cpu_sum sum_of(const struct device_block *block, int64_t stride, const float *x)
-{
-    return (struct cpu_sum){.cols = block->cols,
-                            .n_edge = cpu_n_edge(block),
-                            .kind = CPU_WEIGHT_EDGE,
-                            .weight = block->weights,
-                            .x = x,
-                            .x_stride = stride};
-}
-
 /* One call of relation_sum or relation_dot. */
 struct relation_call {
     const struct device_block *block;
     const struct cpu_kernels *kernels;
     struct cpu_sum sum;
     int64_t n_base, f;
+    bool picks;
     const float *comp;
     float *out;
 };
+
+static struct relation_call call_of(struct device *device, const struct device_relation *how, float *out)
+{
+    return (struct relation_call){.block = how->block,
+                                  .kernels = cpu_device(device)->kernels,
+                                  .sum = {.cols = how->block->cols,
+                                          .n_edge = cpu_n_edge(how->block),
+                                          .kind = CPU_WEIGHT_EDGE,
+                                          .weight = how->block->weights,
+                                          .x = how->x,
+                                          .x_stride = how->stride},
+                                  .n_base = how->n_base,
+                                  .f = how->f,
+                                  .picks = how->picks,
+                                  .comp = how->comp,
+                                  .out = out};
+}
 
 /* out[row, b] += comp[type, b] · u over some columns; without comp only the type's own b. */
 static void run_mix(const struct relation_call *s, int64_t row, int64_t type, int64_t column, int64_t n,
@@ -57,42 +56,6 @@ static void run_mix(const struct relation_call *s, int64_t row, int64_t type, in
             to[c] += factor * u[c];
         }
     }
-}
-
-static double dot(const float *x, const float *y, int64_t n)
-{
-    double sum = 0.0;
-    for (int64_t c = 0; c < n; c++) {
-        sum += (double)x[c] * y[c];
-    }
-    return sum;
-}
-
-/* Rows first … last-1 of relation_sum; or sum[type, b] += ⟨u, y[row, b]⟩ over them, in double (sum NULL: none). */
-static void rows_walk(const struct relation_call *s, const float *y, int64_t first, int64_t last, double *sum)
-{
-    float u[CPU_PARTIAL_COLUMNS];
-    for (int64_t r = first; r < last; r++) {
-        int64_t row = device_listed(s->block->rows, r), end = s->block->indptr[r + 1];
-        for (int64_t e = s->block->indptr[r], next; e < end; e = next) {
-            next = run_end(s->block, e, end);
-            for (int64_t column = 0; column < s->f; column += CPU_PARTIAL_COLUMNS) {
-                int64_t n = s->f - column < CPU_PARTIAL_COLUMNS ? s->f - column : CPU_PARTIAL_COLUMNS;
-                s->kernels->sum_piece(&s->sum, e, next, column, n, u);
-                if (sum == NULL) {
-                    run_mix(s, row, s->block->types[e], column, n, u);
-                }
-                for (int64_t b = 0; b < s->n_base && sum != NULL; b++) {
-                    sum[s->block->types[e] * s->n_base + b] += dot(u, y + (row * s->n_base + b) * s->f + column, n);
-                }
-            }
-        }
-    }
-}
-
-static void rows_mix(const struct relation_call *s, int64_t first, int64_t last)
-{
-    rows_walk(s, NULL, first, last, NULL);
 }
 
 /* out[row] += Σ_b comp[type, b] · u_b over a run's edges e … next-1; without comp only the type's own b. */
@@ -114,35 +77,43 @@ static void run_pick(const struct relation_call *s, int64_t row, int64_t e, int6
     }
 }
 
-/* Rows first … last-1 of relation_sum that picks. */
-static void rows_pick(const struct relation_call *s, int64_t first, int64_t last)
+/* Rows first … last-1 of relation_sum; or sum[type, b] += ⟨u, y[row, b]⟩ over them, in double (sum NULL: none). */
+static void rows_walk(const struct relation_call *s, const float *y, int64_t first, int64_t last, double *sum)
 {
+    float u[CPU_PARTIAL_COLUMNS];
     for (int64_t r = first; r < last; r++) {
         int64_t row = device_listed(s->block->rows, r), end = s->block->indptr[r + 1];
         for (int64_t e = s->block->indptr[r], next; e < end; e = next) {
-            next = run_end(s->block, e, end);
-            run_pick(s, row, e, next);
+            next = reference_run_end(s->block, e, end);
+            if (s->picks && sum == NULL) {
+                run_pick(s, row, e, next);
+                continue;
+            }
+            for (int64_t column = 0; column < s->f; column += CPU_PARTIAL_COLUMNS) {
+                int64_t n = s->f - column < CPU_PARTIAL_COLUMNS ? s->f - column : CPU_PARTIAL_COLUMNS;
+                s->kernels->sum_piece(&s->sum, e, next, column, n, u);
+                if (sum == NULL) {
+                    run_mix(s, row, s->block->types[e], column, n, u);
+                }
+                for (int64_t b = 0; b < s->n_base && sum != NULL; b++) {
+                    const float *of = y + (row * s->n_base + b) * s->f + column;
+                    sum[s->block->types[e] * s->n_base + b] += reference_product(n, u, of);
+                }
+            }
         }
     }
 }
 
 void cpu_relation_sum(struct device *device, const struct device_relation *how, float *out)
 {
-    void (*rows)(const struct relation_call *, int64_t, int64_t) = how->picks ? rows_pick : rows_mix;
     const struct device_block *block = how->block;
     struct cpu_small_schedule small;
     const struct cpu_schedule *schedule = cpu_schedule_of(block, &small);
-    const struct relation_call s = {.block = block,
-                                    .kernels = cpu_device(device)->kernels,
-                                    .sum = sum_of(block, how->stride, how->x),
-                                    .n_base = how->n_base,
-                                    .f = how->f,
-                                    .comp = how->comp,
-                                    .out = out};
+    const struct relation_call s = call_of(device, how, out);
     bool parallel = cpu_n_edge(block) * how->f >= CPU_PARALLEL_MIN;
     CPU_LOOP_DYNAMIC(
         cpu_device(device), parallel, for (int64_t i = 0; i < schedule->n_range; i++) {
-            rows(&s, schedule->range[2 * i], schedule->range[2 * i + 1]);
+            rows_walk(&s, NULL, schedule->range[2 * i], schedule->range[2 * i + 1], NULL);
             cpu_between(cpu_device(device));
         });
     /* A hub row is not cut into pieces: one thread for each row. */
@@ -150,7 +121,7 @@ void cpu_relation_sum(struct device *device, const struct device_relation *how, 
         cpu_device(device), schedule->n_piece > 0, for (int64_t p = 0; p < schedule->n_piece; p++) {
             int64_t row = schedule->piece[p].row;
             if (p == 0 || schedule->piece[p - 1].row != row) {
-                rows(&s, row, row + 1);
+                rows_walk(&s, NULL, row, row + 1, NULL);
             }
         });
 }
@@ -159,11 +130,7 @@ void cpu_relation_dot(struct device *device, const struct device_relation *how, 
                       void *scratch, float *grad_comp)
 {
     const struct device_block *block = how->block;
-    const struct relation_call s = {.block = block,
-                                    .kernels = cpu_device(device)->kernels,
-                                    .sum = sum_of(block, how->stride, how->x),
-                                    .n_base = how->n_base,
-                                    .f = how->f};
+    const struct relation_call s = call_of(device, how, NULL);
     int64_t rows = dot_rows(block->n_row), n_chunk = (block->n_row + rows - 1) / rows,
             n = how->n_relation * how->n_base;
     bool parallel = cpu_n_edge(block) * how->f >= CPU_PARALLEL_MIN;

@@ -86,15 +86,6 @@ static struct edge edge_at(const struct attention *a, int64_t r, int64_t e, int6
     return edge;
 }
 
-static double dot(int64_t n, const float *x, const float *y)
-{
-    double sum = 0.0;
-    for (int64_t i = 0; i < n; i++) {
-        sum += (double)x[i] * y[i];
-    }
-    return sum;
-}
-
 static void round_columns(int64_t n, const double *sum, float *out)
 {
     for (int64_t i = 0; i < n; i++) {
@@ -111,7 +102,8 @@ static double slope(const struct device_attention *how, double x)
 static double sum_add(const struct device_attention *how, int64_t h, const struct edge *edge)
 {
     double x = (double)edge->key[0] + edge->query[0];
-    return edge->f != NULL ? x + dot(how->n_edge_column, how->edge + h * how->n_edge_column, edge->f) : x;
+    return edge->f != NULL ? x + reference_product(how->n_edge_column, how->edge + h * how->n_edge_column, edge->f)
+                           : x;
 }
 
 /* MLP: likewise of column c, value_jc + query_ic + ⟨W_c, f⟩ */
@@ -127,9 +119,9 @@ static double sum_mlp(const struct device_attention *how, int64_t h, int64_t c, 
 /* ⟨x, y⟩ of a head's columns, DOT ⟨x | f, y⟩ */
 static double dot_wide(const struct device_attention *how, const float *x, const struct edge *edge, const float *y)
 {
-    double sum = dot(how->n_column, x, y);
+    double sum = reference_product(how->n_column, x, y);
     bool wide = device_attention_columns(how) > how->n_column;
-    return wide ? sum + dot(how->n_edge_column, edge->f, y + how->n_column) : sum;
+    return wide ? sum + reference_product(how->n_edge_column, edge->f, y + how->n_column) : sum;
 }
 
 /* leaky(x), leaky(x) = x · slope(x) */
@@ -160,7 +152,7 @@ static double score_of_kind(const struct device_attention *how, int64_t h, const
     case DEVICE_SCORE_DOT: /* scale · ⟨key_j | f, query_i⟩ */
         return how->scale * dot_wide(how, edge->key, edge, edge->query);
     case DEVICE_SCORE_COSINE: /* key_j · ⟨value_j, query_i⟩ */
-        return edge->key[0] * dot(how->n_column, edge->value, edge->query);
+        return edge->key[0] * reference_product(how->n_column, edge->value, edge->query);
     }
     return 0.0;
 }
@@ -332,10 +324,10 @@ void reference_attention_backward_begin(struct device *device, int64_t n, const 
     (void)device;
     for (int64_t i = 0; i < n * how->n_head; i++) {
         int64_t n_column = device_attention_columns(how), c = i * n_column;
-        double d = dot(n_column, grad_out + c, out + c);
+        double d = reference_product(n_column, grad_out + c, out + c);
         state->softmax[2 * i + 1] = (float)d;
         if (state->positive != NULL) {
-            double positive = dot(how->n_column, grad_out + c, state->positive + c);
+            double positive = reference_product(how->n_column, grad_out + c, state->positive + c);
             double grad = (1.0 - how->slope) * (positive - d * state->positive_weight[i]);
             grad_query[i] = (float)(add ? grad_query[i] + grad : grad);
         }
@@ -469,7 +461,7 @@ static void source_backward(const struct attention *a, int64_t r, const struct c
             add_scaled(at->n, how->scale * de, edge.query + at->first, grad_key);
             break;
         case DEVICE_SCORE_COSINE: /* ∂e/∂key = ⟨value, query⟩ · ∂e/∂value = key · query */
-            grad_key[0] += de * dot(how->n_column, edge.value, edge.query);
+            grad_key[0] += de * reference_product(how->n_column, edge.value, edge.query);
             add_scaled(at->n, edge.key[0] * de, edge.query + at->first, grad_value);
             break;
         }

@@ -6,11 +6,7 @@ void reference_head_dot(struct device *device, int64_t n, int64_t n_head, int64_
 {
     (void)device;
     for (int64_t i = 0; i < n * n_head; i++) {
-        double sum = 0.0;
-        for (int64_t c = 0; c < n_column; c++) {
-            sum += (double)x[i * n_column + c] * w[i % n_head * n_column + c];
-        }
-        out[i] = (float)sum;
+        out[i] = (float)reference_product(n_column, x + i * n_column, w + i % n_head * n_column);
     }
 }
 

@@ -3,15 +3,6 @@
 
 #include <math.h>
 
-static double score_of(int64_t f, const float *x, const float *y)
-{
-    double sum = 0.0;
-    for (int64_t c = 0; c < f; c++) {
-        sum += (double)x[c] * y[c];
-    }
-    return sum;
-}
-
 /* −log σ(s) of a pair with an edge, −log(1 − σ(s)) of another one; the derivatives σ(s) − 1 and σ(s). */
 void reference_link_loss(struct device *device, const struct device_links *how, double *sum)
 {
@@ -24,7 +15,7 @@ void reference_link_loss(struct device *device, const struct device_links *how, 
                 continue;
             }
             const float *x = how->x + (int64_t)(how->places[e] - how->first) * how->f;
-            double s = score_of(how->f, own, x), t = how->joined ? -s : s;
+            double s = reference_product(how->f, own, x), t = how->joined ? -s : s;
             double slope = (how->joined ? -1.0 : 1.0) / (1.0 + exp(-t));
             *sum += 0.5 * how->weight * (fmax(t, 0.0) + log1p(exp(-fabs(t))));
             for (int64_t c = 0; c < how->f; c++) {

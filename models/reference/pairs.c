@@ -18,11 +18,8 @@ void reference_pair_scores(struct device *device, const struct device_pairs *pai
 {
     (void)device;
     for (int64_t e = 0; e < pairs->n; e++) {
-        double sum = 0.0;
-        for (int64_t c = 0; c < pairs->f; c++) {
-            sum += (double)own_of(pairs, e)[c] * x_of(pairs, e)[c];
-        }
-        score[device_listed(pairs->numbers, e)] = (float)sum;
+        score[device_listed(pairs->numbers, e)] = (float)reference_product(pairs->f, own_of(pairs, e),
+                                                                           x_of(pairs, e));
     }
 }
 

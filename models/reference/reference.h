@@ -12,6 +12,26 @@
 DEVICE_OP_LIST(X)
 #undef X
 
+/* ⟨x, y⟩, column after column. */
+static inline double reference_product(int64_t n, const float *x, const float *y)
+{
+    double sum = 0.0;
+    for (int64_t c = 0; c < n; c++) {
+        sum += (double)x[c] * y[c];
+    }
+    return sum;
+}
+
+/* The end of the run of edges of one type that begins at e. */
+static inline int64_t reference_run_end(const struct device_block *block, int64_t e, int64_t end)
+{
+    int64_t last = e;
+    while (last < end && block->types[last] == block->types[e]) {
+        last++;
+    }
+    return last;
+}
+
 /* Element (row, c) of rows of BF16 (codec.h). */
 float reference_bf16(int64_t f, const void *x, int64_t row, int64_t c);
 

@@ -1,16 +1,6 @@
 /* Sums by relation over a block's neighbours, and their products with other rows. */
 #include "models/reference/reference.h"
 
-/* The end of the run of edges of one type that begins at e. */
-static int64_t run_end(const struct device_block *block, int64_t e, int64_t end)
-{
-    int64_t last = e;
-    while (last < end && block->types[last] == block->types[e]) {
-        last++;
-    }
-    return last;
-}
-
 /* u[c] = Σ weight · x[col, c] over a run */
 static double run_sum(const struct device_block *block, int64_t begin, int64_t end, int64_t stride, const float *x,
                       int64_t c)
@@ -31,7 +21,7 @@ static void rows_mix(const struct device_relation *how, float *out)
         int64_t row = device_listed(block->rows, r), end = block->indptr[r + 1];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
             int64_t type = block->types[e], first = comp != NULL ? 0 : type, last = comp != NULL ? n_base : type + 1;
-            next = run_end(block, e, end);
+            next = reference_run_end(block, e, end);
             for (int64_t c = 0; c < f; c++) {
                 double u = run_sum(block, e, next, how->stride, how->x, c);
                 for (int64_t b = first; b < last; b++) {
@@ -53,7 +43,7 @@ static void rows_pick(const struct device_relation *how, float *out)
         float *to = &out[device_listed(block->rows, r) * f];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
             int64_t type = block->types[e], first = comp != NULL ? 0 : type, last = comp != NULL ? n_base : type + 1;
-            next = run_end(block, e, end);
+            next = reference_run_end(block, e, end);
             for (int64_t at = first * f; at < last * f; at++) {
                 double u = run_sum(block, e, next, how->stride, how->x, at);
                 to[at % f] = (float)(to[at % f] + (comp != NULL ? comp[type * n_base + at / f] * u : u));
@@ -81,7 +71,7 @@ void reference_relation_dot(struct device *device, const struct device_relation 
     for (int64_t r = 0; r < block->n_row; r++) {
         int64_t row = device_listed(block->rows, r), end = block->indptr[r + 1];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
-            next = run_end(block, e, end);
+            next = reference_run_end(block, e, end);
             for (int64_t c = 0; c < f; c++) {
                 double u = run_sum(block, e, next, how->stride, how->x, c);
                 for (int64_t b = 0; b < n_base; b++) {

@@ -10,11 +10,7 @@ void reference_inverse_norm(struct device *device, int64_t n, int64_t f, const f
 {
     (void)device;
     for (int64_t r = 0; r < n; r++) {
-        double sum = 0.0;
-        for (int64_t c = 0; c < f; c++) {
-            sum += (double)x[r * f + c] * x[r * f + c];
-        }
-        double norm = sqrt(sum);
+        double norm = sqrt(reference_product(f, x + r * f, x + r * f));
         out[r] = (float)(1.0 / (norm < NORM_MIN ? NORM_MIN : norm));
     }
 }

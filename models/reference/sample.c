@@ -1,5 +1,6 @@
 /* Blocks made of others for one halo pass: edges of listed columns, and edges from their other ends. */
 #include "models/reference/reference.h"
+#include "protocol/base/amounts.h"
 
 #include <string.h>
 
@@ -50,16 +51,8 @@ static void edge_put(const struct device_block *block, int64_t e, int64_t r, uin
 /* Place of a column in the list; n_kept where it is not there. */
 static int64_t place_of(uint32_t col, int64_t n_kept, const uint32_t *kept)
 {
-    int64_t low = 0, high = n_kept;
-    while (low < high) {
-        int64_t middle = low + (high - low) / 2;
-        if (kept[middle] < col) {
-            low = middle + 1;
-        } else {
-            high = middle;
-        }
-    }
-    return low < n_kept && kept[low] == col ? low : n_kept;
+    int64_t at = ascending_find(kept, 0, n_kept, col);
+    return at < n_kept && kept[at] == col ? at : n_kept;
 }
 
 void reference_block_sample(struct device *device, const struct device_block *block, int64_t n_kept,
