@@ -104,13 +104,21 @@ static bool wants(const struct differentiation *d, const struct code_value *oper
     return false;
 }
 
-/* The value that an operand of an instruction is, with one head or column where it is repeated. */
+/* An operand by its steps over two loops of an instruction, with one head or column where it is repeated. */
+static struct code_value value_over(const struct tile_operand *o, int64_t head, int64_t n_head, int64_t column,
+                                    int64_t n_column)
+{
+    struct code_value out = {*o, head != 0 ? n_head : 1, column != 0 ? n_column : 1};
+    out.at.head = out.n_head > 1 ? head : out.n_column;
+    out.at.column = 1;
+    out.at.inner = 0;
+    return out;
+}
+
+/* The value that an operand of an instruction is. */
 static struct code_value operand_value(const struct tile_instruction *i, const struct tile_operand *o)
 {
-    struct code_value out = {*o, o->head != 0 ? i->n_head : 1, o->column != 0 ? i->n_column : 1};
-    out.at.column = 1;
-    out.at.head = out.n_head > 1 ? o->head : out.n_column;
-    return out;
+    return value_over(o, o->head, i->n_head, o->column, i->n_column);
 }
 
 static void give(struct differentiation *d, const struct code_value *operand, struct code_value gradient)
@@ -163,10 +171,7 @@ static void give_inner(struct differentiation *d, const struct tile_instruction 
                        const struct tile_operand *y, const struct code_value *g)
 {
     struct tile_operand gradient = code_repeated(g, i->n_head, i->n_column), other = *y;
-    struct code_value to = {*x, x->head != 0 ? i->n_head : 1, x->inner != 0 ? i->n_inner : 1};
-    to.at.column = 1;
-    to.at.inner = 0;
-    to.at.head = to.n_head > 1 ? x->head : to.n_column;
+    struct code_value to = value_over(x, x->head, i->n_head, x->inner, i->n_inner);
     if (!wants(d, &to)) {
         return;
     }
@@ -186,11 +191,7 @@ static void give_inner(struct differentiation *d, const struct tile_instruction 
 /* An operand of a sum over heads, as heads × columns. */
 static struct code_value heads_value(const struct tile_instruction *i, const struct tile_operand *o)
 {
-    struct code_value out = {*o, o->inner != 0 ? i->n_inner : 1, o->column != 0 ? i->n_column : 1};
-    out.at.head = out.n_head > 1 ? o->inner : out.n_column;
-    out.at.column = 1;
-    out.at.inner = 0;
-    return out;
+    return value_over(o, o->inner, i->n_inner, o->column, i->n_column);
 }
 
 /* da[k, c] = g[c] b[k, c] */

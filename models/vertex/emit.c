@@ -54,13 +54,7 @@ static bool shapes_fit(const struct walk *w, int32_t op)
         fits = fits && vertex_shape_equal(&walk_at(w, of->in[k])->shape, &of->shape);
     }
     if (of->kind == VERTEX_OP_DOT && of->place == VERTEX_PLACE_NODE) {
-        int64_t n[2] = {1, 1};
-        for (int k = 0; k < 2; k++) {
-            for (int d = 0; d < walk_at(w, of->in[k])->shape.n_dim; d++) {
-                n[k] *= walk_at(w, of->in[k])->shape.dim[d];
-            }
-        }
-        fits = n[0] == n[1];
+        fits = match_size(w->trace, of->in[0]) == match_size(w->trace, of->in[1]);
     }
     return fits;
 }
@@ -203,32 +197,30 @@ static int emit_norm(struct walk *w, int32_t op)
                               running_of(w, name, "running_var"));
 }
 
-static struct open_value emit_other(struct walk *w, int32_t op)
+static int emit_other(struct walk *w, int32_t op)
 {
     const struct vertex_op *of = walk_at(w, op);
     int x = 0;
     switch (of->kind) {
-    case VERTEX_OP_MEAN_HEADS:
+    case VERTEX_OP_MEAN_HEADS: {
+        const int64_t n_head = walk_at(w, of->in[0])->shape.dim[0];
         x = walk_dense(w, walk_value(w, of->in[0]));
-        return (struct open_value){w->status != STATUS_OK || walk_at(w, of->in[0])->shape.dim[0] == 1
-                                       ? x
-                                       : program_head_mean(w->program, x, walk_at(w, of->in[0])->shape.dim[0]),
-                                   -1};
+        return walk_goes_on(w) && n_head != 1 ? program_head_mean(w->program, x, n_head) : x;
+    }
     case VERTEX_OP_CONCAT: {
         const int in[] = {walk_dense(w, walk_value(w, of->in[0])), walk_dense(w, walk_value(w, of->in[1]))};
-        return (struct open_value){walk_goes_on(w) ? program_concat(w->program, in, 2) : 0, -1};
+        return walk_goes_on(w) ? program_concat(w->program, in, 2) : 0;
     }
     case VERTEX_OP_NORMALIZE:
         x = walk_dense(w, walk_value(w, of->in[0]));
-        return (struct open_value){
-            walk_goes_on(w) ? program_row_scale(w->program, x, program_inverse_norm(w->program, x)) : 0, -1};
+        return walk_goes_on(w) ? program_row_scale(w->program, x, program_inverse_norm(w->program, x)) : 0;
     case VERTEX_OP_LAYER_NORM:
     case VERTEX_OP_BATCH_NORM:
-        return (struct open_value){emit_norm(w, op), -1};
+        return emit_norm(w, op);
     case VERTEX_OP_DOT:
-        return (struct open_value){emit_dot(w, op), -1};
+        return emit_dot(w, op);
     default:
-        return (struct open_value){emit_activation(w, op), -1};
+        return emit_activation(w, op);
     }
 }
 
@@ -287,15 +279,12 @@ struct open_value walk_open(struct walk *w, int32_t op, int bias)
         return walk_add(w, op);
     case VERTEX_OP_MULTIPLY:
     case VERTEX_OP_DIVIDE:
-        if (!walk_is_multiple(w, op)) {
-            return (struct open_value){walk_rows(w, op), -1};
-        }
-        return walk_add(w, op);
+        return walk_is_multiple(w, op) ? walk_add(w, op) : (struct open_value){walk_rows(w, op), -1};
     default:
         break;
     }
     if (of->kind < VERTEX_OP_SUM) {
-        return emit_other(w, op);
+        return (struct open_value){emit_other(w, op), -1};
     }
     return walk_is_sum(w, op, &sum) ? walk_sum(w, op, bias) : (struct open_value){emit_reduction(w, op), -1};
 }

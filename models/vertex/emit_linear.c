@@ -166,14 +166,10 @@ struct open_value walk_sum(struct walk *w, int32_t op, int bias)
     }
     sums_below(w, op, true, &sums);
     sums_below(w, walk_at(w, map)->in[0], false, &deeper);
-    if (deeper.n > 0) { /* sums on both sides stay where they are */
-        free(deeper.kind);
-        int x = aggregate_all(w, walk_value(w, map), &sums);
-        free(sums.kind);
-        return (struct open_value){x, bias};
-    }
     free(deeper.kind);
-    struct open_value out = emit_map(w, walk_value(w, walk_at(w, map)->in[0]), &sums, walk_at(w, map), bias);
+    struct open_value out = deeper.n > 0 /* sums on both sides stay where they are */
+                                ? (struct open_value){aggregate_all(w, walk_value(w, map), &sums), bias}
+                                : emit_map(w, walk_value(w, walk_at(w, map)->in[0]), &sums, walk_at(w, map), bias);
     free(sums.kind);
     return out;
 }

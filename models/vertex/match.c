@@ -1,7 +1,5 @@
 #include "models/vertex/match.h"
 
-#include <math.h>
-
 static const struct vertex_op *at(const struct vertex_trace *trace, int32_t op)
 {
     return &trace->op[op];
@@ -72,8 +70,7 @@ bool match_sum(const struct vertex_trace *trace, int32_t op, struct match_sum *o
 
 /* --- attention --- */
 
-/* The numbers in a row, or in a weight; 0 for -1. */
-static int64_t size_of(const struct vertex_trace *trace, int32_t op)
+int64_t match_size(const struct vertex_trace *trace, int32_t op)
 {
     int64_t n = op >= 0 ? 1 : 0;
     for (int d = 0; op >= 0 && d < at(trace, op)->shape.n_dim; d++) {
@@ -85,12 +82,12 @@ static int64_t size_of(const struct vertex_trace *trace, int32_t op)
 /* Are operations as wide as attention's values, and weights of edges' features? -1 is of any width. */
 static bool fits(const struct vertex_trace *trace, const struct match_attention *m, int32_t op)
 {
-    return op < 0 || size_of(trace, op) == size_of(trace, m->value);
+    return op < 0 || match_size(trace, op) == match_size(trace, m->value);
 }
 
 static bool edge_fits(const struct vertex_trace *trace, const struct match_attention *m)
 {
-    return m->edge < 0 || at(trace, m->edge)->shape.dim[0] == size_of(trace, m->value);
+    return m->edge < 0 || at(trace, m->edge)->shape.dim[0] == match_size(trace, m->value);
 }
 
 /* linear(name, e.feature, …, bias=False) */
@@ -154,7 +151,7 @@ static bool match_gat(const struct vertex_trace *trace, int32_t score, struct ma
         int32_t weight = -1;
         if (!match_operands(trace, ends[k], VERTEX_OP_DOT, VERTEX_OP_PARAMETER, &weight, &row) ||
             match_below(trace, row) != match_below(trace, out->value) || !fits(trace, out, weight) ||
-            size_of(trace, ends[k]) != out->n_head) {
+            match_size(trace, ends[k]) != out->n_head) {
             return false;
         }
     }
@@ -173,7 +170,7 @@ static bool match_gatv2(const struct vertex_trace *trace, int32_t score, struct 
     out->slope = at(trace, leaky)->number[0];
     sum = without_features(trace, at(trace, leaky)->in[0], &out->edge);
     return both_ends(trace, sum, &l, &out->query) && l == out->value && fits(trace, out, out->query) &&
-           fits(trace, out, out->att) && edge_fits(trace, out) && size_of(trace, score) == out->n_head;
+           fits(trace, out, out->att) && edge_fits(trace, out) && match_size(trace, score) == out->n_head;
 }
 
 /* Σ_j softmax(scale ⟨q_i, k_j [+ W_e f]⟩) (u_j [+ W_e f]) */
@@ -198,7 +195,7 @@ static bool match_dot(const struct vertex_trace *trace, int32_t score, int32_t v
     }
     key = without_features(trace, key, &out->edge);
     return source(trace, key, &out->key) && out->edge == value_edge && fits(trace, out, out->key) &&
-           fits(trace, out, out->query) && edge_fits(trace, out) && size_of(trace, dot) == out->n_head;
+           fits(trace, out, out->query) && edge_fits(trace, out) && match_size(trace, dot) == out->n_head;
 }
 
 /* Σ_j softmax(β cos(h_j, h_i)) h_j */

@@ -8,6 +8,9 @@
 bool match_operands(const struct vertex_trace *trace, int32_t op, enum vertex_op_kind kind, enum vertex_op_kind first,
                     int32_t *first_out, int32_t *second_out);
 
+/* The numbers in a row, or in a weight; 0 for -1. */
+int64_t match_size(const struct vertex_trace *trace, int32_t op);
+
 /* What an edge counts in a linear aggregate. */
 enum match_factor { MATCH_FACTOR_NONE, MATCH_FACTOR_WEIGHT, MATCH_FACTOR_NORM };
 

@@ -4,27 +4,16 @@
 #include "protocol/base/memory.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* Σ / max(1, in-edges) */
 static int32_t divided(struct moving *m, struct vertex_op mean)
 {
-    struct vertex_op one = {.kind = VERTEX_OP_NUMBER,
-                            .place = VERTEX_PLACE_WEIGHT,
-                            .shape = {1, {1}},
-                            .in = {-1, -1, -1},
-                            .number = {1.0},
-                            .relation = -1,
-                            .at = mean.at};
-    struct vertex_op degree = one, most = one, sum = mean, over = mean;
-    degree.kind = VERTEX_OP_DEGREE;
-    most.kind = VERTEX_OP_MAXIMUM;
+    const int32_t degree = move_degree(m, &mean), one = move_number(m, &mean, 1.0);
+    struct vertex_op most = move_op(VERTEX_OP_MAXIMUM, VERTEX_PLACE_NODE, &mean, degree, one), sum = mean,
+                     over = mean;
+    most.shape = move_at(m, one)->shape;
     sum.kind = VERTEX_OP_SUM;
     over.kind = VERTEX_OP_DIVIDE;
-    degree.place = most.place = VERTEX_PLACE_NODE;
-    degree.number[0] = most.number[0] = 0.0;
-    most.in[0] = move_append(m, degree);
-    most.in[1] = move_append(m, one);
     over.in[0] = move_append(m, sum);
     over.in[1] = move_append(m, most);
     return move_append(m, over);
@@ -83,10 +72,7 @@ static int32_t to_nodes(struct moving *m, struct vertex_op op, enum vertex_op_ki
             node.in[k] = move_at(m, op.in[k])->in[0];
         }
     }
-    struct vertex_op edge = {.kind = end, .place = VERTEX_PLACE_EDGE, .shape = op.shape, .relation = -1, .at = op.at};
-    edge.in[0] = move_append(m, node);
-    edge.in[1] = edge.in[2] = -1;
-    return move_append(m, edge);
+    return move_append(m, move_op(end, VERTEX_PLACE_EDGE, &op, move_append(m, node), -1));
 }
 
 /* --- linear maps of what both ends have --- */
@@ -99,17 +85,6 @@ struct split {
 };
 
 #define N_VISITED_MOST 64
-
-static struct vertex_op edge_op(enum vertex_op_kind kind, const struct vertex_op *like, int32_t a, int32_t b)
-{
-    return (struct vertex_op){.kind = kind,
-                              .place = VERTEX_PLACE_EDGE,
-                              .shape = like->shape,
-                              .in = {a, b, -1},
-                              .weight = 0,
-                              .relation = -1,
-                              .at = like->at};
-}
 
 /* Is some part of a row at one end? Sums and joined columns have parts. */
 static bool has_end(const struct moving *m, int32_t op, int *n_visited)
@@ -156,7 +131,7 @@ static int32_t row_mapped(struct moving *m, struct split *s, int32_t row, int64_
     int64_t second = first + (sums ? 0 : move_at(m, of.in[0])->shape.dim[0]);
     int32_t a = row_mapped(m, s, of.in[0], first, subtracts);
     int32_t b = row_mapped(m, s, of.in[1], second, subtracts != (of.kind == VERTEX_OP_SUBTRACT));
-    return move_append(m, edge_op(sums ? of.kind : VERTEX_OP_ADD, &s->map, a, b));
+    return move_append(m, move_op(sums ? of.kind : VERTEX_OP_ADD, VERTEX_PLACE_EDGE, &s->map, a, b));
 }
 
 /* linear(concat(e.dst.a, e.src.b - e.dst.a, …)) as the sum of its parts' products, those of nodes at nodes. */
@@ -164,7 +139,7 @@ static int32_t split_map(struct moving *m, struct vertex_op op)
 {
     struct split s = {.map = op, .bias = op.in[2]};
     int32_t out = row_mapped(m, &s, op.in[0], 0, false);
-    return s.bias < 0 ? out : move_append(m, edge_op(VERTEX_OP_ADD, &op, out, s.bias));
+    return s.bias < 0 ? out : move_append(m, move_op(VERTEX_OP_ADD, VERTEX_PLACE_EDGE, &op, out, s.bias));
 }
 
 static bool is_split(const struct moving *m, const struct vertex_op *op)

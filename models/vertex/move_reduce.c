@@ -4,27 +4,18 @@
 
 static struct vertex_op node_op(enum vertex_op_kind kind, const struct vertex_op *like, int32_t a, int32_t b)
 {
-    return (struct vertex_op){.kind = kind,
-                              .place = VERTEX_PLACE_NODE,
-                              .shape = like->shape,
-                              .in = {a, b, -1},
-                              .relation = -1,
-                              .at = like->at};
+    return move_op(kind, VERTEX_PLACE_NODE, like, a, b);
 }
 
-static int32_t number(struct moving *m, const struct vertex_op *like, double value)
+int32_t move_number(struct moving *m, const struct vertex_op *like, double value)
 {
-    struct vertex_op op = {.kind = VERTEX_OP_NUMBER,
-                           .place = VERTEX_PLACE_WEIGHT,
-                           .shape = {1, {1}},
-                           .in = {-1, -1, -1},
-                           .number = {value},
-                           .relation = -1,
-                           .at = like->at};
+    struct vertex_op op = move_op(VERTEX_OP_NUMBER, VERTEX_PLACE_WEIGHT, like, -1, -1);
+    op.shape = (struct vertex_shape){1, {1}};
+    op.number[0] = value;
     return move_append(m, op);
 }
 
-static int32_t degree(struct moving *m, const struct vertex_op *like)
+int32_t move_degree(struct moving *m, const struct vertex_op *like)
 {
     struct vertex_op op = node_op(VERTEX_OP_DEGREE, like, -1, -1);
     op.shape = (struct vertex_shape){1, {1}};
@@ -35,7 +26,7 @@ static int32_t degree(struct moving *m, const struct vertex_op *like)
 static int32_t gated(struct moving *m, int32_t x)
 {
     const struct vertex_op like = *move_at(m, x);
-    return move_append(m, node_op(VERTEX_OP_GATE, &like, x, degree(m, &like)));
+    return move_append(m, node_op(VERTEX_OP_GATE, &like, x, move_degree(m, &like)));
 }
 
 /* --- sums and means --- */
@@ -90,7 +81,7 @@ static int32_t summed(struct moving *m, struct vertex_op reduce)
     if (out.kind == VERTEX_OP_TARGET) {
         return reduce.kind == VERTEX_OP_MEAN
                    ? gated(m, out.in[0])
-                   : move_append(m, node_op(VERTEX_OP_MULTIPLY, &out, out.in[0], degree(m, &out)));
+                   : move_append(m, node_op(VERTEX_OP_MULTIPLY, &out, out.in[0], move_degree(m, &out)));
     }
     terms_of(m, &out, takes);
     if (!takes[0] && !takes[1]) {
@@ -181,8 +172,7 @@ static int32_t bested(struct moving *m, struct vertex_op reduce)
 static int32_t edge_op(struct moving *m, enum vertex_op_kind kind, const struct vertex_op *like, int32_t a, int32_t b,
                        double value)
 {
-    struct vertex_op op = node_op(kind, like, a, b);
-    op.place = VERTEX_PLACE_EDGE;
+    struct vertex_op op = move_op(kind, VERTEX_PLACE_EDGE, like, a, b);
     op.number[0] = value;
     return move_append(m, op);
 }
@@ -201,9 +191,9 @@ int32_t move_variance(struct moving *m, struct vertex_op reduce)
     if (reduce.kind == VERTEX_OP_VAR) {
         return var;
     }
-    struct vertex_op least = node_op(VERTEX_OP_MAXIMUM, &row, var, number(m, &row, 1e-5));
+    struct vertex_op least = node_op(VERTEX_OP_MAXIMUM, &row, var, move_number(m, &row, 1e-5));
     struct vertex_op root = node_op(VERTEX_OP_SQRT, &row, move_append(m, least), -1);
-    struct vertex_op over = node_op(VERTEX_OP_SUBTRACT, &row, var, number(m, &row, 1e-5));
+    struct vertex_op over = node_op(VERTEX_OP_SUBTRACT, &row, var, move_number(m, &row, 1e-5));
     int32_t std = move_append(m, root);
     return move_append(m, node_op(VERTEX_OP_GATE, &row, std, move_append(m, over)));
 }

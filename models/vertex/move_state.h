@@ -27,10 +27,21 @@ static inline const struct vertex_op *move_at(const struct moving *m, int32_t op
     return &m->out->op[op];
 }
 
+/* An operation of a and b, -1 where it has no such, with another one's shape and place in the text. */
+static inline struct vertex_op move_op(enum vertex_op_kind kind, enum vertex_place place,
+                                       const struct vertex_op *like, int32_t a, int32_t b)
+{
+    return (struct vertex_op){
+        .kind = kind, .place = place, .shape = like->shape, .in = {a, b, -1}, .relation = -1, .at = like->at};
+}
+
 /* Append an operation, or find an equal one. */
 int32_t move_append(struct moving *m, struct vertex_op op);
 
-/* move_reduce.c: a reduction, whose operand has been moved; var or std, by means */
+/* move_reduce.c: a number, and the in-edges of each node; a reduction, whose operand has been moved; var or std, by
+ * means */
+int32_t move_number(struct moving *m, const struct vertex_op *like, double value);
+int32_t move_degree(struct moving *m, const struct vertex_op *like);
 int32_t move_reduced(struct moving *m, struct vertex_op reduce);
 int32_t move_variance(struct moving *m, struct vertex_op reduce);
 
