@@ -56,10 +56,6 @@ void model_stack(struct model *model, int (*conv)(struct model *model, int layer
  * every model's input. */
 int model_features(struct model *model);
 
-/* Do the features, of several node types or a column for each node, go through a linear map to model.hidden columns
- * first? Nodes without features have a learned vector then. */
-bool model_embeds(const struct model *model);
-
 /* Do the features have only a column for each node, and does the first layer read them? Its weights have a row for
  * each node. */
 bool model_is_one_hot(const struct model *model);
@@ -79,10 +75,5 @@ bool transform_first(const struct program *program, int x, int64_t f_out);
 /* program_param with a printed name. */
 int named_param(struct program *program, int64_t rows, int64_t columns, double bound, const char *format, ...)
     __attribute__((format(printf, 5, 6)));
-
-/* The bounds of uniform draws: torch.nn.Linear's, kaiming_uniform(a = √5) = 1/√fan_in; PyTorch Geometric's glorot,
- * √(6/(rows + columns)). */
-double linear_bound(int64_t fan_in);
-double glorot_bound(int64_t rows, int64_t columns);
 
 #endif

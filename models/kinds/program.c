@@ -76,15 +76,14 @@ static enum status append(struct model *model, const struct vertex_facts *facts,
         return status;
     }
     bool moves = true, matches = true;
-    if ((status = vertex_setting(&build->tree, "move", true, &moves)) != STATUS_OK ||
-        (status = vertex_setting(&build->tree, "match", true, &matches)) != STATUS_OK) {
+    if ((status = vertex_setting(&build->tree, "move", true, &moves)) == STATUS_OK &&
+        (status = vertex_setting(&build->tree, "match", true, &matches)) == STATUS_OK && !text.complete) {
+        status = status_fail(STATUS_CONFIG, "%s: reads graph.types, which is not known to programs yet",
+                             build->tree.source.origin);
+    }
+    if (status != STATUS_OK) {
         vertex_trace_release(&text);
         return status;
-    }
-    if (!text.complete) {
-        vertex_trace_release(&text);
-        return status_fail(STATUS_CONFIG, "%s: reads graph.types, which is not known to programs yet",
-                           build->tree.source.origin);
     }
     print_pass(model, prefix, "text: each operation once", &text);
     vertex_move(&text, moves, model_kind_of(model->job)->reads_norm, &trace);

@@ -31,12 +31,14 @@ int named_param(struct program *program, int64_t rows, int64_t columns, double b
     return program_param(program, name, rows, columns, bound);
 }
 
-double linear_bound(int64_t fan_in)
+/* The bounds of uniform draws: torch.nn.Linear's, kaiming_uniform(a = √5) = 1/√fan_in; PyTorch Geometric's glorot,
+ * √(6/(rows + columns)). */
+static double linear_bound(int64_t fan_in)
 {
     return 1.0 / sqrt((double)fan_in);
 }
 
-double glorot_bound(int64_t rows, int64_t columns)
+static double glorot_bound(int64_t rows, int64_t columns)
 {
     return sqrt(6.0 / (double)(rows + columns));
 }
@@ -90,7 +92,9 @@ void model_features_dense(const struct model *model)
     model->program->value[0].is_sparse = false;
 }
 
-bool model_embeds(const struct model *model)
+/* Do the features, of several node types or a column for each node, go through a linear map to model.hidden columns
+ * first? Nodes without features have a learned vector then. */
+static bool embeds(const struct model *model)
 {
     const struct job *job = model->job;
     bool asked = model_kind_of(job)->needs_types && job->model.embedding &&
@@ -100,7 +104,7 @@ bool model_embeds(const struct model *model)
 
 bool model_is_one_hot(const struct model *model)
 {
-    return model->input->is_typed && program_n_shared(model->program) == 0 && !model_embeds(model);
+    return model->input->is_typed && program_n_shared(model->program) == 0 && !embeds(model);
 }
 
 /* An activation and then dropout, in one op or no op. */
@@ -119,7 +123,7 @@ int model_features(struct model *model)
         x = program_labels(model->program, x, model->input->n_class, 1.0 - options->label_rate);
     }
     x = activate(model->program, x, DEVICE_ACTIVATION_NONE, options->input_dropout);
-    if (!model_embeds(model)) {
+    if (!embeds(model)) {
         return x;
     }
     int64_t f_in = model->input->n_feature, f_out = options->hidden;
@@ -220,7 +224,7 @@ void model_stack(struct model *model, int (*conv)(struct model *model, int layer
     int n_hidden = jumps(model) ? n_layer : n_layer - 1;
     int64_t width = options->hidden * (job_key_applies(model->job, JOB_KEY_model_heads) ? options->heads : 1);
     if (n_hidden > 0 && options->residual && !options->residual_linear && model->input->n_feature == width &&
-        !model_embeds(model)) {
+        !embeds(model)) {
         model_features_dense(model); /* the first layer's residual adds them as they are */
     }
     int *output = memory_alloc((size_t)n_layer, sizeof *output), x = model_features(model);

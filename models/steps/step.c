@@ -10,14 +10,7 @@
 
 void step_append(struct step_list *list, const struct step *step)
 {
-    if ((list->n_step & (list->n_step - 1)) == 0) { /* grow to the next power of two */
-        struct step *grown = memory_alloc(2 * (size_t)list->n_step + 1, sizeof *grown);
-        if (list->n_step > 0) {
-            memcpy(grown, list->step, (size_t)list->n_step * sizeof *grown);
-        }
-        free(list->step);
-        list->step = grown;
-    }
+    list->step = memory_list_grow(list->step, list->n_step, sizeof *list->step);
     list->step[list->n_step++] = *step;
 }
 

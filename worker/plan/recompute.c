@@ -156,8 +156,18 @@ static bool is_near(const struct rewrite *w, const bool *dropped)
     return true;
 }
 
-bool recompute_steps(const struct program *program, const struct step_list *lowered, const bool *dropped,
-                     struct memory_plan *plan)
+/* The training list when these values are not saved, and are made again before they are read. A value that costs a
+ * linear map is made once and then stays as long as it is needed; others are made anew after every aggregate's
+ * passes, where memory is needed most.
+ *
+ *   lowered  step_lists_lower's training list
+ *   dropped  n_value, each made by a dense op that is not static; NULL: everything is saved
+ *   owns     fills plan->steps' training list (memory_plan_release), replacing what was there
+ *   returns  false where a value would be too many ops away from what is saved; the list is then the one that was
+ *            there
+ */
+static bool recompute_steps(const struct program *program, const struct step_list *lowered, const bool *dropped,
+                            struct memory_plan *plan)
 {
     struct rewrite w;
     rewrite_open(program, dropped, &w);
