@@ -39,11 +39,6 @@ void halo_close(struct halo *h)
     }
 }
 
-enum part_direction halo_blocks(const struct halo *h)
-{
-    return h->pass->direction == HALO_DIRECTION_OUT ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
-}
-
 struct part_rows halo_rows_taken(const struct halo *h, int32_t i)
 {
     return halo_owners_in(&h->owners, i, h->step->stored ? HALO_DIRECTION_IN : h->pass->direction, h->hop.travelling);
@@ -98,12 +93,12 @@ static void hops_find(struct halo *h)
 {
     const struct trainer *t = h->trainer;
     h->hop.blocks = h->hop.rows = h->hop.travelling = h->hop.listed = PROGRAM_HOP_ALL;
-    if (t->run.training && h->step->stored) { /* all halo rows are there */
-        h->hop.blocks = t->program.value[h->op->out].hop;
-        h->hop.rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop.blocks : program_hop_before(h->hop.blocks);
-    } else if (t->run.training) {
-        h->hop.blocks = t->program.value[h->op->out].hop;
-        h->hop.rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop.blocks : program_hop_before(h->hop.blocks);
+    if (!t->run.training) {
+        return;
+    }
+    h->hop.blocks = t->program.value[h->op->out].hop;
+    h->hop.rows = h->pass->direction == HALO_DIRECTION_IN ? h->hop.blocks : program_hop_before(h->hop.blocks);
+    if (!h->step->stored) { /* else all halo rows are there */
         h->hop.travelling = halo_pass_hop(&t->program, h->op, h->pass);
         h->hop.listed = halo_list_hop(h->owners.dedup, &t->program, h->op, h->pass);
     }
@@ -211,7 +206,7 @@ static bool merged_find(const struct halo *h, struct device_block *out)
         return false;
     }
     const struct merged_hops hops = merged_hops(h);
-    return merged_block(t->routes.merged, halo_blocks(h), &hops, out);
+    return merged_block(t->routes.merged, halo_edges(h->pass->direction), &hops, out);
 }
 
 /* All own parts at once, from where the first one's rows are. */

@@ -105,9 +105,6 @@ struct halo {
 /* What payloads lose from here on, and so their rows' bytes; NULL: nothing. */
 void halo_level(struct halo *h, const struct level *level);
 
-/* The blocks that the pass walks. */
-enum part_direction halo_blocks(const struct halo *h);
-
 /* Rows that own part i takes from others, or gives to them, in this pass. */
 struct part_rows halo_rows_taken(const struct halo *h, int32_t i);
 struct part_rows halo_rows_given(const struct halo *h, int32_t i);

@@ -9,7 +9,7 @@
 /* The list of a route of deduplicated rows that is given. */
 static struct dedup_list list_of(const struct halo *h, const struct halo_route *route)
 {
-    return (struct dedup_list){.d = halo_blocks(h),
+    return (struct dedup_list){.d = halo_edges(h->pass->direction),
                                .hop = h->hop.listed,
                                .i = route->i,
                                .rank = (uint32_t)(route->k / PART_DEDUP_N_SIDE),
@@ -245,8 +245,9 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
 /* Own part i's rows that its pair k takes in this pass, or asks for. */
 static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
 {
-    return h->sample != NULL ? sample_given(h->sample, i, k)
-                             : part_device_rows(&h->trainer->own.part[i], PART_DIRECTION_N - 1 - halo_blocks(h), k);
+    return h->sample != NULL
+               ? sample_given(h->sample, i, k)
+               : part_device_rows(&h->trainer->own.part[i], PART_DIRECTION_N - 1 - halo_edges(h->pass->direction), k);
 }
 
 /* n rows of a payload from `first` on, with what they count in a sample. */

@@ -36,7 +36,7 @@ static enum status fetch_ahead(struct halo *h)
 static void scatter(struct halo *h, const struct halo_pair *pair, const char *from, char *to)
 {
     const struct trainer *t = h->trainer;
-    enum part_direction d = halo_blocks(h);
+    enum part_direction d = halo_edges(h->pass->direction);
     const struct part_rows taken = halo_rows_taken(h, pair->i);
     int64_t n_row = part_rows_at(&taken, pair->k), n_all = h->routes.take[h->fetch.n_used].n_row;
     const uint32_t *places = h->sample != NULL ? sample_dedup_scatter(sample_dedup_of(h->sample), pair->i, pair->k)

@@ -9,7 +9,7 @@ static enum status in_place_take(struct halo *h, const struct halo_pair *pair, s
 {
     const struct trainer *t = h->trainer;
     const struct part_device *other = &t->own.part[pair->j];
-    enum part_direction d = h->pass->transposed ? PART_DIRECTION_OUT : halo_blocks(h);
+    enum part_direction d = h->pass->transposed ? PART_DIRECTION_OUT : halo_edges(h->pass->direction);
     h->block = part_device_block(&t->own.part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
     if (pair->i != pair->j) {
         h->block.n_col = other->part->n_own;
@@ -61,7 +61,7 @@ const struct payload_source source_packed = {.take = packed_take};
 static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct op_call *call)
 {
     const struct trainer *t = h->trainer;
-    enum part_direction d = halo_blocks(h);
+    enum part_direction d = halo_edges(h->pass->direction);
     enum part_dedup_side side = part_dedup_side_of(pair->q, t->own.number[pair->i]);
     h->block = part_device_block(&t->own.part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
     h->block.n_col = h->routes.take[h->fetch.n_used].n_row;
@@ -75,7 +75,7 @@ void source_point(struct halo *h, const struct halo_pair *pair, const void *payl
 {
     const struct part_device *part = &h->trainer->own.part[pair->i];
     const struct part_rows taken = halo_rows_taken(h, pair->i);
-    enum part_direction d = halo_blocks(h);
+    enum part_direction d = halo_edges(h->pass->direction);
     int64_t n_row = pair->i == pair->j ? call->n : part_rows_at(&taken, pair->k);
     if (h->pass->direction == HALO_DIRECTION_RETURN) { /* whose gradients these are */
         call->back.rows = h->sample != NULL && pair->i != pair->j

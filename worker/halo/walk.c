@@ -42,7 +42,7 @@ static bool walks_block(const struct halo *h, int32_t i, const struct part_rows 
     int32_t k = pair_after(taken->pairs, s);
     bool by_edges = part->part->covered && !h->step->stored && h->hop.blocks < part->part->n_hop;
     return s == 0 || (part_rows_at(taken, k) > 0 &&
-                      (!by_edges || part_device_has_edges(part, halo_blocks(h), h->hop.blocks, k)));
+                      (!by_edges || part_device_has_edges(part, halo_edges(h->pass->direction), h->hop.blocks, k)));
 }
 
 /* Of the blocks that a part walks, the one that comes last, counted from its own. */

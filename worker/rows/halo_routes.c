@@ -7,26 +7,14 @@
 
 struct part_rows halo_rows_in(const struct part_halo *own, enum halo_direction direction, int32_t hop)
 {
-    switch (direction) {
-    case HALO_DIRECTION_IN:
-        return part_halo_taken(own, PART_DIRECTION_IN, hop);
-    case HALO_DIRECTION_OUT:
-        return part_halo_taken(own, PART_DIRECTION_OUT, hop);
-    default:
-        return part_halo_given(own, PART_DIRECTION_IN, hop);
-    }
+    bool returns = direction == HALO_DIRECTION_RETURN;
+    return (returns ? part_halo_given : part_halo_taken)(own, halo_edges(direction), hop);
 }
 
 struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction direction, int32_t hop)
 {
-    switch (direction) {
-    case HALO_DIRECTION_IN:
-        return part_halo_given(own, PART_DIRECTION_IN, hop);
-    case HALO_DIRECTION_OUT:
-        return part_halo_given(own, PART_DIRECTION_OUT, hop);
-    default:
-        return part_halo_taken(own, PART_DIRECTION_IN, hop);
-    }
+    bool returns = direction == HALO_DIRECTION_RETURN;
+    return (returns ? part_halo_taken : part_halo_given)(own, halo_edges(direction), hop);
 }
 
 int32_t halo_list_hop(const struct part_dedup *dedup, const struct program *program, const struct op *op,
@@ -234,37 +222,31 @@ struct halo_route_totals halo_routes_total(const struct halo_owners *owners, enu
 
 /* --- one of them --- */
 
-struct halo_route *halo_routes_given(const struct halo_routes *routes, int32_t i, int32_t k)
+/* Of n routes by own part, each part's from pair `first` on around the circle of n_pair. */
+static struct halo_route *route_find(struct halo_route *route, int32_t n, int32_t first, int32_t n_pair, int32_t i,
+                                     int32_t k)
 {
-    int32_t begin = 0, end = routes->total.given.n;
+    int32_t begin = 0, end = n, place = k < first ? k + n_pair : k;
     while (begin < end) {
         int32_t middle = begin + (end - begin) / 2;
-        const struct halo_route *at = &routes->give[middle];
-        if (at->i < i || (at->i == i && at->k < k)) {
+        const struct halo_route *at = &route[middle];
+        if (at->i < i || (at->i == i && (at->k < first ? at->k + n_pair : at->k) < place)) {
             begin = middle + 1;
         } else {
             end = middle;
         }
     }
-    struct halo_route *found = begin < routes->total.given.n ? &routes->give[begin] : NULL;
-    return found != NULL && found->i == i && found->k == k ? found : NULL;
+    return begin < n && route[begin].i == i && route[begin].k == k ? &route[begin] : NULL;
+}
+
+struct halo_route *halo_routes_given(const struct halo_routes *routes, int32_t i, int32_t k)
+{
+    return route_find(routes->give, routes->total.given.n, 0, 0, i, k);
 }
 
 struct halo_route *halo_routes_taken(const struct halo_routes *routes, const struct halo_owners *owners,
                                      enum halo_direction direction, int32_t i, int32_t k)
 {
     const struct part_rows in = halo_rows_in(owners->own[i], direction, PROGRAM_HOP_ALL);
-    int32_t n = in.pairs->n_pair, own = in.pairs->own, after = (k - own + n) % n, begin = 0,
-            end = routes->total.taken.n;
-    while (begin < end) {
-        int32_t middle = begin + (end - begin) / 2;
-        const struct halo_route *at = &routes->take[middle];
-        if (at->i < i || (at->i == i && (at->k - own + n) % n < after)) {
-            begin = middle + 1;
-        } else {
-            end = middle;
-        }
-    }
-    struct halo_route *found = begin < routes->total.taken.n ? &routes->take[begin] : NULL;
-    return found != NULL && found->i == i && found->k == k ? found : NULL;
+    return route_find(routes->take, routes->total.taken.n, in.pairs->own, in.pairs->n_pair, i, k);
 }

@@ -118,20 +118,12 @@ bool part_device_has_edges(const struct part_device *own, int d, int32_t hop, in
     return at[1].edge > at->edge;
 }
 
-/* One more schedule behind those there are; the array is full when their number is a power of two. */
+/* One more schedule behind those there are. */
 static void schedule_add(struct part_blocks *blocks, int32_t pair, const struct device_block *block)
 {
-    int32_t n = blocks->n_schedule;
-    if ((n & (n - 1)) == 0) {
-        struct part_schedule *more = memory_alloc(n > 0 ? 2 * (size_t)n : 1, sizeof *more);
-        for (int32_t s = 0; s < n; s++) {
-            more[s] = blocks->schedule[s];
-        }
-        free(blocks->schedule);
-        blocks->schedule = more;
-    }
-    blocks->schedule[n] = (struct part_schedule){.pair = pair, .schedule = block->schedule, .matrix = block->matrix};
-    blocks->n_schedule = n + 1;
+    blocks->schedule = memory_list_grow(blocks->schedule, blocks->n_schedule, sizeof *blocks->schedule);
+    blocks->schedule[blocks->n_schedule++] = (struct part_schedule){
+        .pair = pair, .schedule = block->schedule, .matrix = block->matrix};
 }
 
 enum status part_schedules_open(const struct part_device_setup *setup, const struct part_device *part, int d,
