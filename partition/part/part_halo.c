@@ -1,5 +1,6 @@
 #include "partition/part/part_halo.h"
 
+#include "protocol/base/amounts.h"
 #include "protocol/base/memory.h"
 
 static size_t n_hop_entry(const struct part_pairs *pairs, int32_t n_hop)
@@ -89,4 +90,13 @@ int64_t part_rows_all(const struct part_rows *rows)
         n += part_rows_at(rows, k);
     }
     return n;
+}
+
+int64_t part_rows_most(const struct part_rows *rows)
+{
+    int64_t most = 0;
+    for (int32_t k = 0; k < rows->pairs->n_pair; k++) {
+        most = larger(most, part_rows_at(rows, k));
+    }
+    return most;
 }

@@ -122,17 +122,19 @@ static inline int64_t part_rows_at(const struct part_rows *rows, int32_t k)
     return rows->cols ? part_pair_cols(pairs, k) : part_pair_rows(pairs, k);
 }
 
-/* Own rows of hop ≤ h, h < n_hop. */
+/* Own rows of hop ≤ h; all of them where h ≥ n_hop. */
 static inline int64_t part_halo_own(const struct part_halo *halo, int32_t hop)
 {
     const struct part_pairs *pairs = &halo->pairs[PART_DIRECTION_IN];
-    return pairs->n_col_hop[pairs->own * (int64_t)halo->n_hop + hop];
+    return hop < halo->n_hop ? pairs->n_col_hop[pairs->own * (int64_t)halo->n_hop + hop]
+                             : part_pair_cols(pairs, pairs->own);
 }
 
 /* Of the pair with part q; 0 where there is none. */
 int64_t part_rows_with(const struct part_rows *rows, int32_t q);
 
-/* Of all pairs. */
+/* Of all pairs, and of the pair that has most. */
 int64_t part_rows_all(const struct part_rows *rows);
+int64_t part_rows_most(const struct part_rows *rows);
 
 #endif

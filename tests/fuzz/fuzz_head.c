@@ -471,8 +471,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     static float weights[N_WEIGHT];
     trainer.program.n_weight = N_WEIGHT;
     trainer.parameters.weights = trainer.parameters.embeddings.weights = weights;
-    static int64_t embedding_begin[N_PART];
-    trainer.plan.rows.embedding_begin = embedding_begin;
+    static struct memory_begin begin[N_PART];
+    trainer.plan.rows.begin = begin;
     trainer.program.n_embedding = 3;
     trainer.setup.n_part = N_PART;
     trainer.own.index = memory_alloc(N_PART, sizeof *trainer.own.index);

@@ -3,17 +3,15 @@
  * block wants them, into their place in the spill, and discarded; no payload moves, but rows are read for each part
  * that takes some.
  */
+#include "protocol/base/amounts.h"
 #include "worker/halo/source.h"
 #include "worker/state/pin.h"
 
 /* The payload that own part i gives to its pair k. */
 static struct spill_range spilled(const struct halo *h, int32_t i, int32_t k, enum spill_access access)
 {
-    struct spill_range range = payloads_range(h->trainer->routes.payloads, h->pass->direction, i, k,
-                                              halo_route_of(h, i, k).n_row * h->slots.n_row_bytes,
-                                              h->slots.n_row_bytes);
-    range.access = access;
-    return range;
+    return payloads_range(h->trainer->routes.payloads, h->pass->direction, i, k,
+                          halo_route_of(h, i, k).n_row * h->slots.n_row_bytes, h->slots.n_row_bytes, access);
 }
 
 /* Are payloads of this rank's parts packed when a block wants them? */
@@ -37,9 +35,7 @@ struct spill_range source_gathered_place(const struct halo *h)
     int64_t most = 0;
     for (int32_t i = 0; i < h->trainer->own.n; i++) {
         const struct part_rows taken = halo_rows_taken(h, i);
-        for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
-            most = part_rows_at(&taken, k) > most ? part_rows_at(&taken, k) : most;
-        }
+        most = larger(most, part_rows_most(&taken));
     }
     return (struct spill_range){
         .at = h->trainer->routes.payloads->at, .n_bytes = most * h->slots.n_row_bytes, .access = SPILL_WRITE};
@@ -78,10 +74,8 @@ static struct spill_range asked(const struct halo *h, int32_t i, int32_t k, enum
 {
     const struct part_rows rows = halo_rows_taken(h, i);
     int64_t row_bytes = h->slots.n_ask_row_bytes;
-    struct spill_range range = payloads_asked_range(h->trainer->routes.payloads, i, k,
-                                                    part_rows_at(&rows, k) * row_bytes, row_bytes);
-    range.access = access;
-    return range;
+    return payloads_asked_range(h->trainer->routes.payloads, i, k, part_rows_at(&rows, k) * row_bytes, row_bytes,
+                                access);
 }
 
 /* Write what own parts are asked for, part after part; where payloads are gathered by other ranks alone. */

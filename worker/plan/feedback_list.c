@@ -58,17 +58,11 @@ void feedback_list_release(struct feedback_list *list)
     *list = (struct feedback_list){0};
 }
 
-static int64_t own_rows(const struct part_halo *own, int32_t hop)
-{
-    const struct part_pairs *pairs = &own->pairs[PART_DIRECTION_IN];
-    return hop < own->n_hop ? part_halo_own(own, hop) : part_pair_cols(pairs, pairs->own);
-}
-
 int64_t feedback_floats(const struct feedback_rows *rows, const struct part_halo *own)
 {
     const struct part_rows made = halo_rows_out(own, rows->direction, rows->hop);
     bool returns = rows->direction == HALO_DIRECTION_RETURN;
-    return (returns ? part_rows_all(&made) : own_rows(own, rows->hop)) * rows->width;
+    return (returns ? part_rows_all(&made) : part_halo_own(own, rows->hop)) * rows->width;
 }
 
 int64_t feedback_floats_next(const struct feedback_rows *rows, const struct part_halo *own)

@@ -407,11 +407,6 @@ static void lives_close(struct lives *l)
     free(l->in_window);
 }
 
-static bool is_placed(const struct lives *l, int i)
-{
-    return takes_memory(l, i, false);
-}
-
 int64_t liveness_load(const struct program *program, const struct memory_plan *plan, int64_t *out)
 {
     struct lives l;
@@ -421,7 +416,7 @@ int64_t liveness_load(const struct program *program, const struct memory_plan *p
         out[t] = 0;
     }
     for (int i = 0; i < l.n; i++) {
-        int n_span = is_placed(&l, i) ? l.life[i].n_span : 0;
+        int n_span = takes_memory(&l, i, false) ? l.life[i].n_span : 0;
         for (int s = 0; s < n_span; s++) {
             const struct life_span *span = &l.life[i].span[s];
             out[span->first] += l.life[i].n_bytes;
@@ -456,7 +451,7 @@ static void endings_fill(const struct lives *l, struct memory_plan *plan)
     plan->arena.ending = memory_alloc((size_t)l->n * LIFE_N_SPAN, sizeof *plan->arena.ending);
     plan->arena.n_ending = 0;
     for (int i = 0; i < l->n; i++) {
-        int n_span = is_placed(l, i) ? l->life[i].n_span : 0;
+        int n_span = takes_memory(l, i, false) ? l->life[i].n_span : 0;
         for (int s = 0; s < n_span; s++) {
             int last = l->life[i].span[s].last;
             if (last != l->time_loss && last != plan->steps.n_time - 1) {

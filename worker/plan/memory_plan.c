@@ -21,19 +21,15 @@
 
 static void rows_lay_out(const struct memory_plan_input *in, struct memory_plan *plan)
 {
-    plan->rows.row_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.row_begin);
-    plan->rows.value_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.value_begin);
-    plan->rows.embedding_begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.embedding_begin);
-    plan->rows.row_begin_halo = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.row_begin_halo);
-    plan->rows.value_begin_halo = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.value_begin_halo);
+    plan->rows.begin = memory_alloc((size_t)in->n_own_part, sizeof *plan->rows.begin);
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        plan->rows.row_begin_halo[i] = plan->rows.n_row_halo;
-        plan->rows.value_begin_halo[i] = plan->rows.n_value_halo;
+        plan->rows.begin[i] = (struct memory_begin){.row = plan->rows.n_row,
+                                                    .value = plan->rows.n_sparse_value,
+                                                    .row_halo = plan->rows.n_row_halo,
+                                                    .value_halo = plan->rows.n_value_halo,
+                                                    .embedding = plan->rows.n_embedding};
         plan->rows.n_row_halo += round_up(in->own[i].n_own + in->own[i].n_halo, ROW_ALIGN);
         plan->rows.n_value_halo += round_up(in->own[i].n_feature_value + in->own[i].n_halo_value, ROW_ALIGN);
-        plan->rows.row_begin[i] = plan->rows.n_row;
-        plan->rows.value_begin[i] = plan->rows.n_sparse_value;
-        plan->rows.embedding_begin[i] = plan->rows.n_embedding;
         plan->rows.n_row += round_up(in->own[i].n_own, ROW_ALIGN);
         plan->rows.n_sparse_value += round_up(in->own[i].n_feature_value + in->own[i].n_embedded, ROW_ALIGN);
         plan->rows.n_embedding += round_up(in->own[i].n_embedded * in->program->n_embedding, ROW_ALIGN);
@@ -79,8 +75,8 @@ int64_t memory_plan_rows(const struct memory_plan *plan, int32_t hop)
 int64_t memory_plan_row_begin(const struct memory_plan *plan, int32_t hop, int32_t i)
 {
     return hop < plan->n_hop         ? plan->rows.row_begin_hop[hop * (int64_t)plan->n_own_part + i]
-           : hop == PROGRAM_HOP_HALO ? plan->rows.row_begin_halo[i]
-                                     : plan->rows.row_begin[i];
+           : hop == PROGRAM_HOP_HALO ? plan->rows.begin[i].row_halo
+                                     : plan->rows.begin[i].row;
 }
 
 int64_t memory_plan_values(const struct memory_plan *plan, int32_t hop)
@@ -90,23 +86,13 @@ int64_t memory_plan_values(const struct memory_plan *plan, int32_t hop)
 
 int64_t memory_plan_value_begin(const struct memory_plan *plan, int32_t hop, int32_t i)
 {
-    return hop == PROGRAM_HOP_HALO ? plan->rows.value_begin_halo[i] : plan->rows.value_begin[i];
+    return hop == PROGRAM_HOP_HALO ? plan->rows.begin[i].value_halo : plan->rows.begin[i].value;
 }
 
 int64_t memory_plan_rows_own(const struct memory_plan_part *own, int32_t hop)
 {
     return hop < own->halo->n_hop ? part_halo_own(own->halo, hop)
                                   : own->n_own + (hop == PROGRAM_HOP_HALO ? own->n_halo : 0);
-}
-
-/* Of the largest payload. */
-static int64_t most_rows(const struct part_rows rows)
-{
-    int64_t most = 0;
-    for (int32_t k = 0; k < rows.pairs->n_pair; k++) {
-        most = larger(most, part_rows_at(&rows, k));
-    }
-    return most;
 }
 
 /* The op's own scratch on the largest part that needs it, on a window, or on merged parts. */
@@ -116,7 +102,8 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct memor
     bool returns = op->kind == OP_KIND_AGGREGATE && program_is_lossy(in->program) &&
                    !program_reads_stored(in->program, op); /* of payload rows gradients are made, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        int64_t payload = returns ? most_rows(halo_rows_in(in->own[i].halo, HALO_DIRECTION_IN, PROGRAM_HOP_ALL)) : 0;
+        const struct part_rows taken = part_halo_taken(in->own[i].halo, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
+        int64_t payload = returns ? part_rows_most(&taken) : 0;
         bool halo = in->program->value[op->out].hop == PROGRAM_HOP_HALO;
         int64_t n = smaller(larger(in->own[i].n_own, payload) + (halo ? in->own[i].n_halo : 0), n_most);
         most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, n));
@@ -498,12 +485,8 @@ void memory_plan_release(struct memory_plan *plan)
     stale_list_release(&plan->payloads.stale);
     feedback_list_release(&plan->payloads.feedback);
     free(plan->payloads.halo);
-    free(plan->rows.row_begin);
+    free(plan->rows.begin);
     free(plan->rows.row_begin_hop);
-    free(plan->rows.value_begin);
-    free(plan->rows.embedding_begin);
-    free(plan->rows.row_begin_halo);
-    free(plan->rows.value_begin_halo);
     free(plan->arena.at);
     free(plan->arena.window_at);
     free(plan->workspace);

@@ -124,6 +124,12 @@ struct memory_plan_input {
     const struct pairs_draw *links;     /* where the program trains on links (task.kind = "link"); else NULL */
 };
 
+/* What lies before an own part's. */
+struct memory_begin {
+    int64_t row, value, row_halo, value_halo;
+    int64_t embedding; /* in floats */
+};
+
 /* How rows of all own parts lie, each part's rounded up to 16. */
 struct memory_rows {
     int64_t n_row;          /* rows of all own parts */
@@ -132,16 +138,12 @@ struct memory_rows {
     int64_t n_value_halo;
     int64_t n_embedding;                /* likewise for floats of embeddings */
     int64_t n_row_hop[PART_N_HOP_MOST]; /* n_hop: as n_row, of rows that count at a hop: those that gradients have */
-    int64_t *row_begin;                 /* n_own_part, as those that follow */
+    struct memory_begin *begin;         /* n_own_part */
     int64_t *row_begin_hop;             /* n_hop × n_own_part */
-    int64_t *value_begin;
-    int64_t *row_begin_halo;
-    int64_t *value_begin_halo;
-    int64_t *embedding_begin; /* in floats */
 };
 
-/* Places in the activation arena, in bytes; -1: none. Array of part p begins at place + row_begin[p] · row bytes
- * (sparse values: + value_begin[p] · 4; gradients: by their value's hop). */
+/* Places in the activation arena, in bytes; -1: none. Array of part p begins at place + begin[p].row · row bytes
+ * (sparse values: + begin[p].value · 4; gradients: by their value's hop). */
 struct memory_arena {
     int64_t n_bytes;
     int64_t *at;             /* by liveness_slot: places of values, gradients, what is saved, workspaces, … */

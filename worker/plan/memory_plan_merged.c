@@ -168,7 +168,7 @@ static int64_t block_bytes(const struct memory_plan_input *in, enum part_directi
         return 0;
     }
     bool first = d == PART_DIRECTION_IN && hop < plan->n_hop;
-    int64_t n_row = memory_merged_rows(plan, d == PART_DIRECTION_OUT ? program_hop_before(hop) : hop);
+    int64_t n_row = memory_merged_rows(plan, part_hop_rows(d, hop));
     int64_t made = first ? 0 : memory_merged_bytes(n_row, n_edge, in->own[0].weighted);
     return memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, made) +
            (int64_t)DEVICE_BYTES(in->ops, BLOCKS, 1, n_row, n_edge);

@@ -10,12 +10,6 @@ struct spilling {
     int64_t least;
 };
 
-static int64_t sending_rows(const struct memory_plan_input *in, int32_t i, int d)
-{
-    const struct part_rows given = part_halo_given(in->own[i].halo, (enum part_direction)d, PROGRAM_HOP_ALL);
-    return part_rows_all(&given);
-}
-
 /* Of own part i. */
 static int64_t operand_bytes(const struct spilling *s, const struct step_operand *o, int32_t i)
 {
@@ -47,8 +41,10 @@ static int64_t operand_bytes(const struct spilling *s, const struct step_operand
         return n * (1 + 4 * program->value[program->logits].width);
     case STEP_ARRAY_BLOCKS:
         return own->n_bytes - memory_plan_features(s->in, i);
-    case STEP_ARRAY_SENDING:
-        return sending_rows(s->in, i, o->index) * 4;
+    case STEP_ARRAY_SENDING: {
+        const struct part_rows given = part_halo_given(own->halo, (enum part_direction)o->index, PROGRAM_HOP_ALL);
+        return part_rows_all(&given) * 4;
+    }
     default:
         return 0; /* never in a file */
     }
@@ -92,26 +88,21 @@ static void step_count(struct spilling *s, const struct step *step, bool packing
     }
 }
 
-/* Rows of own parts that others may ask for: all of them, and of the pair that has most. */
-static int64_t asked_rows(const struct memory_plan_input *in)
-{
-    int64_t n = 0;
-    for (int32_t i = 0; i < in->n_own_part; i++) {
-        n += sending_rows(in, i, PART_DIRECTION_IN);
-    }
-    return n;
-}
+/* Rows of all payloads, and of the largest. */
+struct sizes {
+    int64_t n, most;
+};
 
-static int64_t most_given(const struct memory_plan_input *in)
+/* Of the rows that own parts send in this direction. */
+static struct sizes sizes_of(const struct memory_plan_input *in, enum halo_direction direction)
 {
-    int64_t most = 0;
+    struct sizes out = {0};
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        const struct part_rows given = part_halo_given(in->own[i].halo, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
-        for (int32_t k = 0; k < given.pairs->n_pair; k++) {
-            most = larger(most, part_rows_at(&given, k));
-        }
+        const struct part_rows rows = halo_rows_out(in->own[i].halo, direction, PROGRAM_HOP_ALL);
+        out.n += part_rows_all(&rows);
+        out.most = larger(out.most, part_rows_most(&rows));
     }
-    return most;
+    return out;
 }
 
 static void halo_count(struct spilling *s, const struct step *step)
@@ -123,24 +114,19 @@ static void halo_count(struct spilling *s, const struct step *step)
                    spill_pinned_bytes(memory_workspace_bytes(&s->plan->workspace[step->op][step->backward])));
         return;
     }
-    int64_t row_bytes = halo_row_bytes_most(in->program, op, step->halo, step->lossy), rows = 0, most = 0;
-    for (int32_t i = 0; i < in->n_own_part; i++) {
-        const struct part_rows out = halo_rows_out(in->own[i].halo, step->halo->direction, PROGRAM_HOP_ALL);
-        for (int32_t k = 0; k < out.pairs->n_pair; k++) {
-            rows += part_rows_at(&out, k);
-            most = larger(most, part_rows_at(&out, k));
-        }
-    }
+    int64_t row_bytes = halo_row_bytes_most(in->program, op, step->halo, step->lossy);
+    const struct sizes payload = sizes_of(in, step->halo->direction),
+                       asked = sizes_of(in, HALO_DIRECTION_IN); /* what others may ask for */
     int64_t ask_bytes = memory_plan_payloads(s->plan, in->job, in->program, step, PROGRAM_HOP_ALL).n_ask_row_bytes;
-    s->plan->spill.n_payload = larger(s->plan->spill.n_payload, rows * row_bytes);
-    s->plan->spill.n_asked = larger(s->plan->spill.n_asked, asked_rows(in) * ask_bytes);
+    s->plan->spill.n_payload = larger(s->plan->spill.n_payload, payload.n * row_bytes);
+    s->plan->spill.n_asked = larger(s->plan->spill.n_asked, asked.n * ask_bytes);
     /* The pass's workspace, the payload in use and the next one, what it is made of, and the pieces that are being
      * sent. */
-    int64_t largest = most * larger(row_bytes, ask_bytes),
+    int64_t largest = payload.most * larger(row_bytes, ask_bytes),
             piece = largest < MEMORY_PACK_BYTES ? largest : MEMORY_PACK_BYTES;
     int64_t workspace = memory_workspace_bytes(&s->plan->workspace[step->op][step->backward]);
-    int64_t pinned = spill_pinned_bytes(workspace) + 2 * spill_pinned_bytes(most * row_bytes) +
-                     (ask_bytes > 0 ? spill_pinned_bytes(most_given(in) * ask_bytes) : 0) +
+    int64_t pinned = spill_pinned_bytes(workspace) + 2 * spill_pinned_bytes(payload.most * row_bytes) +
+                     (ask_bytes > 0 ? spill_pinned_bytes(asked.most * ask_bytes) : 0) +
                      s->plan->payloads.n_pack_slot * spill_pinned_bytes(piece);
     step_count(s, step, true, pinned);
     int64_t gathered = 0; /* another part's rows, while a payload is packed from them */
@@ -164,25 +150,20 @@ static void steps_count(struct spilling *s)
     }
 }
 
-/* Whole chunks, as the files hold. */
-static int64_t whole_chunks(int64_t n_bytes)
-{
-    return (n_bytes + SPILL_CHUNK - 1) / SPILL_CHUNK * SPILL_CHUNK;
-}
-
+/* The files hold whole chunks. */
 void memory_plan_spill(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     struct spilling s = {.in = in, .plan = plan};
     steps_count(&s);
-    plan->spill.n_bytes = whole_chunks(plan->arena.n_bytes) + whole_chunks(plan->spill.n_payload) +
-                          whole_chunks(plan->spill.n_asked);
+    plan->spill.n_bytes = round_up(plan->arena.n_bytes, SPILL_CHUNK) + round_up(plan->spill.n_payload, SPILL_CHUNK) +
+                          round_up(plan->spill.n_asked, SPILL_CHUNK);
     for (int32_t i = 0; i < in->n_own_part; i++) {
         int64_t expanded = memory_plan_expanded(in, i);
         int64_t copy, copies = memory_plan_copies(in, i, &copy);
-        plan->spill.n_bytes += whole_chunks(in->own[i].n_bytes) + whole_chunks(expanded) +
-                               in->own[i].halo->n_hop * whole_chunks(copies);
-        s.least = larger(s.least, whole_chunks(in->own[i].n_bytes) +
-                                      whole_chunks(larger(expanded, copy))); /* while it is made ready */
+        plan->spill.n_bytes += round_up(in->own[i].n_bytes, SPILL_CHUNK) + round_up(expanded, SPILL_CHUNK) +
+                               in->own[i].halo->n_hop * round_up(copies, SPILL_CHUNK);
+        s.least = larger(s.least, round_up(in->own[i].n_bytes, SPILL_CHUNK) +
+                                      round_up(larger(expanded, copy), SPILL_CHUNK)); /* while it is made ready */
     }
     plan->spill.n_least = s.least < plan->spill.n_bytes ? s.least : plan->spill.n_bytes;
     int64_t own = in->job->memory.limit > 0 ? MEMORY_PROCESS_RESIDENT : 0; /* the budget of a machine is without */

@@ -36,7 +36,7 @@ static void rows_lay_out(struct merged *merged)
     for (int32_t hop = 0; hop <= merged->n_hop; hop++) {
         for (int32_t i = 0; i < n; i++) {
             bool as_they_lie = merged->n_hop == 0;
-            merged->begin[hop * (int64_t)n + i] = as_they_lie ? merged->plan->rows.row_begin[i] : at;
+            merged->begin[hop * (int64_t)n + i] = as_they_lie ? merged->plan->rows.begin[i].row : at;
             at += rows_own(merged, i, hop) - rows_own(merged, i, hop - 1);
         }
     }
@@ -69,11 +69,6 @@ static struct side side_of(const struct merged *merged, enum part_direction d, i
     return (struct side){d, hop, picks && part_hop_edges(merged->own->setup.program, true, 0, 1) > 0};
 }
 
-static int32_t hop_of_rows(const struct side *side)
-{
-    return side->d == PART_DIRECTION_OUT ? program_hop_before(side->hop) : side->hop;
-}
-
 /* A block of own part i. Rows below n_row have edges, to columns below n_col; loops: and one to themselves, if they
  * are below n_col. */
 struct cut {
@@ -92,7 +87,7 @@ static struct cut cut_of(const struct merged *merged, const struct side *side, i
     int32_t k = (pairs->own + s) % pairs->n_pair, j = merged->own->index[pairs->pair[k].part];
     bool picks = side->d == PART_DIRECTION_OUT;
     return (struct cut){.block = part_device_host_block(&merged->own->part[i], side->d, k),
-                        .n_row = rows_own(merged, i, hop_of_rows(side)),
+                        .n_row = rows_own(merged, i, part_hop_rows(side->d, side->hop)),
                         .n_col = picks ? rows_own(merged, j, side->hop) : INT64_MAX,
                         .loops = side->loops && s == 0,
                         .j = j,
@@ -176,7 +171,7 @@ static int64_t indptr_fill(const struct merged *merged, const struct side *side,
     for (int32_t i = 0; i < merged->own->n; i++) {
         const struct part *part = merged->own->part[i].part;
         int64_t *place = memory_alloc((size_t)part->n_own, sizeof *place);
-        places_fill(merged, i, hop_of_rows(side), place);
+        places_fill(merged, i, part_hop_rows(side->d, side->hop), place);
         for (int32_t s = 0; s < part->halo.pairs[side->d].n_pair; s++) {
             const struct cut cut = cut_of(merged, side, i, s);
             rows_count(&cut, place, indptr + 1);
@@ -197,8 +192,8 @@ static void part_join(const struct merged *merged, const struct side *side, int3
     int32_t cols = side->d == PART_DIRECTION_OUT ? side->hop : PROGRAM_HOP_ALL; /* in an array of these rows */
     int64_t *place = memory_alloc((size_t)part->n_own, sizeof *place);
     struct filled *own = memory_alloc((size_t)part->n_own, sizeof *own);
-    places_fill(merged, i, hop_of_rows(side), place);
-    for (int64_t r = 0; r < rows_own(merged, i, hop_of_rows(side)); r++) {
+    places_fill(merged, i, part_hop_rows(side->d, side->hop), place);
+    for (int64_t r = 0; r < rows_own(merged, i, part_hop_rows(side->d, side->hop)); r++) {
         own[r].at = to->indptr[place[r]];
     }
     for (int32_t s = 0; s < part->halo.pairs[side->d].n_pair; s++) {
@@ -264,7 +259,7 @@ static enum status side_open(struct merged *merged, enum part_direction d, int32
     const struct side side = side_of(merged, d, hop);
     bool weighted = merged->own->part[0].part->weighted;
     int64_t n_edge = merged->plan->merged.n_edge[d][hop],
-            n_row = memory_merged_rows(merged->plan, hop_of_rows(&side));
+            n_row = memory_merged_rows(merged->plan, part_hop_rows(d, hop));
     int64_t n_bytes = memory_merged_bytes(n_row, n_edge, weighted);
     struct part_lent *lent = &merged->made[d][hop];
     char *made;
@@ -295,7 +290,10 @@ static enum status order_open(const struct merged *merged, int32_t hop, struct p
     int64_t n = memory_merged_rows(merged->plan, hop);
     uint32_t *order;
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n, sizeof *order, &order);
-    for (int32_t i = 0; i < merged->own->n && status == STATUS_OK; i++) {
+    if (status != STATUS_OK) {
+        return status;
+    }
+    for (int32_t i = 0; i < merged->own->n; i++) {
         int64_t *place = memory_alloc((size_t)rows_own(merged, i, hop), sizeof *place);
         places_fill(merged, i, hop, place);
         for (int64_t r = 0; r < rows_own(merged, i, hop); r++) {
@@ -303,39 +301,25 @@ static enum status order_open(const struct merged *merged, int32_t hop, struct p
         }
         free(place);
     }
-    if (status != STATUS_OK) {
-        return status;
-    }
     return part_lend(&merged->own->setup, order, n * (int64_t)sizeof *order, out);
 }
 
-/* All parts' scales, one behind the other. */
-static enum status scale_open(const struct merged *merged, int32_t hop, struct part_lent *out)
+/* All parts' scales, or their nodes, which take 4 bytes, too, as rows of a hop lie in an array. */
+static enum status numbers_open(const struct merged *merged, int32_t hop, bool nodes, struct part_lent *out)
 {
-    int64_t n = memory_plan_rows(merged->plan, hop);
-    float *scale;
-    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n, sizeof *scale, &scale);
-    for (int32_t i = 0; i < merged->own->n && status == STATUS_OK; i++) {
-        memcpy(scale + memory_plan_row_begin(merged->plan, hop, i), merged->own->part[i].scales.host,
-               (size_t)rows_own(merged, i, hop) * sizeof *scale);
-    }
-    return status == STATUS_OK ? part_lend(&merged->own->setup, scale, n * (int64_t)sizeof *scale, out) : status;
-}
-
-/* All parts' nodes, one behind the other. */
-static enum status node_open(const struct merged *merged, struct part_lent *out)
-{
-    int64_t n = merged->plan->rows.n_row;
-    uint32_t *node;
-    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n, sizeof *node, &node);
+    const int64_t n = memory_plan_rows(merged->plan, hop), each = sizeof(uint32_t);
+    char *numbers;
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)n, (size_t)each, &numbers);
     if (status != STATUS_OK) {
         return status;
     }
     for (int32_t i = 0; i < merged->own->n; i++) {
-        const struct part *part = merged->own->part[i].part;
-        memcpy(node + merged->plan->rows.row_begin[i], part->node, (size_t)part->n_own * sizeof *node);
+        const struct part_device *own = &merged->own->part[i];
+        const void *from = nodes ? (const void *)own->part->node : own->scales.host;
+        memcpy(numbers + memory_plan_row_begin(merged->plan, hop, i) * each, from,
+               (size_t)(rows_own(merged, i, hop) * each));
     }
-    return part_lend(&merged->own->setup, node, n * (int64_t)sizeof *node, out);
+    return part_lend(&merged->own->setup, numbers, n * each, out);
 }
 
 static enum status lists_open(struct merged *merged, int32_t hop)
@@ -345,7 +329,7 @@ static enum status lists_open(struct merged *merged, int32_t hop)
         status = order_open(merged, hop, &merged->order[hop]);
     }
     if (status == STATUS_OK && merged->own->setup.scaled != NULL) {
-        status = scale_open(merged, hop, &merged->scale[hop]);
+        status = numbers_open(merged, hop, false, &merged->scale[hop]);
     }
     return status;
 }
@@ -371,7 +355,8 @@ enum status merged_open(const struct own_parts *own, const struct memory_plan *p
     for (int32_t hop = 0; hop <= plan->n_hop && any && status == STATUS_OK; hop++) {
         status = lists_open(merged, hop);
     }
-    return status == STATUS_OK && plan->merged.nodes ? node_open(merged, &merged->node) : status;
+    return status == STATUS_OK && plan->merged.nodes ? numbers_open(merged, PROGRAM_HOP_ALL, true, &merged->node)
+                                                     : status;
 }
 
 void merged_close(struct merged *merged)

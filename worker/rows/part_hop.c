@@ -2,7 +2,6 @@
 
 #include "protocol/base/memory.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 bool part_hop_walks(const struct program *program, const struct op *op, enum part_direction d, int32_t hop)
@@ -140,12 +139,7 @@ static bool comes_covered(const struct part_device_setup *setup, enum part_direc
     return setup->covers && part_hop_travels(setup->program, d, hop);
 }
 
-/* The hops of the rows that are listed, and of those that columns count. */
-static int32_t hop_of_rows(enum part_direction d, int32_t hop)
-{
-    return d == PART_DIRECTION_OUT ? program_hop_before(hop) : hop;
-}
-
+/* The hop of the rows that columns count. */
 static int32_t hop_of_cols(enum part_direction d, int32_t hop)
 {
     return d == PART_DIRECTION_OUT ? hop : program_hop_before(hop);
@@ -158,7 +152,7 @@ static struct device_block host_block(const struct part_device_setup *setup, enu
     const struct part *part = own->part;
     const struct part_pairs *pairs = &part->halo.pairs[d];
     const struct part_block block = part_device_host_block(own, d, k);
-    int32_t rows = hop_of_rows(d, hop), cols = hop_of_cols(d, hop), q = pairs->pair[k].part;
+    int32_t rows = part_hop_rows(d, hop), cols = hop_of_cols(d, hop), q = pairs->pair[k].part;
     int64_t at = k * (int64_t)part->n_hop;
     struct device_block out = {.n_row = rows < part->n_hop ? pairs->n_row_hop[at + rows] : block.n_row,
                                .n_col = cols < part->n_hop ? pairs->n_col_hop[at + cols] : block.n_col,
@@ -196,12 +190,12 @@ static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, con
 {
     const struct part *part = own->part;
     const struct part_blocks *all = part_device_blocks(own, d, part->n_hop);
-    const struct part_rows listed = part_halo_given(&part->halo, PART_DIRECTION_N - 1 - d, hop_of_rows(d, hop));
+    const struct part_rows listed = part_halo_given(&part->halo, PART_DIRECTION_N - 1 - d, part_hop_rows(d, hop));
     bool loops = d == PART_DIRECTION_OUT && part->loops == DATASET_LOOPS_IMPLICIT;
     return (struct part_hop_sizes){
         .n_pair = listed.pairs->n_pair,
         .n_edge = part_hop_edges(setup->program, loops, part_edges(part, d, hop), part_rows_own(part, hop)),
-        .n_row = part_rows_own(part, hop_of_rows(d, hop)),
+        .n_row = part_rows_own(part, part_hop_rows(d, hop)),
         .n_listed = part_rows_all(&listed),
         .typed = all->types != NULL,
         .weighted = all->weights != NULL};

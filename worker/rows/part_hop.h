@@ -34,6 +34,12 @@ int64_t part_hop_copy_bytes(const struct part_hop_sizes *sizes);
 /* Of the edges among an own part's, those to destinations that count, loops included; rows that have them. */
 int64_t part_hop_edges(const struct program *program, bool implied_loops, int64_t n_edge, int64_t n_target);
 
+/* The hop of the rows of blocks that lead to, or come from, destinations of this hop. */
+static inline int32_t part_hop_rows(enum part_direction d, int32_t hop)
+{
+    return d == PART_DIRECTION_OUT ? program_hop_before(hop) : hop;
+}
+
 /* Where the block of pair k at a hop is among those of a part; PART_DIRECTION_N, 0, 0: where all end. */
 static inline int64_t part_hop_place(const struct part *part, enum part_direction d, int32_t hop, int32_t k)
 {

@@ -15,7 +15,7 @@ enum status embeddings_draw(struct trainer *t)
             float *drawn = memory_alloc(n, sizeof *drawn);
             program_init_embeddings(&t->program, (uint64_t)t->setup.job->train.seed, part->n_embedded,
                                     part->embedded_columns, drawn);
-            t->ops->copy(t->device, t->parameters.embeddings.weights + t->plan.rows.embedding_begin[i], drawn,
+            t->ops->copy(t->device, t->parameters.embeddings.weights + t->plan.rows.begin[i].embedding, drawn,
                          n * sizeof *drawn);
             free(drawn);
             spill_unpin(t->setup.spill, &columns, 1);
@@ -27,7 +27,7 @@ enum status embeddings_draw(struct trainer *t)
 float *embeddings_of(const struct trainer *t, float *array, int param, int32_t i)
 {
     int64_t at = t->program.param[param].embedding_at, n = t->own.part[i].part->n_embedded;
-    return array != NULL && at >= 0 && n > 0 ? array + t->plan.rows.embedding_begin[i] + n * at : NULL;
+    return array != NULL && at >= 0 && n > 0 ? array + t->plan.rows.begin[i].embedding + n * at : NULL;
 }
 
 void embeddings_step(struct trainer *t, int param, const struct device_step *how)

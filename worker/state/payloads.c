@@ -65,17 +65,17 @@ void payloads_close(struct payloads *p)
 }
 
 struct spill_range payloads_range(const struct payloads *p, enum halo_direction direction, int32_t i, int32_t k,
-                                  int64_t n_bytes, int64_t row_bytes)
+                                  int64_t n_bytes, int64_t row_bytes, enum spill_access access)
 {
     int64_t begin = p->begin[direction][p->n_before[i] + k];
-    return (struct spill_range){.at = p->at + begin * row_bytes, .n_bytes = n_bytes};
+    return (struct spill_range){.at = p->at + begin * row_bytes, .n_bytes = n_bytes, .access = access};
 }
 
 struct spill_range payloads_asked_range(const struct payloads *p, int32_t i, int32_t k, int64_t n_bytes,
-                                        int64_t row_bytes)
+                                        int64_t row_bytes, enum spill_access access)
 {
     int64_t begin = p->begin[HALO_DIRECTION_IN][p->n_before[i] + k];
-    return (struct spill_range){.at = p->asked_at + begin * row_bytes, .n_bytes = n_bytes};
+    return (struct spill_range){.at = p->asked_at + begin * row_bytes, .n_bytes = n_bytes, .access = access};
 }
 
 void payloads_reset(struct payloads *p)

@@ -35,10 +35,10 @@ void payloads_reset(struct payloads *payloads);
 
 /* Where the payload of own part i for its pair k lies. */
 struct spill_range payloads_range(const struct payloads *payloads, enum halo_direction direction, int32_t i,
-                                  int32_t k, int64_t n_bytes, int64_t row_bytes);
+                                  int32_t k, int64_t n_bytes, int64_t row_bytes, enum spill_access access);
 
 /* Where the rows of own part i that gradients of its pair k (of out-edges) are made of lie. */
 struct spill_range payloads_asked_range(const struct payloads *payloads, int32_t i, int32_t k, int64_t n_bytes,
-                                        int64_t row_bytes);
+                                        int64_t row_bytes, enum spill_access access);
 
 #endif

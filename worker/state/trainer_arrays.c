@@ -54,7 +54,7 @@ static struct place place_of(struct trainer *t, enum worker_state what, int32_t 
     if (worker_state_rows[what].scope != WORKER_STATE_SCOPE_PART) {
         return (struct place){arrays[what], t->program.n_weight * one, false};
     }
-    return (struct place){arrays[what] + t->plan.rows.embedding_begin[t->own.index[part]],
+    return (struct place){arrays[what] + t->plan.rows.begin[t->own.index[part]].embedding,
                           t->setup.parts[part]->n_embedded * t->program.n_embedding * one, false};
 }
 

@@ -127,7 +127,7 @@ static void gradients_get(const struct trained *t, struct trainer *trainer, floa
                            (size_t)program->n_weight * sizeof(float));
         if (n_embedding > 0) {
             trainer->ops->copy(trainer->device, from.embeddings,
-                               trainer->parameters.embeddings.gradients + trainer->plan.rows.embedding_begin[p],
+                               trainer->parameters.embeddings.gradients + trainer->plan.rows.begin[p].embedding,
                                (size_t)n_embedding * sizeof(float));
         }
         OK(device_sync(trainer->device));
