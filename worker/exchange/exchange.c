@@ -74,13 +74,12 @@ struct exchange {
         struct exchange_loan came;
         int n_copy; /* of all fetches */
     } lend;
-    double pack_s, wait_s;
     struct trace *trace;     /* NULL: none */
     struct traffic *traffic; /* likewise */
     char nothing;            /* where bodies of no bytes go */
 };
 
-enum status exchange_open(int n_request, int n_fetch, struct exchange **out)
+struct exchange *exchange_open(int n_request, int n_fetch)
 {
     struct exchange *x = memory_alloc(1, sizeof *x);
     x->n_request = n_request > 0 ? n_request : 1;
@@ -88,8 +87,7 @@ enum status exchange_open(int n_request, int n_fetch, struct exchange **out)
     x->request = memory_alloc((size_t)x->n_request, sizeof *x->request);
     x->serving = memory_alloc((size_t)x->n_request, sizeof *x->serving);
     x->fetch = memory_alloc((size_t)x->n_fetch, sizeof *x->fetch);
-    *out = x;
-    return STATUS_OK;
+    return x;
 }
 
 void exchange_close(struct exchange *x)
@@ -531,12 +529,12 @@ struct wait {
 
 static struct wait wait_begin(const struct exchange *x, bool waits)
 {
-    return (struct wait){.waits = waits, .start_s = clock_s(), .pack_s = x->pack_s};
+    return (struct wait){.waits = waits, .start_s = clock_s(), .pack_s = x->counts.pack_s};
 }
 
 static void wait_end(struct exchange *x, const struct wait *wait)
 {
-    x->wait_s += clock_s() - wait->start_s - (x->pack_s - wait->pack_s);
+    x->counts.wait_s += clock_s() - wait->start_s - (x->counts.pack_s - wait->pack_s);
     if (x->trace != NULL && wait->waits) {
         trace_add(x->trace, TRACE_KIND_WAIT, wait->start_s, -1);
     }
@@ -612,15 +610,5 @@ void exchange_hold(struct exchange *x, bool holds)
 
 void exchange_packed(struct exchange *x, double begin_s)
 {
-    x->pack_s += clock_s() - begin_s;
-}
-
-double exchange_pack_s(const struct exchange *x)
-{
-    return x->pack_s;
-}
-
-double exchange_wait_s(const struct exchange *x)
-{
-    return x->wait_s;
+    x->counts.pack_s += clock_s() - begin_s;
 }

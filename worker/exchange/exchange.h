@@ -100,9 +100,9 @@ struct traffic;
 
 /*   n_request  most requests that can be waiting for this rank at once (all peers together)
  *   n_fetch    most fetches of this rank under way at once
- *   owns       the caller owns *out: exchange_close; borrows the transport (set later with exchange_attach)
+ *   owns       the caller owns it: exchange_close; borrows the transport (set later with exchange_attach)
  */
-enum status exchange_open(int n_request, int n_fetch, struct exchange **out);
+struct exchange *exchange_open(int n_request, int n_fetch);
 void exchange_close(struct exchange *exchange);
 void exchange_attach(struct exchange *exchange, struct transport *transport);
 /* Lend pieces, and take lent ones, from now on; NULL: no longer. When nothing is under way. */
@@ -158,6 +158,7 @@ struct exchange_counts {       /* so far */
     int64_t n_fetched, n_sent; /* payloads, pieces of payloads */
     int64_t n_carried;         /* bytes sent that were not lent; … */
     int64_t n_lent, n_copied;  /* … lent, and copied by this rank */
+    double pack_s, wait_s;     /* making payloads; waiting for others, packing aside */
 };
 struct exchange_counts exchange_counts(const struct exchange *exchange);
 
@@ -175,9 +176,5 @@ void exchange_trace(struct exchange *exchange, struct trace *trace);
 
 /* A payload, or a piece of one, was made since then: this time does not count as waiting. */
 void exchange_packed(struct exchange *exchange, double begin_s);
-
-/* Seconds spent so far: making payloads; waiting for others, packing aside. */
-double exchange_pack_s(const struct exchange *exchange);
-double exchange_wait_s(const struct exchange *exchange);
 
 #endif

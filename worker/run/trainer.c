@@ -507,8 +507,8 @@ enum status trainer_run(struct trainer *t, enum step_phase phase)
 
 enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool evaluate, struct trainer_report *out)
 {
-    double start = clock_s(), packed = exchange_pack_s(t->setup.exchange),
-           waited = exchange_wait_s(t->setup.exchange);
+    double start = clock_s();
+    const struct exchange_counts before = exchange_counts(t->setup.exchange);
     int64_t n_call = memory_n_call();
     *out = (struct trainer_report){0};
     traffic_epoch(t->records.traffic);
@@ -519,7 +519,6 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     enum status status = STATUS_OK;
     if (train) {
         const struct level level = t->run.level;
-        const struct exchange_counts before = exchange_counts(t->setup.exchange);
         int64_t n_wait = t->device->n_wait, n_replay = t->device->n_replay;
         status = guard_is_due(t) ? guard_run(t) : trainer_run(t, STEP_PHASE_TRAIN);
         out->n_wait = t->device->n_wait - n_wait;
@@ -545,8 +544,9 @@ enum status trainer_epoch(struct trainer *t, uint32_t epoch, bool train, bool ev
     status = status == STATUS_OK && t->routes.stale != NULL ? stale_settle(t) : status;
     out->n_call = memory_n_call() - n_call;
     out->epoch_s = clock_s() - start;
-    out->wait_s = exchange_wait_s(t->setup.exchange) - waited;
-    out->pack_s = exchange_pack_s(t->setup.exchange) - packed;
+    const struct exchange_counts spent = exchange_counts(t->setup.exchange);
+    out->wait_s = spent.wait_s - before.wait_s;
+    out->pack_s = spent.pack_s - before.pack_s;
     out->compute_s = out->epoch_s - out->pack_s - out->wait_s;
     return status;
 }

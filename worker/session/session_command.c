@@ -38,7 +38,7 @@ enum status session_answer(struct session *session, unsigned id, enum status enc
 }
 
 /* Credits: what this rank may ask for at once, and what all others together may ask of it. */
-static enum status exchange_start(struct session *session)
+static void exchange_start(struct session *session)
 {
     const struct job_exchange *how = &session->job.exchange;
     int64_t n_pair = (int64_t)session->placed.n_own * (session->placed.n_part - session->placed.n_own);
@@ -60,12 +60,9 @@ static enum status exchange_start(struct session *session)
         n_request += (int64_t)MEMORY_LINKS_COME * session->n_rank;
     }
     /* One more each for the reduction, which overlaps with the last halo pass of a rank that lags. */
-    enum status status = exchange_open((int)(n_request + session->n_rank + session->placed.n_part),
-                                       (int)(n_fetch + 1), &session->exchange);
-    if (status == STATUS_OK) {
-        exchange_attach(session->exchange, session->transport);
-    }
-    return status;
+    session->exchange = exchange_open((int)(n_request + session->n_rank + session->placed.n_part),
+                                      (int)(n_fetch + 1));
+    exchange_attach(session->exchange, session->transport);
 }
 
 /* Which ranks share a machine, by its number. */
@@ -106,10 +103,10 @@ static enum status place_obey(struct session *session)
         session->placed.n_own += session->placed.rank_of_part[part] == session->rank;
     }
     status = machines_take(session, &place);
-    /* From the answer on the others may ask for rows. */
-    if (status != STATUS_OK || (status = exchange_start(session)) != STATUS_OK) {
+    if (status != STATUS_OK) {
         return status;
     }
+    exchange_start(session); /* from the answer on the others may ask for rows */
     return SESSION_ANSWER(session, place, (&(struct message_place){.n_part = place.n_part}));
 }
 

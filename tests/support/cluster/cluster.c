@@ -77,7 +77,7 @@ static void rank_connect(struct rank *r)
     struct transport_events events = {.arg = r, .place = rank_place, .arrived = rank_arrived};
     int n_part = (int)r->job.partition.parts;
     int n_kept = STALE_N_FLIGHT * (int)r->n_rank;
-    check(exchange_open(n_part * n_part + n_kept + 16, n_part * n_part + STALE_N_FLIGHT + 2, &r->exchange));
+    r->exchange = exchange_open(n_part * n_part + n_kept + 16, n_part * n_part + STALE_N_FLIGHT + 2);
     check(transport_open(r->rank, r->n_rank, 1, 64, NULL, &events, &r->transport));
     size_t n_bytes;
     const void *address = transport_address(r->transport, &n_bytes);

@@ -177,7 +177,7 @@ double trained_run(const struct trained *t, const struct device_ops *ops, const 
         t->opened[p] = cut_part(t->setup.dataset, &t->partition, p);
         t->parts[p] = &t->opened[p];
     }
-    OK(exchange_open(1, 1, &setup.exchange));
+    setup.exchange = exchange_open(1, 1);
     OK(trainer_open(&setup, &trainer));
     weights_put(t, trainer, weights);
     OK(trainer_epoch(trainer, t->setup.epoch, false, true, &report));
