@@ -112,16 +112,13 @@ enum status spill_take(struct spill *s, int64_t n_bytes, void *out)
     }
     /* Huge pages would keep more in memory than is held. */
     madvise(at, (size_t)n, MADV_NOHUGEPAGE);
-    struct region *region = memory_alloc((size_t)s->n_region + 1, sizeof *region);
     struct chunk *chunk = memory_alloc((size_t)(s->n_chunk + n_chunk), sizeof *chunk);
-    if (s->n_region > 0) {
-        memcpy(region, s->region, (size_t)s->n_region * sizeof *region);
+    if (s->n_chunk > 0) {
         memcpy(chunk, s->chunk, (size_t)s->n_chunk * sizeof *chunk);
     }
-    free(s->region);
     free(s->chunk);
-    s->region = region;
     s->chunk = chunk;
+    s->region = memory_list_grow(s->region, s->n_region, sizeof *s->region);
     s->region[s->n_region++] = (struct region){
         .at = at, .n_bytes = n_bytes, .offset = offset, .first = s->n_chunk, .n_chunk = (int32_t)n_chunk};
     s->n_chunk += (int32_t)n_chunk;
@@ -181,23 +178,14 @@ static void unlist(struct spill *s, int32_t c)
     chunk->is_listed = false;
 }
 
-static void list_newest(struct spill *s, int32_t c)
+/* As the newest of all, or as the oldest. */
+static void list_add(struct spill *s, int32_t c, bool newest)
 {
     struct chunk *chunk = &s->chunk[c];
-    chunk->older = s->newest;
-    chunk->newer = NONE;
-    *(s->newest == NONE ? &s->oldest : &s->chunk[s->newest].newer) = c;
-    s->newest = c;
-    chunk->is_listed = true;
-}
-
-static void list_oldest(struct spill *s, int32_t c)
-{
-    struct chunk *chunk = &s->chunk[c];
-    chunk->older = NONE;
-    chunk->newer = s->oldest;
-    *(s->oldest == NONE ? &s->newest : &s->chunk[s->oldest].older) = c;
-    s->oldest = c;
+    chunk->older = newest ? s->newest : NONE;
+    chunk->newer = newest ? NONE : s->oldest;
+    *(chunk->older == NONE ? &s->oldest : &s->chunk[chunk->older].newer) = c;
+    *(chunk->newer == NONE ? &s->newest : &s->chunk[chunk->newer].older) = c;
     chunk->is_listed = true;
 }
 
@@ -332,7 +320,7 @@ void spill_unpin(struct spill *s, const struct spill_range *range, int n_range)
         struct span span = span_of(s, &range[i]);
         for (int32_t c = span.first; c < span.end; c++) {
             if (--s->chunk[c].n_hold == 0) {
-                list_newest(s, c);
+                list_add(s, c, true);
             }
         }
     }
@@ -344,7 +332,7 @@ static void leave(struct spill *s, int32_t first, int32_t end)
     for (int32_t c = end - 1; c >= first; c--) {
         if (s->chunk[c].is_listed) {
             unlist(s, c);
-            list_oldest(s, c);
+            list_add(s, c, false);
         }
     }
 }
@@ -376,7 +364,7 @@ static void keep_ahead(struct spill *s, const struct spill_range *range, int n_r
         for (int32_t c = span.first; c < span.end; c++) {
             if (s->chunk[c].is_listed) {
                 unlist(s, c);
-                list_newest(s, c);
+                list_add(s, c, true);
                 s->chunk[c].is_ahead = true;
             }
         }
@@ -397,7 +385,7 @@ void spill_prefetch(struct spill *s, const struct spill_range *range, int n_rang
             struct chunk *chunk = &s->chunk[c];
             if (chunk->is_wanted && s->n_in <= s->limit - SPILL_CHUNK) {
                 bring_in(s, span.region, c);
-                list_newest(s, c);
+                list_add(s, c, true);
                 chunk->is_ahead = true;
             }
             chunk->is_wanted = false;
