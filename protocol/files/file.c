@@ -61,6 +61,13 @@ ssize_t file_read_at(int file, void *bytes, size_t n_bytes, int64_t offset)
     return (ssize_t)at;
 }
 
+void file_close(int file)
+{
+    if (file >= 0) {
+        close(file);
+    }
+}
+
 /* The open folder of a path, and the last name of it. */
 static enum status parent_open(const char *path, struct dir *parent, const char **name_out)
 {

@@ -34,6 +34,9 @@ int file_read(int file, void *bytes, size_t n_bytes);
 /* Read n_bytes from there on, fewer only at the file's end; returns how many, or -1 with errno. */
 ssize_t file_read_at(int file, void *bytes, size_t n_bytes, int64_t offset);
 
+/* Close an open file; -1: there is none. */
+void file_close(int file);
+
 /* Open an input to read: a plain file. A pipe or a device could keep its reader waiting for ever.
  *
  *   owns    *file_out is the caller's to close

@@ -1,6 +1,7 @@
 #include "trainerd/daemon/jobs/reserve.h"
 
 #include "protocol/base/log.h"
+#include "protocol/files/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -25,9 +26,7 @@ static void hold(struct reserve *reserve)
     if (error != 0 && file >= 0) {
         (void)!ftruncate(file, 0);
     }
-    if (file >= 0) {
-        close(file);
-    }
+    file_close(file);
 }
 
 void reserve_open(struct reserve *reserve, const char *folder, int64_t n_bytes)

@@ -3,6 +3,7 @@
 #include "protocol/base/clock.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 
 #include <errno.h>
 #include <inttypes.h>
@@ -98,10 +99,8 @@ static void timer_closed(uv_handle_t *handle)
 
 void notify_close(struct notify *notify)
 {
-    if (notify->socket >= 0) {
-        close(notify->socket);
-        notify->socket = -1;
-    }
+    file_close(notify->socket);
+    notify->socket = -1;
     uv_close((uv_handle_t *)&notify->timer, timer_closed);
 }
 

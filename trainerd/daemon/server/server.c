@@ -3,6 +3,7 @@
 
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 #include "trainerd/daemon/server/server_state.h"
 
 #include <errno.h>
@@ -191,9 +192,7 @@ static enum status check_free(const char *path)
     int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
     bool is_served = file >= 0 &&
                      (connect(file, (struct sockaddr *)&name, sizeof name) == 0 || errno != ECONNREFUSED);
-    if (file >= 0) {
-        close(file);
-    }
+    file_close(file);
     if (is_served) {
         return status_fail(STATUS_PEER, "another daemon listens on '%s'", path);
     }

@@ -268,8 +268,6 @@ void store_close(struct store *store)
     }
     store_finalize(store);
     sqlite3_close(store->base);
-    if (store->lock >= 0) {
-        close(store->lock);
-    }
+    file_close(store->lock);
     free(store);
 }

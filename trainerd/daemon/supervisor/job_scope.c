@@ -1,6 +1,7 @@
 #include "trainerd/daemon/supervisor/job_scope.h"
 
 #include "protocol/base/clock.h"
+#include "protocol/files/file.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -64,9 +65,7 @@ static bool child_ends_well(pid_t child)
     }
     while (waitpid(child, &how, 0) < 0 && errno == EINTR) {
     }
-    if (pidfd >= 0) {
-        close(pidfd);
-    }
+    file_close(pidfd);
     return WIFEXITED(how) && WEXITSTATUS(how) == 0;
 }
 
@@ -80,9 +79,7 @@ static bool has_moved(const struct job_cgroups *groups, const char *name)
     while (!is_there && clock_ms() - since_ms < ANSWER_MS) {
         int file = open(path, O_RDONLY | O_CLOEXEC);
         is_there = file >= 0 && read(file, text, sizeof text) > 0;
-        if (file >= 0) {
-            close(file);
-        }
+        file_close(file);
         if (!is_there) {
             poll(NULL, 0, 2);
         }

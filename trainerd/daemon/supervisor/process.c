@@ -308,45 +308,35 @@ static int pidfd_make(pid_t pid)
 static enum status child_start(struct plan *plan, struct process *out)
 {
     int gate[2] = {-1, -1}, error_pipe[2] = {-1, -1};
-    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) != 0 ||
-        pipe2(error_pipe, O_CLOEXEC | O_NONBLOCK) != 0) {
-        goto fail;
+    pid_t pid = -1;
+    if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, gate) == 0 &&
+        pipe2(error_pipe, O_CLOEXEC | O_NONBLOCK) == 0) {
+        plan->gate = gate[0];
+        plan->error_pipe = error_pipe[1];
+        pid = fork_unsignalled();
     }
-    plan->gate = gate[0];
-    plan->error_pipe = error_pipe[1];
-    pid_t pid = fork_unsignalled();
     if (pid == 0) {
         child_run(plan);
     }
+    int error = errno;
+    file_close(gate[0]);
+    file_close(error_pipe[1]);
+    *out = (struct process){
+        .pid = pid, .pidfd = pid > 0 ? pidfd_make(pid) : -1, .gate = gate[1], .error_pipe = error_pipe[0]};
     if (pid < 0) {
-        goto fail;
+        process_release(out);
+        return status_fail(STATUS_IO, "cannot start %s: %s", plan->options->argv[0], strerror(error));
     }
     struct stat_line line;
-    *out = (struct process){.pid = pid, .pidfd = pidfd_make(pid), .gate = gate[1], .error_pipe = error_pipe[0]};
     if (out->pidfd < 0 || !process_stat(pid, &line)) {
-        int error = errno;
+        error = errno;
         kill(pid, SIGKILL); /* a child that is not reaped: the pid cannot have been reused */
         waitpid(pid, NULL, 0);
         process_release(out);
-        close(gate[0]);
-        close(error_pipe[1]);
         return status_fail(STATUS_IO, "cannot watch a process that was started: %s", strerror(error));
     }
     out->start = line.start;
-    close(gate[0]);
-    close(error_pipe[1]);
     return STATUS_OK;
-fail:;
-    int error = errno;
-    for (int i = 0; i < 2; i++) {
-        if (gate[i] >= 0) {
-            close(gate[i]);
-        }
-        if (error_pipe[i] >= 0) {
-            close(error_pipe[i]);
-        }
-    }
-    return status_fail(STATUS_IO, "cannot start %s: %s", plan->options->argv[0], strerror(error));
 }
 
 static enum status program_find(const char *name, char out[PATH_MAX])
@@ -412,9 +402,7 @@ void process_release(struct process *process)
 {
     int *files[] = {&process->pidfd, &process->gate, &process->error_pipe};
     for (size_t i = 0; i < sizeof files / sizeof *files; i++) {
-        if (*files[i] >= 0) {
-            close(*files[i]);
-        }
+        file_close(*files[i]);
         *files[i] = -1;
     }
 }

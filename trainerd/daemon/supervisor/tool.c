@@ -1,6 +1,7 @@
 #include "trainerd/daemon/supervisor/tool.h"
 
 #include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 #include "trainerd/daemon/supervisor/event_log.h"
 
 #include <errno.h>
@@ -41,12 +42,8 @@ static char *memory_text(int file, size_t *n_out)
 
 static void files_close(struct tool *tool)
 {
-    if (tool->out >= 0) {
-        close(tool->out);
-    }
-    if (tool->err >= 0) {
-        close(tool->err);
-    }
+    file_close(tool->out);
+    file_close(tool->err);
 }
 
 static void on_deadline(uv_timer_t *timer)
