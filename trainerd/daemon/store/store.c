@@ -20,24 +20,17 @@ static enum status save_history(struct store *store, const struct job_record *re
     return store_step(store, statement, "save a job's history");
 }
 
-/* Is what the store has of a job, in this column, another text? */
-static bool differs(sqlite3_stmt *statement, int column, const char *text)
-{
-    const char *there = (const char *)sqlite3_column_text(statement, column);
-    return there == NULL || strcmp(there, text) != 0;
-}
-
 /* Take a job out of its state's count. *changes_out: its state, reason or attempt change (record NULL: it goes) */
 static enum status leave_state(struct store *store, int64_t id, const struct job_record *record, bool *changes_out)
 {
     sqlite3_stmt *statement = store_bind(store, STORE_LAST, "i", id);
     int code = sqlite3_step(statement);
     enum job_state state;
-    *changes_out = code != SQLITE_ROW || record == NULL || differs(statement, 0, job_state_name(record->state)) ||
-                   differs(statement, 1, job_reason_name(record->reason)) ||
+    *changes_out = code != SQLITE_ROW || record == NULL ||
+                   strcmp(store_text(statement, 0), job_state_name(record->state)) != 0 ||
+                   strcmp(store_text(statement, 1), job_reason_name(record->reason)) != 0 ||
                    sqlite3_column_int64(statement, 2) != record->attempt;
-    const char *name = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-    if (name != NULL && job_state_find(name, &state)) {
+    if (code == SQLITE_ROW && job_state_find(store_text(statement, 0), &state)) {
         store->n_more[state]--;
     }
     return store_end(store, statement, code, "read a job");
@@ -96,9 +89,6 @@ enum status store_insert(struct store *store, struct job_record *record, const s
         return status;
     }
     status = store_run(store, "BEGIN IMMEDIATE", "save a job");
-    if (status != STATUS_OK) {
-        return status;
-    }
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         status = insert(store, &record[i], &submission[i], i);
         FAULT(ADMIT);
@@ -144,10 +134,9 @@ static enum status update(struct store *store, const struct job_record *record)
 enum status store_update(struct store *store, const struct job_record *record, const struct store_use *use)
 {
     enum status status = store_run(store, "BEGIN IMMEDIATE", "save a change of a job");
-    if (status != STATUS_OK) {
-        return status;
+    if (status == STATUS_OK) {
+        status = update(store, record);
     }
-    status = update(store, record);
     status = status == STATUS_OK && use != NULL ? store_use_save(store, use) : status;
     return store_finish(store, status, "save a change of a job");
 }
@@ -156,10 +145,6 @@ enum status store_update_some(struct store *store, const struct job_record *reco
                               const struct slice *slice, size_t *n_out)
 {
     enum status status = store_run(store, "BEGIN IMMEDIATE", "save changes of jobs");
-    *n_out = 0;
-    if (status != STATUS_OK) {
-        return status;
-    }
     size_t at = 0;
     while (at < n && status == STATUS_OK && (at == 0 || slice_has_time(slice))) {
         status = update(store, &record[at++]);
@@ -173,9 +158,6 @@ enum status store_update_some(struct store *store, const struct job_record *reco
 enum status store_remove(struct store *store, const int64_t *ids, size_t n)
 {
     enum status status = store_run(store, "BEGIN IMMEDIATE", "remove jobs");
-    if (status != STATUS_OK) {
-        return status;
-    }
     for (size_t i = 0; i < n && status == STATUS_OK; i++) {
         bool changes;
         if ((status = leave_state(store, ids[i], NULL, &changes)) == STATUS_OK &&
@@ -203,11 +185,7 @@ enum status store_fact_save(struct store *store, const char *name, const char *v
 enum status store_fact_put(struct store *store, const char *name, const char *value)
 {
     enum status status = store_run(store, "BEGIN IMMEDIATE", "save a fact");
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = store_fact_save(store, name, value);
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && (status = store_fact_save(store, name, value)) == STATUS_OK) {
         status = store_audit_change(store, 0);
     }
     return store_finish(store, status, "save a fact");
@@ -219,8 +197,7 @@ enum status store_fact_get(struct store *store, const char *name, char out[STORE
 {
     sqlite3_stmt *statement = store_bind(store, STORE_FACT, "t", name);
     int code = sqlite3_step(statement);
-    const char *value = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-    snprintf(out, STORE_FACT_BYTES, "%s", value != NULL ? value : "");
+    snprintf(out, STORE_FACT_BYTES, "%s", code == SQLITE_ROW ? store_text(statement, 0) : "");
     return store_end(store, statement, code, "read a fact");
 }
 
@@ -234,8 +211,7 @@ enum status store_highest(struct store *store, int64_t *out)
 
 static char *text_of(sqlite3_stmt *statement, int column)
 {
-    const char *text = (const char *)sqlite3_column_text(statement, column);
-    char *copy = strdup(text == NULL ? "" : text);
+    char *copy = strdup(store_text(statement, column));
     ASSERT(copy != NULL);
     return copy;
 }
@@ -290,29 +266,20 @@ enum status store_history(struct store *store, int64_t id,
                           bool (*each)(void *context, const struct store_change *change), void *context)
 {
     sqlite3_stmt *statement = store_bind(store, STORE_HISTORY_OF, "i", id);
-    enum status status = STATUS_OK;
+    bool is_known = true;
     int code = SQLITE_DONE;
-    while (status == STATUS_OK && (code = sqlite3_step(statement)) == SQLITE_ROW) {
+    while (is_known && (code = sqlite3_step(statement)) == SQLITE_ROW) {
         struct store_change change = {.at = sqlite3_column_double(statement, 0),
                                       .attempt = sqlite3_column_int(statement, 3)};
-        const char *state = (const char *)sqlite3_column_text(statement, 1);
-        const char *reason = (const char *)sqlite3_column_text(statement, 2);
-        const char *text = (const char *)sqlite3_column_text(statement, 4);
-        if (state == NULL || reason == NULL || !job_state_find(state, &change.state) ||
-            !job_reason_find(reason, &change.reason)) {
-            status = status_fail(STATUS_DATA, "'%s': the history of job %lld has an unknown state or reason",
-                                 store->path, (long long)id);
-            break;
-        }
-        snprintf(change.text, sizeof change.text, "%s", text == NULL ? "" : text);
-        if (!each(context, &change)) {
-            code = SQLITE_DONE;
+        is_known = job_state_find(store_text(statement, 1), &change.state) &&
+                   job_reason_find(store_text(statement, 2), &change.reason);
+        snprintf(change.text, sizeof change.text, "%s", store_text(statement, 4));
+        if (is_known && !each(context, &change)) {
             break;
         }
     }
-    if (status != STATUS_OK) {
-        (void)store_end(store, statement, SQLITE_DONE, "read a job's history");
-        return status;
-    }
-    return store_end(store, statement, code, "read a job's history");
+    enum status status = store_end(store, statement, code, "read a job's history");
+    return is_known ? status
+                    : status_fail(STATUS_DATA, "'%s': the history of job %lld has an unknown state or reason",
+                                  store->path, (long long)id);
 }

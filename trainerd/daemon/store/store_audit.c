@@ -72,12 +72,6 @@ enum status store_audit_put(struct store *store, const struct store_audit *row)
     return save(store, &now);
 }
 
-static const char *text_at(sqlite3_stmt *statement, int column)
-{
-    const char *text = (const char *)sqlite3_column_text(statement, column);
-    return text != NULL ? text : "";
-}
-
 enum status store_audit_each(struct store *store, int64_t before,
                              bool (*each)(void *context, const struct store_audit *row), void *context)
 {
@@ -87,13 +81,12 @@ enum status store_audit_each(struct store *store, int64_t before,
         const struct store_audit row = {.id = sqlite3_column_int64(statement, 0),
                                         .at = sqlite3_column_double(statement, 1),
                                         .uid = sqlite3_column_int64(statement, 2),
-                                        .from = text_at(statement, 3),
-                                        .what = text_at(statement, 4),
+                                        .from = store_text(statement, 3),
+                                        .what = store_text(statement, 4),
                                         .job = sqlite3_column_int64(statement, 5),
                                         .exit_code = sqlite3_column_int(statement, 6),
-                                        .text = text_at(statement, 7)};
+                                        .text = store_text(statement, 7)};
         if (!each(context, &row)) {
-            code = SQLITE_DONE;
             break;
         }
     }

@@ -97,9 +97,8 @@ static enum status count(struct store *store, sqlite3_stmt *statement, int64_t n
     int code;
     memset(n_of_state, 0, JOB_STATE_N * sizeof *n_of_state);
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *name = (const char *)sqlite3_column_text(statement, 0);
         enum job_state state;
-        if (name != NULL && job_state_find(name, &state)) {
+        if (job_state_find(store_text(statement, 0), &state)) {
             n_of_state[state] = sqlite3_column_int64(statement, 1);
         }
     }
@@ -201,8 +200,7 @@ enum status store_get_state(struct store *store, int64_t id, enum job_state *out
 {
     sqlite3_stmt *statement = store_bind(store, STORE_LAST, "i", id);
     int code = sqlite3_step(statement);
-    const char *name = code == SQLITE_ROW ? (const char *)sqlite3_column_text(statement, 0) : NULL;
-    bool is_job = name != NULL && job_state_find(name, out);
+    bool is_job = code == SQLITE_ROW && job_state_find(store_text(statement, 0), out);
     enum status status = store_end(store, statement, code, DOING);
     return status != STATUS_OK || is_job ? status : status_fail(STATUS_USAGE, "there is no job %lld", (long long)id);
 }

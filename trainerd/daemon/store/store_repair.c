@@ -4,8 +4,10 @@
  */
 #include "trainerd/daemon/store/store.h"
 
+#include "protocol/base/amounts.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "protocol/files/file.h"
 #include "trainerd/daemon/store/store_state.h"
 
 #include <errno.h>
@@ -45,28 +47,22 @@ static enum status copy_fail(const struct store_copy *copy)
                        sqlite3_errmsg(copy->to));
 }
 
-/* Begin a copy to an empty file. owns  the caller owns *out, also after an error */
-static enum status copy_open(struct store *from, const char *path, struct store_copy **out)
-{
-    struct store_copy *copy = *out = memory_alloc(1, sizeof *copy);
-    copy->from = from;
-    snprintf(copy->path, sizeof copy->path, "%s", path);
-    if (sqlite3_open_v2(path, &copy->to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
-        return status_fail(STATUS_CREATE, "cannot open '%s': %s", path, sqlite3_errmsg(copy->to));
-    }
-    copy->pages = sqlite3_backup_init(copy->to, "main", from->base, "main");
-    return copy->pages != NULL ? STATUS_OK : copy_fail(copy);
-}
-
 enum status store_copy_open(struct store *store, const char *path, struct store_copy **out)
 {
     enum status status = file_make(path);
     if (status != STATUS_OK) {
         return status;
     }
-    status = copy_open(store, path, out);
+    struct store_copy *copy = *out = memory_alloc(1, sizeof *copy);
+    copy->from = store;
+    snprintf(copy->path, sizeof copy->path, "%s", path);
+    if (sqlite3_open_v2(path, &copy->to, SQLITE_OPEN_READWRITE | SQLITE_OPEN_NOMUTEX, NULL) != SQLITE_OK) {
+        status = status_fail(STATUS_CREATE, "cannot open '%s': %s", path, sqlite3_errmsg(copy->to));
+    } else if ((copy->pages = sqlite3_backup_init(copy->to, "main", store->base, "main")) == NULL) {
+        status = copy_fail(copy);
+    }
     if (status != STATUS_OK) {
-        store_copy_close(*out, false);
+        store_copy_close(copy, false);
     }
     return status;
 }
@@ -101,26 +97,16 @@ void store_copy_close(struct store_copy *copy, bool is_whole)
     free(copy);
 }
 
-/* Copy a whole store to an empty file; after a failure the file is gone. */
-static enum status copy_pages(struct store *from, const char *path)
+enum status store_backup(struct store *store, const char *path)
 {
     struct store_copy *copy;
     bool is_done;
-    enum status status = copy_open(from, path, &copy);
+    enum status status = store_copy_open(store, path, &copy);
     if (status == STATUS_OK) {
         status = store_copy_step(copy, NULL, &is_done);
+        store_copy_close(copy, status == STATUS_OK);
     }
-    store_copy_close(copy, status == STATUS_OK);
     return status;
-}
-
-enum status store_backup(struct store *store, const char *path)
-{
-    enum status status = file_make(path);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    return copy_pages(store, path);
 }
 
 /* --- putting a store in its place --- */
@@ -150,7 +136,7 @@ static enum status raise_numbers(struct store *store, int64_t least, int64_t *hi
 {
     char sql[256];
     enum status status = store_highest(store, highest_out);
-    *highest_out = *highest_out > least ? *highest_out : least;
+    *highest_out = larger(*highest_out, least);
     snprintf(sql, sizeof sql,
              "BEGIN IMMEDIATE; DELETE FROM sqlite_sequence WHERE name = 'jobs';"
              "INSERT INTO sqlite_sequence VALUES ('jobs', %lld);",
@@ -225,55 +211,56 @@ static enum status put_away(const char *path, char *old, size_t capacity)
     return status;
 }
 
-enum status store_sync_folder(const char *folder)
+enum status store_place(const char *from, const char *to)
 {
+    char folder[PATH_MAX];
+    enum status status = move_file(from, to);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    snprintf(folder, sizeof folder, "%.*s", (int)(strrchr(to, '/') - to), to);
     int file = open(folder, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     int error = file < 0 || fsync(file) != 0 ? errno : 0;
-    if (file >= 0) {
-        close(file);
-    }
+    file_close(file);
     return error == 0 ? STATUS_OK : status_fail(STATUS_IO, "cannot write '%s': %s", folder, strerror(error));
 }
 
-/* What was made beside a store, and what it was made for. */
+/* What is made beside a store, and what it is made for. */
 struct making {
-    const char *folder;
-    char path[PATH_MAX]; /* of the store */
-    char new_path[PATH_MAX];
-    struct store *lock; /* held */
+    char path[PATH_MAX];     /* of the store */
+    char new_path[PATH_MAX]; /* "": nothing may be made there */
+    struct store *lock;
 };
 
 static enum status making_begin(const char *folder, struct making *out)
 {
-    *out = (struct making){.folder = folder, .lock = store_at("")};
+    *out = (struct making){.lock = store_at("")};
     enum status status = store_lock(out->lock, folder);
-    int n = snprintf(out->path, sizeof out->path, "%s/jobs.sqlite", folder);
-    if (status == STATUS_OK && n >= (int)sizeof out->path - 64) {
-        status = status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", folder);
+    if (status != STATUS_OK) {
+        return status;
+    }
+    if (snprintf(out->path, sizeof out->path, "%s/jobs.sqlite", folder) >= (int)sizeof out->path - 64) {
+        return status_fail(STATUS_CREATE, "the state folder's path is too long: '%.64s…'", folder);
     }
     snprintf(out->new_path, sizeof out->new_path, "%.4000s" NEW, out->path);
-    if (status == STATUS_OK) {
-        unlink(out->new_path); /* of a repair that was killed; only the folder's owner can have made it */
-        status = file_make(out->new_path);
-    }
-    return status;
+    unlink(out->new_path); /* of a repair that was killed; only the folder's owner can have made it */
+    return STATUS_OK;
 }
 
 /* Check what was made, set aside what is no job, and give it the store's name; after a failure, remove it. */
 static enum status making_end(struct making *making, int64_t highest, enum status status, struct store_repaired *out)
 {
     struct store *made = store_at(making->new_path);
-    int64_t before = highest_of(making->path);
+    highest = status == STATUS_OK ? larger(highest, highest_of(making->path)) : highest;
     if (status == STATUS_OK && (status = store_open_file(made)) == STATUS_OK &&
-        (status = raise_numbers(made, before > highest ? before : highest, &out->highest)) == STATUS_OK &&
+        (status = raise_numbers(made, highest, &out->highest)) == STATUS_OK &&
         (status = set_aside(made, out)) == STATUS_OK) {
         status = store_run(made, "PRAGMA journal_mode = DELETE", "end");
     }
     snprintf(out->id, sizeof out->id, "%s", made->id);
     store_close(made);
-    if (status == STATUS_OK && (status = put_away(making->path, out->old, sizeof out->old)) == STATUS_OK &&
-        (status = move_file(making->new_path, making->path)) == STATUS_OK) {
-        status = store_sync_folder(making->folder);
+    if (status == STATUS_OK && (status = put_away(making->path, out->old, sizeof out->old)) == STATUS_OK) {
+        status = store_place(making->new_path, making->path);
     }
     if (status != STATUS_OK && making->new_path[0] != '\0') {
         unlink(making->new_path);
@@ -288,16 +275,10 @@ enum status store_restore(const char *folder, const char *from, int64_t highest,
     struct store *backup = store_at(from);
     *out = (struct store_repaired){0};
     enum status status = store_open_to_read(backup);
-    if (status != STATUS_OK) {
-        store_close(backup);
-        return status;
-    }
-    status = making_begin(folder, &making);
-    if (status == STATUS_PEER) { /* another daemon's: nothing was made */
-        store_close(making.lock);
-    } else {
+    if (status == STATUS_OK) {
+        status = making_begin(folder, &making);
         if (status == STATUS_OK) {
-            status = copy_pages(backup, making.new_path);
+            status = store_backup(backup, making.new_path);
         }
         status = making_end(&making, highest, status, out);
     }
@@ -350,10 +331,7 @@ static enum status copy_readable(struct store *from, struct store *to)
         copy_rows(from, to, tables[i], "ASC");
         copy_rows(from, to, tables[i], "DESC");
     }
-    if (status != STATUS_OK) {
-        return status;
-    }
-    return store_finish(to, STATUS_OK, "copy rows");
+    return store_finish(to, status, "copy rows");
 }
 
 enum status store_repair(const char *folder, int64_t highest, struct store_repaired *out)
@@ -361,12 +339,8 @@ enum status store_repair(const char *folder, int64_t highest, struct store_repai
     struct making making;
     *out = (struct store_repaired){0};
     enum status status = making_begin(folder, &making);
-    if (status == STATUS_PEER) {
-        store_close(making.lock);
-        return status;
-    }
     struct store *damaged = store_at(making.path), *made = store_at(making.new_path);
-    if (status == STATUS_OK) {
+    if (status == STATUS_OK && (status = file_make(making.new_path)) == STATUS_OK) {
         status = store_open_file(made);
     }
     if (status == STATUS_OK && store_open_to_read(damaged) == STATUS_OK) {

@@ -136,6 +136,12 @@ int store_row_bind(sqlite3_stmt *statement, int first, const struct job_record *
     return error;
 }
 
+const char *store_text(sqlite3_stmt *statement, int column)
+{
+    const char *text = (const char *)sqlite3_column_text(statement, column);
+    return text != NULL ? text : "";
+}
+
 enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record *out)
 {
     memset(out, 0, sizeof *out);
@@ -143,10 +149,8 @@ enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record
         const struct column *column = &columns[i];
         void *at = (char *)out + column->offset;
         int from = first + i;
-        const char *text = "";
-        if (column->kind != KIND_INT && column->kind != KIND_REAL && sqlite3_column_text(statement, from) != NULL) {
-            text = (const char *)sqlite3_column_text(statement, from);
-        }
+        bool is_text = column->kind != KIND_INT && column->kind != KIND_REAL;
+        const char *text = is_text ? store_text(statement, from) : "";
         bool known = true;
         switch (column->kind) {
         case KIND_TEXT:

@@ -19,6 +19,9 @@ void store_row_print(enum store_row_form form, char out[STORE_ROW_BYTES]);
 /* Bind a record to parameters from number `first` on; texts are borrowed until the statement is reset. */
 int store_row_bind(sqlite3_stmt *statement, int first, const struct job_record *record);
 
+/* A column of the present row as text, until the next step; "" where it is NULL. */
+const char *store_text(sqlite3_stmt *statement, int column);
+
 /* Read a record, but its id, from columns from `first` on. errors  STATUS_DATA unknown state or reason */
 enum status store_row_read(sqlite3_stmt *statement, int first, struct job_record *out);
 

@@ -111,7 +111,7 @@ enum status store_ids(struct store *store, sqlite3_stmt *statement, int64_t *ids
 
 /* --- store_open.c --- */
 
-/* End a transaction: commit it, or roll it back and keep the reason. */
+/* End a transaction: commit it, or after a failure, also of its beginning, roll it back and keep the reason. */
 enum status store_finish(struct store *store, enum status status, const char *doing);
 
 /* Within a transaction: a row of the request under way, if there is one, with this job (0: none). */
@@ -136,8 +136,8 @@ enum status store_open_to_read(struct store *store);
 /* Count all jobs. errors  STATUS_IO, STATUS_DATA */
 enum status store_count_all(struct store *store);
 
-/* Let a folder's names be on the disk. errors  STATUS_IO */
-enum status store_sync_folder(const char *folder);
+/* Give a file another name in its folder, and let that be on the disk. errors  STATUS_CREATE, STATUS_IO */
+enum status store_place(const char *from, const char *to);
 
 /* --- store_upgrade.c --- */
 

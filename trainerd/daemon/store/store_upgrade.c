@@ -5,7 +5,6 @@
 #include "protocol/base/version.h"
 #include "trainerd/daemon/store/store_state.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
@@ -58,15 +57,10 @@ static enum status keep_copy(struct store *store, int64_t version)
     snprintf(new_path, sizeof new_path, "%.4050s.new", path);
     unlink(new_path); /* of an upgrade that was killed; only the folder's owner can have made it */
     enum status status = store_backup(store, new_path);
-    if (status == STATUS_OK && rename(new_path, path) != 0) {
-        status = status_fail(STATUS_CREATE, "cannot rename '%s' to '%s': %s", new_path, path, strerror(errno));
-    }
-    char *name = strrchr(path, '/');
-    *(name != NULL ? name : path) = '\0';
     if (status != STATUS_OK) {
         return status;
     }
-    return store_sync_folder(path);
+    return store_place(new_path, path);
 }
 
 enum status store_upgrade(struct store *store, int64_t version)

@@ -23,19 +23,17 @@ enum status store_uses(struct store *store, void (*each)(void *context, const st
     sqlite3_stmt *statement = store_bind(store, STORE_USES, "");
     int code;
     while ((code = sqlite3_step(statement)) == SQLITE_ROW) {
-        const char *name = (const char *)sqlite3_column_text(statement, 0);
-        const char *value = (const char *)sqlite3_column_text(statement, 1);
+        const char *value = store_text(statement, 1);
         struct store_use use;
         int64_t uid = -1;
-        bool is_use = name != NULL && value != NULL && sscanf(name, NAME "%" SCNd64, &uid) == 1 && uid >= 0 &&
-                      uid < UINT32_MAX && sscanf(value, "%lf %lf", &use.used, &use.at) == 2 && isfinite(use.used) &&
-                      isfinite(use.at) && use.used >= 0.0;
+        bool is_use = sscanf(store_text(statement, 0), NAME "%" SCNd64, &uid) == 1 && uid >= 0 && uid < UINT32_MAX &&
+                      sscanf(value, "%lf %lf", &use.used, &use.at) == 2 && isfinite(use.used) && isfinite(use.at) &&
+                      use.used >= 0.0;
         if (is_use) {
             use.uid = (uid_t)uid;
             each(context, &use);
         } else {
-            log_warn("'%s': a user's use is '%.40s', expected two numbers; it is skipped", store->path,
-                     value != NULL ? value : "");
+            log_warn("'%s': a user's use is '%.40s', expected two numbers; it is skipped", store->path, value);
         }
     }
     return store_end(store, statement, code, "read what users have used");
