@@ -5,6 +5,7 @@
 #include "protocol/base/version.h"
 #include "protocol/job/job.h"
 #include "trainerd/base/restart.h"
+#include "trainerd/base/texts.h"
 #include "trainerd/daemon/daemon.h"
 #include "trainerd/daemon/daemon_config.h"
 #include "trainerd/daemon/errors.h"
@@ -14,9 +15,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <unistd.h>
-
-#define TEXT(value) #value
-#define TEXT_OF(value) TEXT(value)
 
 static const char help_text[] =
     "usage: trainerd [--config] FILE [--set SECTION.KEY=VALUE ...] [--resume]\n"
@@ -272,22 +270,19 @@ static enum status run_coordinator(const struct request *request, int *exit_code
     if (status != STATUS_OK) {
         return status;
     }
-    const char **argv = memory_alloc(14 + 2 * request->n_set, sizeof *argv);
-    char self[16];
-    size_t n = 0;
-    snprintf(self, sizeof self, "%d", (int)getpid());
-    argv[n++] = "trainer-coordinator";
-    argv[n++] = "--parent";
-    argv[n++] = self;
+    struct texts arguments = {0};
+    texts_add(&arguments, "trainer-coordinator");
+    texts_add(&arguments, "--parent");
+    texts_add(&arguments, "%d", (int)getpid());
     if (file >= 0) {
-        argv[n++] = "--memo";
-        argv[n++] = TEXT_OF(LAUNCH_FILE);
+        texts_add(&arguments, "--memo");
+        texts_add(&arguments, "%d", LAUNCH_FILE);
     }
-    argv[n++] = "--config";
-    argv[n++] = request->file;
+    texts_add(&arguments, "--config");
+    texts_add(&arguments, "%s", request->file);
     for (size_t i = 0; i < request->n_set; i++) {
-        argv[n++] = "--set";
-        argv[n++] = request->set[i];
+        texts_add(&arguments, "--set");
+        texts_add(&arguments, "%s", request->set[i]);
     }
     const struct {
         bool is_given;
@@ -298,11 +293,11 @@ static enum status run_coordinator(const struct request *request, int *exit_code
                  {request->program, "--program"},       {request->json, "--json"}};
     for (size_t i = 0; i < sizeof flags / sizeof *flags; i++) {
         if (flags[i].is_given) {
-            argv[n++] = flags[i].name;
+            texts_add(&arguments, "%s", flags[i].name);
         }
     }
-    status = run_again((char *const *)argv, memo, file, exit_code_out);
-    free(argv);
+    status = run_again(arguments.text, memo, file, exit_code_out);
+    texts_free(arguments.text);
     return status;
 }
 

@@ -6,13 +6,11 @@
 #include "trainerd/base/fields.h"
 
 #include <inttypes.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 #define MIB ((int64_t)1 << 20)
-#define N_OWN_MOST 24 /* arguments of sbatch that are not the administrator's */
 
 /* --- options --- */
 
@@ -70,55 +68,36 @@ void slurm_comment(const char *store_id, int64_t job, int32_t attempt, char out[
     ASSERT(n > 0 && n < SLURM_COMMENT_BYTES);
 }
 
-static void add(char **arguments, size_t *n, const char *format, ...) __attribute__((format(printf, 3, 4)));
-static void add(char **arguments, size_t *n, const char *format, ...)
-{
-    va_list values;
-    va_start(values, format);
-    int n_byte = vasprintf(&arguments[(*n)++], format, values);
-    va_end(values);
-    ASSERT(n_byte >= 0);
-}
-
 char **slurm_arguments(const struct slurm_request *request)
 {
-    char **all = memory_alloc(request->n_option + N_OWN_MOST, sizeof *all);
-    size_t n = 0;
-    add(all, &n, "%s", request->sbatch);
+    struct texts all = {0};
+    texts_add(&all, "%s", request->sbatch);
     for (size_t i = 0; i < request->n_option; i++) { /* before the daemon's own, which override them */
-        add(all, &n, "%s", request->options[i]);
+        texts_add(&all, "%s", request->options[i]);
     }
-    add(all, &n, "--parsable");
-    add(all, &n, "--hold");
-    add(all, &n, "--no-requeue");
-    add(all, &n, "--comment=%s", request->comment);
-    add(all, &n, "--job-name=%s", request->name);
-    add(all, &n, "--chdir=%s", request->folder);
-    add(all, &n, "--output=%s", request->log);
-    add(all, &n, "--open-mode=append");
-    add(all, &n, "--export=ALL");
-    add(all, &n, "--ntasks=%" PRId32, request->n_task);
-    add(all, &n, "--cpus-per-task=%" PRId32, request->n_cpu);
-    add(all, &n, "--mem-per-cpu=%" PRId64 "M", (request->memory + request->n_cpu * MIB - 1) / (request->n_cpu * MIB));
+    texts_add(&all, "--parsable");
+    texts_add(&all, "--hold");
+    texts_add(&all, "--no-requeue");
+    texts_add(&all, "--comment=%s", request->comment);
+    texts_add(&all, "--job-name=%s", request->name);
+    texts_add(&all, "--chdir=%s", request->folder);
+    texts_add(&all, "--output=%s", request->log);
+    texts_add(&all, "--open-mode=append");
+    texts_add(&all, "--export=ALL");
+    texts_add(&all, "--ntasks=%" PRId32, request->n_task);
+    texts_add(&all, "--cpus-per-task=%" PRId32, request->n_cpu);
+    texts_add(&all, "--mem-per-cpu=%" PRId64 "M",
+              (request->memory + request->n_cpu * MIB - 1) / (request->n_cpu * MIB));
     if (request->has_gpus) {
-        add(all, &n, "--gpus-per-task=1");
+        texts_add(&all, "--gpus-per-task=1");
     }
     if (request->n_minute > 0) {
-        add(all, &n, "--time=%" PRId64, request->n_minute);
+        texts_add(&all, "--time=%" PRId64, request->n_minute);
     }
     if (request->priority < 0) {
-        add(all, &n, "--nice=%" PRId64, -(int64_t)request->priority);
+        texts_add(&all, "--nice=%" PRId64, -(int64_t)request->priority);
     }
-    ASSERT(n < request->n_option + N_OWN_MOST);
-    return all;
-}
-
-void slurm_arguments_release(char **arguments)
-{
-    for (size_t i = 0; arguments != NULL && arguments[i] != NULL; i++) {
-        free(arguments[i]);
-    }
-    free(arguments);
+    return all.text;
 }
 
 /* Print a text as one word of the shell. sbatch refuses scripts with carriage returns. */

@@ -6,6 +6,7 @@
 #define TRAINERD_DAEMON_SLURM_TEXT_H
 
 #include "protocol/base/status.h"
+#include "trainerd/base/texts.h"
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -42,9 +43,8 @@ struct slurm_request {
     int32_t priority;         /* below 0: as Slurm's --nice. Above, Slurm's own priorities decide */
 };
 
-/* sbatch's arguments, NULL last; slurm_arguments_release. The job is held, and Slurm never requeues it. */
+/* sbatch's arguments, NULL last. The job is held, and Slurm never requeues it. owns  the caller: texts_free */
 char **slurm_arguments(const struct slurm_request *request);
-void slurm_arguments_release(char **arguments);
 
 /* The script: runs the program with these arguments and `input` on standard input. The caller frees it. */
 char *slurm_script(const char *program, char *const *argv, const char *input);

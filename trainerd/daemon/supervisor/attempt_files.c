@@ -20,7 +20,7 @@ static enum status spawn_with(struct supervisor *supervisor, const struct job_re
         status = command_line_make(supervisor->jobs, record, record->attempt + 1, &files, &line);
     }
     if (status == STATUS_OK) {
-        options->argv = line.argv;
+        options->argv = line.arguments.text;
         options->folder = line.folder;
         options->input = line.config;
         options->log = inherits ? NULL : options->log;

@@ -352,7 +352,7 @@ static enum status sbatch_start(struct attempt *attempt, const struct job_record
     request.comment = comment;
     request.folder = line.folder;
     request.log = attempt->log;
-    char **argv = slurm_arguments(&request), *script = slurm_script(program, line.argv, line.config);
+    char **argv = slurm_arguments(&request), *script = slurm_script(program, line.arguments.text, line.config);
     const struct process_options options = {.argv = argv,
                                             .uid = record->uid,
                                             .gid = record->gid,
@@ -362,7 +362,7 @@ static enum status sbatch_start(struct attempt *attempt, const struct job_record
     status = tool_start(supervisor->loop, &options, supervisor->options.slurm_s, sbatch_ended, attempt,
                         &attempt->slurm.tool);
     free(script);
-    slurm_arguments_release(argv);
+    texts_free(argv);
     command_line_release(&line);
     return status;
 }

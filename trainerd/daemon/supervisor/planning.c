@@ -199,7 +199,7 @@ enum status planning_begin(struct supervisor *supervisor, const struct job_recor
         const struct cgroup_plan group = cgroup_of_planning(supervisor, record->id);
         const struct process_options options = {.made = cgroup_begin,
                                                 .context = &group,
-                                                .argv = line.argv,
+                                                .argv = line.arguments.text,
                                                 .uid = record->uid,
                                                 .gid = record->gid,
                                                 .pass_environment = supervisor->options.pass_environment,

@@ -1,10 +1,10 @@
 #include "trainerd/daemon/supervisor/process.h"
 
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "protocol/base/program.h"
 #include "protocol/files/file.h"
 #include "trainerd/base/rights.h"
+#include "trainerd/base/texts.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -28,7 +28,7 @@
 struct plan {
     const struct process_options *options;
     char program[PATH_MAX];
-    char **environment;
+    char **environment; /* NULL: empty */
     bool changes_user;
     struct rights rights;
     int gate, error_pipe;
@@ -73,52 +73,27 @@ static bool is_service(const char *setting)
     return false;
 }
 
-static char *setting_make(const char *name, const char *value)
-{
-    char *setting = NULL;
-    int n = asprintf(&setting, "%s=%s", name, value);
-    ASSERT(n > 0);
-    return setting;
-}
-
 /* The daemon's environment, or for another user the passed part of it and the user's own. The caller frees it. */
 static char **environment_make(const struct passwd *user, const struct process_options *options)
 {
-    size_t n = 0, at = 0;
-    while (environ[n] != NULL) {
-        n++;
-    }
-    char **all = memory_alloc(n + 6, sizeof *all);
-    for (size_t i = 0; i < n; i++) {
+    struct texts all = {0};
+    for (size_t i = 0; environ[i] != NULL; i++) {
         bool passed = user == NULL || is_listed(environ[i], PASSED) ||
                       is_listed(environ[i], options->pass_environment);
         if (passed && !is_service(environ[i]) && strncmp(environ[i], GPUS_SEEN "=", sizeof GPUS_SEEN) != 0) {
-            all[at] = strdup(environ[i]);
-            ASSERT(all[at] != NULL);
-            at++;
+            texts_add(&all, "%s", environ[i]);
         }
     }
     if (user != NULL) {
-        all[at++] = setting_make("HOME", user->pw_dir);
-        all[at++] = setting_make("USER", user->pw_name);
-        all[at++] = setting_make("LOGNAME", user->pw_name);
-        all[at++] = setting_make("SHELL", user->pw_shell);
+        texts_add(&all, "HOME=%s", user->pw_dir);
+        texts_add(&all, "USER=%s", user->pw_name);
+        texts_add(&all, "LOGNAME=%s", user->pw_name);
+        texts_add(&all, "SHELL=%s", user->pw_shell);
     }
     if (options->gpus != NULL) {
-        all[at++] = setting_make(GPUS_SEEN, options->gpus);
+        texts_add(&all, GPUS_SEEN "=%s", options->gpus);
     }
-    return all;
-}
-
-static void environment_free(char **all)
-{
-    if (all == NULL) {
-        return;
-    }
-    for (size_t i = 0; all[i] != NULL; i++) {
-        free(all[i]);
-    }
-    free(all);
+    return all.text;
 }
 
 static enum status user_find(struct plan *plan)
@@ -362,10 +337,8 @@ enum status process_spawn(const struct process_options *options, struct process 
             process_abandon(out);
         }
     }
-    if (plan->input >= 0) {
-        close(plan->input);
-    }
-    environment_free(plan->environment);
+    file_close(plan->input);
+    texts_free(plan->environment);
     free(plan);
     return status;
 }

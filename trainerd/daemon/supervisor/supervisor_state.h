@@ -9,6 +9,7 @@
 #define TRAINERD_DAEMON_SUPERVISOR_STATE_H
 
 #include "protocol/files/job_files.h"
+#include "trainerd/base/texts.h"
 #include "trainerd/daemon/slurm/slurm_text.h"
 #include "trainerd/daemon/store/job_clock.h"
 #include "trainerd/daemon/supervisor/event_log.h"
@@ -185,7 +186,7 @@ void cgroups_sweep(struct supervisor *supervisor);
 
 /* --- command_line.c --- */
 struct command_line {
-    char **argv;
+    struct texts arguments;
     char *folder; /* the client's working directory */
     char *config; /* the job file as submitted, for standard input */
 };

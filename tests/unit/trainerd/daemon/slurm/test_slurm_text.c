@@ -85,7 +85,7 @@ Test(slurm_text, a_job_asks_for_its_tasks_cores_and_memory_and_is_held)
     cr_assert(has(all, "--mem-per-cpu=51M"), "rounded up");
     cr_assert(has(all, "--chdir=/home/a b") && has(all, "--output=/state/log") && has(all, "--open-mode=append"));
     cr_assert_not(has(all, "--gpus-per-task") || has(all, "--time") || has(all, "--nice"));
-    slurm_arguments_release(all);
+    texts_free(all);
 }
 
 Test(slurm_text, options_of_the_administrator_stand_before_the_daemons_own)
@@ -99,11 +99,11 @@ Test(slurm_text, options_of_the_administrator_stand_before_the_daemons_own)
     char **all = slurm_arguments(&request);
     cr_assert_str_eq(all[1], "--partition=gpu");
     cr_assert(has(all, "--gpus-per-task=1") && has(all, "--time=90") && has(all, "--nice=5"));
-    slurm_arguments_release(all);
+    texts_free(all);
     request.priority = 5; /* which Slurm's users may not ask for */
     all = slurm_arguments(&request);
     cr_assert_not(has(all, "--nice"));
-    slurm_arguments_release(all);
+    texts_free(all);
 }
 
 /* Run the script and give what its program has printed. */
