@@ -4,14 +4,11 @@
 
 #include <ctype.h>
 #include <errno.h>
-#include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-/* The number in a file; INT64_MAX where the file has no number ("max") or does not exist. */
-static int64_t number_read(const char *path)
+int64_t cgroup_number(const char *path)
 {
     char text[32] = "", *end = text;
     FILE *file = fopen(path, "re");
@@ -26,19 +23,20 @@ static int64_t number_read(const char *path)
     return all && errno == 0 && number > 0 ? number : INT64_MAX;
 }
 
-/* The number after oom_kill in a file of lines "name number"; -1 where there is no such line. */
-static int64_t kills_read(const char *path)
+int64_t cgroup_number_of(const char *path, const char *word)
 {
     char line[128];
-    long long n = -1;
+    long long number = -1;
+    size_t n = strlen(word);
     FILE *file = fopen(path, "re");
     if (file == NULL) {
         return -1;
     }
-    while (fgets(line, sizeof line, file) != NULL && sscanf(line, "oom_kill %lld", &n) != 1) {
+    while (fgets(line, sizeof line, file) != NULL &&
+           (strncmp(line, word, n) != 0 || sscanf(line + n, "%lld", &number) != 1)) {
     }
     fclose(file);
-    return n >= 0 ? n : -1;
+    return number >= 0 ? number : -1;
 }
 
 struct found {
@@ -53,11 +51,11 @@ static void look_upwards(const char *mount, const char *group, struct found *fou
     for (;;) {
         char path[2 * PATH_MAX];
         snprintf(path, sizeof path, "%s%.*s/memory.max", mount, (int)n, group);
-        int64_t limit = number_read(path);
+        int64_t limit = cgroup_number(path);
         found->limit = limit < found->limit ? limit : found->limit;
         if (found->kills < 0) {
             snprintf(path, sizeof path, "%s%.*s/memory.events", mount, (int)n, group);
-            found->kills = kills_read(path);
+            found->kills = cgroup_number_of(path, "oom_kill");
         }
         if (n == 0) {
             return;
@@ -68,42 +66,38 @@ static void look_upwards(const char *mount, const char *group, struct found *fou
     }
 }
 
-/* The line "0::GROUP" of /proc/self/cgroup; other lines are of version 1. */
-static void line_look(const char *root, const char *line, struct found *found)
+bool cgroup_own(const char *root, char out[PATH_MAX])
 {
-    static const char *const places[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-    if (strncmp(line, "0::/", 4) != 0) {
-        return;
-    }
-    /* ".." is a group outside of those that a container sees. */
-    const char *group = strstr(line, "/..") != NULL ? "" : line + 3;
-    for (size_t i = 0; i < sizeof places / sizeof *places; i++) {
-        char mount[PATH_MAX];
-        snprintf(mount, sizeof mount, "%s%s", root, places[i]);
-        look_upwards(mount, group, found);
-    }
-}
-
-static struct found look(const char *root)
-{
-    char path[PATH_MAX], line[PATH_MAX];
-    struct found found = {.limit = INT64_MAX, .kills = -1};
+    char path[PATH_MAX], line[PATH_MAX] = "";
+    bool is_whole = true, found = false; /* lines longer than `line` are ignored as a whole */
     snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
     FILE *file = fopen(path, "re");
-    if (file == NULL) {
-        return found;
-    }
-    bool is_whole = true; /* lines longer than `line` are ignored as a whole */
-    while (fgets(line, sizeof line, file) != NULL) {
+    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
         bool was_whole = is_whole;
         size_t n = strcspn(line, "\n");
         is_whole = line[n] == '\n';
         line[n] = '\0';
-        if (is_whole && was_whole) {
-            line_look(root, line, &found);
-        }
+        found = is_whole && was_whole && strncmp(line, "0::/", 4) == 0; /* other lines are of version 1 */
     }
-    fclose(file);
+    if (file != NULL) {
+        fclose(file);
+    }
+    /* ".." is a group outside of those that a container sees. */
+    bool is_seen = found && strstr(line, "/..") == NULL && strcmp(line, "0::/") != 0;
+    snprintf(out, PATH_MAX, "%s", is_seen ? line + 3 : "");
+    return found;
+}
+
+static struct found look(const char *root)
+{
+    static const char *const places[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
+    char group[PATH_MAX], mount[PATH_MAX];
+    struct found found = {.limit = INT64_MAX, .kills = -1};
+    bool has_group = cgroup_own(root, group);
+    for (size_t i = 0; has_group && i < sizeof places / sizeof *places; i++) {
+        snprintf(mount, sizeof mount, "%s%s", root, places[i]);
+        look_upwards(mount, group, &found);
+    }
     return found;
 }
 
@@ -117,5 +111,5 @@ int64_t cgroup_oom_kills(const char *root)
     char path[PATH_MAX];
     int64_t kills = look(root).kills;
     snprintf(path, sizeof path, "%s/proc/vmstat", root);
-    return kills >= 0 ? kills : kills_read(path);
+    return kills >= 0 ? kills : cgroup_number_of(path, "oom_kill");
 }

@@ -4,7 +4,6 @@
 #include "protocol/base/log.h"
 
 #include <stdatomic.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -209,34 +208,21 @@ const char *memory_machine_name(void)
 /* A "Name:   123 kB" line of /proc/self/status, in bytes. */
 static int64_t status_line(const char *name)
 {
-    FILE *file = fopen("/proc/self/status", "r");
-    if (file == NULL) {
-        return 0;
-    }
-    char line[256];
-    int64_t bytes = 0;
-    size_t n = strlen(name);
-    while (fgets(line, sizeof line, file) != NULL) {
-        if (strncmp(line, name, n) == 0 && line[n] == ':') {
-            bytes = strtoll(line + n + 1, NULL, 10) * 1024;
-            break;
-        }
-    }
-    fclose(file);
-    return bytes;
+    int64_t n_kb = cgroup_number_of("/proc/self/status", name);
+    return n_kb > 0 ? 1024 * n_kb : 0;
 }
 
 int64_t memory_resident(void)
 {
-    return status_line("VmRSS");
+    return status_line("VmRSS:");
 }
 
 int64_t memory_resident_own(void)
 {
-    return status_line("RssAnon") + status_line("RssShmem");
+    return status_line("RssAnon:") + status_line("RssShmem:");
 }
 
 int64_t memory_resident_peak(void)
 {
-    return status_line("VmHWM");
+    return status_line("VmHWM:");
 }

@@ -1,6 +1,9 @@
 #include "trainerd/daemon/supervisor/job_cgroups.h"
 
+#include "protocol/base/amounts.h"
+#include "protocol/base/cgroup.h"
 #include "protocol/base/log.h"
+#include "protocol/files/file.h"
 #include "trainerd/daemon/supervisor/job_scope.h"
 
 #include <ctype.h>
@@ -10,7 +13,6 @@
 #include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -56,22 +58,7 @@ static void group_read(const struct job_cgroups *groups, const char *name, const
     int open_file = open(path, O_RDONLY | O_CLOEXEC);
     ssize_t n = open_file < 0 ? 0 : read(open_file, out, capacity - 1);
     out[n > 0 ? n : 0] = '\0';
-    if (open_file >= 0) {
-        close(open_file);
-    }
-}
-
-/* The number that stands after this word at a line's beginning; -1: none does. */
-static int64_t number_after(const char *text, const char *word)
-{
-    size_t n = strlen(word);
-    for (const char *line = text; line != NULL; line = strchr(line, '\n')) {
-        line += *line == '\n';
-        if (strncmp(line, word, n) == 0 && line[n] == ' ' && isdigit((unsigned char)line[n + 1])) {
-            return strtoll(line + n + 1, NULL, 10);
-        }
-    }
-    return -1;
+    file_close(open_file);
 }
 
 static bool has_word(const char *text, const char *word)
@@ -89,30 +76,6 @@ static bool has_word(const char *text, const char *word)
 
 /* --- what the machine offers --- */
 
-/* The daemon's own group below `mount`, from the line "0::GROUP" of /proc/self/cgroup. false: there is no such line
- */
-static bool own_group(const char *root, const char *mount, char out[PATH_MAX])
-{
-    char path[PATH_MAX], line[PATH_MAX];
-    bool found = false;
-    snprintf(path, sizeof path, "%s/proc/self/cgroup", root);
-    FILE *file = fopen(path, "re");
-    while (file != NULL && !found && fgets(line, sizeof line, file) != NULL) {
-        line[strcspn(line, "\n")] = '\0';
-        const char *group = line + 3;
-        if (strncmp(line, "0::/", 4) != 0) {
-            continue;
-        }
-        /* ".." is a group outside of those that a container sees. */
-        group = strstr(group, "/..") != NULL || strcmp(group, "/") == 0 ? "" : group;
-        found = snprintf(out, PATH_MAX, "%s%s%s", root, mount, group) < PATH_MAX;
-    }
-    if (file != NULL) {
-        fclose(file);
-    }
-    return found;
-}
-
 /* Let groups below the daemon's have controllers: the kernel requires that no process is in the daemon's own. */
 static bool delegate(const struct job_cgroups *groups)
 {
@@ -129,11 +92,12 @@ static bool delegate(const struct job_cgroups *groups)
 static bool open_own(const char *root, bool enforce_memory, struct job_cgroups *out)
 {
     static const char *const mounts[] = {"/sys/fs/cgroup", "/sys/fs/cgroup/unified"};
-    char controllers[256], path[PATH_MAX];
-    for (size_t i = 0; i < sizeof mounts / sizeof *mounts; i++) {
+    char controllers[256], path[PATH_MAX], group[PATH_MAX];
+    bool has_group = cgroup_own(root, group);
+    for (size_t i = 0; has_group && i < sizeof mounts / sizeof *mounts; i++) {
+        int n = snprintf(out->path, sizeof out->path, "%s%s%s", root, mounts[i], group);
         snprintf(path, sizeof path, "%s%s/cgroup.procs", root, mounts[i]);
-        if (access(path, F_OK) != 0 || !own_group(root, mounts[i], out->path) ||
-            access(out->path, W_OK | X_OK) != 0) {
+        if (access(path, F_OK) != 0 || n >= PATH_MAX || access(out->path, W_OK | X_OK) != 0) {
             continue;
         }
         char *leaf = strrchr(out->path, '/'); /* of an earlier daemon */
@@ -244,17 +208,16 @@ enum status job_cgroup_begin(const struct job_cgroups *groups, const char *name,
 
 int64_t job_cgroup_oom_kills(const struct job_cgroups *groups, const char *name)
 {
-    char text[1024];
-    group_read(groups, name, "memory.events", text, sizeof text);
-    int64_t n = number_after(text, "oom_kill");
-    return n > 0 ? n : 0;
+    char path[2 * PATH_MAX];
+    path_of(groups, name, "memory.events", path);
+    return larger(cgroup_number_of(path, "oom_kill"), 0);
 }
 
 int64_t job_cgroup_limit(const struct job_cgroups *groups, const char *name)
 {
-    char text[64];
-    group_read(groups, name, "memory.max", text, sizeof text);
-    return isdigit((unsigned char)text[0]) ? strtoll(text, NULL, 10) : INT64_MAX;
+    char path[2 * PATH_MAX];
+    path_of(groups, name, "memory.max", path);
+    return cgroup_number(path);
 }
 
 /* Linux before 5.14: KILL to each process that is listed. */
@@ -276,12 +239,9 @@ static void kill_listed(const struct job_cgroups *groups, const char *name)
 
 bool job_cgroup_kill(const struct job_cgroups *groups, const char *name)
 {
-    char text[256];
-    if (groups->kind == JOB_CGROUPS_NONE) {
-        return false;
-    }
-    group_read(groups, name, "cgroup.events", text, sizeof text);
-    if (number_after(text, "populated") != 1) {
+    char path[2 * PATH_MAX];
+    path_of(groups, name, "cgroup.events", path);
+    if (groups->kind == JOB_CGROUPS_NONE || cgroup_number_of(path, "populated") != 1) {
         return false;
     }
     if (group_write(groups, name, "cgroup.kill", "1") != 0) {
