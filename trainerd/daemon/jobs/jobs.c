@@ -5,7 +5,6 @@
 #include "protocol/base/memory.h"
 #include "protocol/files/file.h"
 #include "trainerd/daemon/jobs/jobs_state.h"
-#include "trainerd/daemon/jobs/submission.h"
 #include "trainerd/daemon/store/folders.h"
 #include "trainerd/daemon/store/job_clock.h"
 
@@ -436,8 +435,7 @@ void jobs_wait(struct jobs *jobs, int64_t id, enum job_reason reason, const char
     struct job_record *record = jobs_record(jobs, id);
     ASSERT(record != NULL && !job_state_ended(record->state));
     if (record->reason != reason || strcmp(record->reason_text, text) != 0) {
-        record->reason = reason;
-        submission_cut(text, record->reason_text, sizeof record->reason_text);
+        job_reason_set(record, reason, "%s", text);
         jobs_notify(jobs, record);
     }
 }

@@ -39,7 +39,7 @@ static enum status fill(const struct jobs *jobs, struct job_record *record, cons
         return status;
     }
     if (record->name[0] == '\0') {
-        submission_cut(job->job.name, record->name, sizeof record->name);
+        job_text_cut(job->job.name, record->name, sizeof record->name);
     }
     char what[PATH_MAX];
     snprintf(what, sizeof what, "%s: name", submission->file != NULL ? submission->file : "job.toml");

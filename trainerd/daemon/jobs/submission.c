@@ -83,16 +83,3 @@ enum status submission_check_seen(enum status wrong, const char *what, const cha
                              "zero-width character, and no line break",
                              what, text);
 }
-
-void submission_cut(const char *text, char *out, size_t capacity)
-{
-    size_t n = strlen(text);
-    if (n >= capacity) {
-        n = capacity - 1;
-        while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
-            n--;
-        }
-    }
-    memcpy(out, text, n);
-    out[n] = '\0';
-}

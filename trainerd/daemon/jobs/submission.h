@@ -31,7 +31,4 @@ enum status submission_check_launcher(const char *file, bool in_slurm, struct jo
  */
 enum status submission_check_seen(enum status wrong, const char *what, const char *text);
 
-/* Copy at most capacity - 1 bytes of a text, whole UTF-8 characters only. */
-void submission_cut(const char *text, char *out, size_t capacity);
-
 #endif

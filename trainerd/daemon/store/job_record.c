@@ -1,6 +1,7 @@
 #include "trainerd/daemon/store/job_record.h"
 
-#include <stddef.h>
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 static const struct {
@@ -70,6 +71,30 @@ bool job_reason_find(const char *name, enum job_reason *out)
         }
     }
     return false;
+}
+
+void job_text_cut(const char *text, char *out, size_t capacity)
+{
+    size_t n = strlen(text);
+    if (n >= capacity) {
+        n = capacity - 1;
+        while (n > 0 && ((unsigned char)text[n] & 0xc0) == 0x80) {
+            n--;
+        }
+    }
+    memcpy(out, text, n);
+    out[n] = '\0';
+}
+
+void job_reason_set(struct job_record *record, enum job_reason reason, const char *format, ...)
+{
+    char text[2 * JOB_REASON_BYTES];
+    va_list values;
+    va_start(values, format);
+    vsnprintf(text, sizeof text, format, values);
+    va_end(values);
+    record->reason = reason;
+    job_text_cut(text, record->reason_text, sizeof record->reason_text);
 }
 
 enum job_reason job_reason_of(enum status status)

@@ -9,6 +9,7 @@
 #include "protocol/base/status.h"
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -188,6 +189,13 @@ const char *job_reason_cure(enum job_reason reason);
 /* The state / reason of that name; false when there is no such name. */
 bool job_state_find(const char *name, enum job_state *out);
 bool job_reason_find(const char *name, enum job_reason *out);
+
+/* Set why it is in its state; the text is made as by printf, and cut to what there is room for. */
+void job_reason_set(struct job_record *record, enum job_reason reason, const char *format, ...)
+    __attribute__((format(printf, 3, 4)));
+
+/* Copy at most capacity - 1 bytes of a text, whole UTF-8 characters only. */
+void job_text_cut(const char *text, char *out, size_t capacity);
 
 /* The reason that stands for this status of an attempt. */
 enum job_reason job_reason_of(enum status status);

@@ -91,8 +91,7 @@ static void on_deadline(uv_timer_t *timer)
         return;
     }
     struct job_record next = *jobs_get(attempt->supervisor->jobs, attempt->id);
-    next.reason = JOB_REASON_TIME_LIMIT;
-    snprintf(next.reason_text, sizeof next.reason_text, "its time limit of %.3g s has passed", next.time_limit_s);
+    job_reason_set(&next, JOB_REASON_TIME_LIMIT, "its time limit of %.3g s has passed", next.time_limit_s);
     if (jobs_change(attempt->supervisor->jobs, &next) != STATUS_OK) { /* the attempt is stopped all the same */
         attempt_warn(attempt);
     }
@@ -215,8 +214,7 @@ static bool read_events(struct attempt *attempt, bool *more_out)
     if (batch.is_step) {
         bool begins = batch.next.run.attempt_at > 0.0 && record->run.attempt_at <= 0.0;
         if (begins && batch.next.reason == JOB_REASON_WAITING_SLURM) {
-            batch.next.reason = JOB_REASON_NONE;
-            batch.next.reason_text[0] = '\0';
+            job_reason_set(&batch.next, JOB_REASON_NONE, "%s", "");
         }
         if (jobs_change(jobs, &batch.next) == STATUS_OK) {
             if (begins && attempt->stopping == JOB_REASON_NONE) {

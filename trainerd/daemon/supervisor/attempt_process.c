@@ -155,8 +155,7 @@ enum status attempt_begin_process(struct supervisor *supervisor, const struct jo
     /* The pid is saved before the gate opens: no coordinator runs that the next daemon would not find. */
     struct job_record next = *record;
     next.state = JOB_STATE_PREPARING;
-    next.reason = JOB_REASON_NONE;
-    next.reason_text[0] = '\0';
+    job_reason_set(&next, JOB_REASON_NONE, "%s", "");
     next.attempt++;
     next.gpus = gpus;
     next.run.pid = process.pid;

@@ -375,8 +375,7 @@ enum status attempt_begin_slurm(struct supervisor *supervisor, const struct job_
     enum status status = sbatch_start(attempt, record);
     if (status == STATUS_OK) {
         next.state = JOB_STATE_SUBMITTED;
-        next.reason = JOB_REASON_WAITING_SLURM;
-        snprintf(next.reason_text, sizeof next.reason_text, "it is given to Slurm");
+        job_reason_set(&next, JOB_REASON_WAITING_SLURM, "it is given to Slurm");
         next.attempt++;
         next.run.pid = attempt->slurm.tool->process.pid;
         next.run.pid_start = attempt->slurm.tool->process.start;

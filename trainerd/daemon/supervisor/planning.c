@@ -97,10 +97,9 @@ static struct ending ending_of(const struct planning *planning, char *text, size
 static void fail_late(const struct supervisor *supervisor, struct job_record *next)
 {
     next->state = JOB_STATE_FAILED;
-    next->reason = JOB_REASON_TIME_LIMIT;
     next->exit_code = status_exit_code(STATUS_INTERRUPTED);
-    snprintf(next->reason_text, sizeof next->reason_text, "planning it took more than %.3g s (daemon.plan_timeout)",
-             supervisor->options.plan_s);
+    job_reason_set(next, JOB_REASON_TIME_LIMIT, "planning it took more than %.3g s (daemon.plan_timeout)",
+                   supervisor->options.plan_s);
 }
 
 static void settle(const struct planning *planning)
@@ -117,13 +116,11 @@ static void settle(const struct planning *planning)
     next.plan.n_part = next.attempt == 0 && n_part > 0 ? n_part : next.plan.n_part; /* later plans are told */
     next.queued.planning_need = is_good ? 0 : need_of(planning);
     if (next.queued.planning_need > 0 && !planning->tool->is_late) {
-        next.reason = JOB_REASON_WAITING_MEMORY; /* the queue says how much, and of how much */
-        next.reason_text[0] = '\0';
+        job_reason_set(&next, JOB_REASON_WAITING_MEMORY, "%s", ""); /* the queue says how much, and of how much */
     } else if (next.memory < 0 && planning->tool->is_late) {
         fail_late(supervisor, &next);
     } else if (next.memory >= 0) {
-        next.reason = JOB_REASON_WAITING_TURN;
-        next.reason_text[0] = '\0';
+        job_reason_set(&next, JOB_REASON_WAITING_TURN, "%s", "");
     } else {
         char text[JOB_REASON_BYTES];
         const struct ending ending = ending_of(planning, text, sizeof text);

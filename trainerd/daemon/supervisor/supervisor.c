@@ -3,11 +3,11 @@
 #include "protocol/base/fault.h"
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "trainerd/base/figure.h"
 #include "trainerd/daemon/jobs/submission.h"
 #include "trainerd/daemon/supervisor/supervisor_state.h"
 
 #include <math.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -24,9 +24,7 @@ static void start_failed(struct supervisor *supervisor, const struct job_record 
         return;
     }
     struct job_record next = *record;
-    char text[JOB_REASON_BYTES];
-    snprintf(text, sizeof text, "%.*s", (int)sizeof text - 1, status_reason());
-    const struct ending ending = {.status = status, .text = text};
+    const struct ending ending = {.status = status, .text = status_reason()};
     outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) {
         log_warn_of(record->id, record->attempt, "%s", status_reason());
@@ -38,9 +36,8 @@ static enum status end_impossible(struct supervisor *supervisor, const struct jo
 {
     struct job_record next = *record;
     next.state = JOB_STATE_FAILED;
-    next.reason = decision->reason;
     next.exit_code = status_exit_code(decision->reason == JOB_REASON_QUOTA ? STATUS_CONFIG : STATUS_NOMEM);
-    snprintf(next.reason_text, sizeof next.reason_text, "%s", decision->text);
+    job_reason_set(&next, decision->reason, "%s", decision->text);
     return jobs_change(supervisor->jobs, &next);
 }
 
@@ -274,8 +271,7 @@ static void cancelled(const struct supervisor *supervisor, struct job_record *ne
         outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), next);
         return;
     }
-    next->reason = JOB_REASON_CANCELLING;
-    snprintf(next->reason_text, sizeof next->reason_text, "%s", job_reason_text(JOB_REASON_CANCELLING));
+    job_reason_set(next, JOB_REASON_CANCELLING, "%s", job_reason_text(JOB_REASON_CANCELLING));
 }
 
 /* It is saved. */
@@ -312,8 +308,7 @@ static void resumed(int32_t priority_most, struct job_record *next)
 {
     next->priority = next->priority > priority_most ? priority_most : next->priority;
     next->state = JOB_STATE_QUEUED;
-    next->reason = JOB_REASON_WAITING_TURN;
-    next->reason_text[0] = '\0';
+    job_reason_set(next, JOB_REASON_WAITING_TURN, "%s", "");
     next->run.cancel = false;
     next->run.n_restart = 0;
     next->run.ran_s = 0.0;
@@ -431,9 +426,7 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
         /* The running attempt keeps its resources until it has ended; the next one asks for its own. */
         next = before;
         next.n_worker = n_worker;
-        next.reason = JOB_REASON_RESCALING;
-        snprintf(next.reason_text, sizeof next.reason_text, "it continues with %d worker%s", (int)n_worker,
-                 n_worker == 1 ? "" : "s");
+        job_reason_set(&next, JOB_REASON_RESCALING, "it continues with %s", figure_count(n_worker, "worker").text);
     }
     status = jobs_change(supervisor->jobs, &next);
     if (status == STATUS_OK && attempt != NULL) {
