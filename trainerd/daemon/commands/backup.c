@@ -29,14 +29,13 @@ static void finish(struct backup *backup, enum status status)
     struct connection *connection = backup->pending.connection;
     audit_begin(backup->pending.commands, connection, backup->request, REQUEST_backup);
     status = audit_end(backup->pending.commands, connection_uid(connection), REQUEST_backup, status);
-    json_t *answer = status == STATUS_OK ? answer_new(backup->request) : answer_failure(backup->request, status);
+    json_t *path = json_object_get(backup->request, "path");
+    json_int_t n_job = jobs_n(backup->pending.commands->jobs);
     backup->is_whole = status == STATUS_OK;
-    if (status == STATUS_OK) {
-        json_object_set(answer, "path", json_object_get(backup->request, "path"));
-        json_object_set_new(answer, "jobs", json_integer(jobs_n(backup->pending.commands->jobs)));
-    }
     connection_block(connection, false);
-    connection_send(connection, answer);
+    connection_send(connection, backup->is_whole
+                                    ? answer_with(backup->request, "{s:O, s:I}", "path", path, "jobs", n_job)
+                                    : answer_failure(backup->request, status));
     pending_end(&backup->pending);
 }
 

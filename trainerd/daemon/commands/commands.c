@@ -70,10 +70,8 @@ static enum status answer_one(struct commands *commands, struct connection *conn
     if (status != STATUS_OK) {
         return status;
     }
-    json_t *answer = answer_new(request), *jobs = json_array();
-    json_array_append_new(jobs, job_json(record, is_own(connection, record)));
-    json_object_set_new(answer, "jobs", jobs);
-    connection_send(connection, answer);
+    json_t *job = job_json(record, is_own(connection, record));
+    connection_send(connection, answer_with(request, "{s:[o]}", "jobs", job));
     return STATUS_OK;
 }
 
@@ -212,14 +210,6 @@ enum status handle_status(struct commands *commands, struct connection *connecti
 
 /* --- requests of owners --- */
 
-static enum status answer_job(struct connection *connection, const json_t *request, int64_t id)
-{
-    json_t *answer = answer_new(request);
-    json_object_set_new(answer, "job", json_integer(id));
-    connection_send(connection, answer);
-    return STATUS_OK;
-}
-
 enum status handle_scale(struct commands *commands, struct connection *connection, const json_t *request)
 {
     json_int_t n_worker = json_integer_value(json_object_get(request, "workers"));
@@ -233,7 +223,8 @@ enum status handle_scale(struct commands *commands, struct connection *connectio
         (status = supervisor_scale(commands->supervisor, id, (int32_t)n_worker)) != STATUS_OK) {
         return status;
     }
-    return answer_job(connection, request, id);
+    connection_send(connection, answer_with(request, "{s:I}", "job", (json_int_t)id));
+    return STATUS_OK;
 }
 
 static enum status drain_set(struct commands *commands, struct connection *connection, const json_t *request,
@@ -256,10 +247,7 @@ static enum status drain_set(struct commands *commands, struct connection *conne
     for (size_t i = 0; i < n; i++) {
         n_run += live[i]->state != JOB_STATE_QUEUED && !job_state_ended(live[i]->state);
     }
-    json_t *answer = answer_new(request);
-    json_object_set_new(answer, "draining", json_boolean(drains));
-    json_object_set_new(answer, "running", json_integer((json_int_t)n_run));
-    connection_send(connection, answer);
+    connection_send(connection, answer_with(request, "{s:b, s:I}", "draining", drains, "running", (json_int_t)n_run));
     return STATUS_OK;
 }
 

@@ -41,9 +41,7 @@ static enum status order_one(struct commands *commands, struct connection *conne
         status = ask(commands->supervisor, id);
     }
     if (status == STATUS_OK) {
-        json_t *answer = answer_new(request);
-        json_object_set_new(answer, "job", json_integer(id));
-        connection_send(connection, answer);
+        connection_send(connection, answer_with(request, "{s:I}", "job", (json_int_t)id));
     }
     return status;
 }
@@ -114,17 +112,15 @@ static void finish(struct group_order *order, enum status status)
 {
     struct connection *connection = order->pending.connection;
     if (connection != NULL) {
-        json_t *answer = status == STATUS_OK ? answer_new(order->request) : answer_failure(order->request, status);
-        if (status == STATUS_OK) {
-            json_t *numbers = json_array();
-            for (size_t i = 0; i < order->n; i++) {
-                size_t at = order->order == SUPERVISOR_ORDER_CANCEL ? order->n - 1 - i : i;
-                json_array_append_new(numbers, json_integer(order->ids[at]));
-            }
-            json_object_set_new(answer, "jobs", numbers);
+        json_t *numbers = json_array();
+        for (size_t i = 0; i < order->n; i++) {
+            size_t at = order->order == SUPERVISOR_ORDER_CANCEL ? order->n - 1 - i : i;
+            json_array_append_new(numbers, json_integer(order->ids[at]));
         }
         connection_block(connection, false);
-        connection_send(connection, answer);
+        connection_send(connection, status == STATUS_OK ? answer_with(order->request, "{s:O}", "jobs", numbers)
+                                                        : answer_failure(order->request, status));
+        json_decref(numbers);
     }
     pending_end(&order->pending);
 }

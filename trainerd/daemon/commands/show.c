@@ -29,13 +29,10 @@ static void release(struct pending *pending)
 
 static bool add_change(void *context, const struct store_change *change)
 {
-    json_t *line = json_object();
-    json_object_set_new(line, "at", json_real(change->at));
-    json_object_set_new(line, "state", json_string(job_state_name(change->state)));
-    json_object_set_new(line, "reason", json_string(job_reason_name(change->reason)));
-    json_object_set_new(line, "text", json_string(change->text));
-    json_object_set_new(line, "attempt", json_integer(change->attempt));
-    json_array_append_new(context, line);
+    json_t *text = json_string(change->text); /* NULL where it is no text */
+    json_array_append_new(context, json_pack("{s:f, s:s, s:s, s:o*, s:i}", "at", change->at, "state",
+                                             job_state_name(change->state), "reason", job_reason_name(change->reason),
+                                             "text", text, "attempt", (int)change->attempt));
     return true;
 }
 

@@ -37,14 +37,13 @@ static void set_holder(json_t *one, const struct jobs *jobs, int32_t number)
 enum status handle_gpus(struct commands *commands, struct connection *connection, const json_t *request)
 {
     const struct gpus *gpus = jobs_gpus(commands->jobs);
-    json_t *answer = answer_new(request), *list = json_array();
+    json_t *list = json_array();
     for (int32_t i = 0; i < gpus->n; i++) {
         json_t *one = gpu_json(gpus, gpus->gpu[i].number);
         set_holder(one, commands->jobs, gpus->gpu[i].number);
         json_array_append_new(list, one);
     }
-    json_object_set_new(answer, "gpus", list);
-    connection_send(connection, answer);
+    connection_send(connection, answer_with(request, "{s:o}", "gpus", list));
     return STATUS_OK;
 }
 

@@ -89,12 +89,9 @@ static json_t *user_json(const struct user_row *user, const struct quota *quota,
         return one;
     }
     const struct need most = quota_of(quota, user->uid);
-    json_t *limits = json_object();
-    json_object_set_new(limits, "queued", limit(quota_queued(quota, user->uid)));
-    json_object_set_new(limits, "running", limit(most.n_job));
-    json_object_set_new(limits, "slots", limit(most.n_slot));
-    json_object_set_new(limits, "gpus", limit(most.n_gpu));
-    json_object_set_new(limits, "memory", limit(most.memory));
+    json_t *limits = json_pack("{s:o, s:o, s:o, s:o, s:o}", "queued", limit(quota_queued(quota, user->uid)),
+                               "running", limit(most.n_job), "slots", limit(most.n_slot), "gpus", limit(most.n_gpu),
+                               "memory", limit(most.memory));
     json_object_set_new(one, "slots", json_integer(user->has.n_slot));
     json_object_set_new(one, "gpus", json_integer(user->has.n_gpu));
     json_object_set_new(one, "memory", json_integer(user->has.memory));
@@ -111,7 +108,7 @@ enum status handle_users(struct commands *commands, struct connection *connectio
     struct user_row *user;
     size_t n = find_users(commands->jobs, own, &user);
     double half_life_s = jobs_shares(commands->jobs)->half_life_s, all_s = 0.0;
-    json_t *answer = answer_new(request), *list = json_array();
+    json_t *list = json_array();
     for (size_t i = 0; i < n; i++) {
         all_s += user[i].used_s;
     }
@@ -122,9 +119,8 @@ enum status handle_users(struct commands *commands, struct connection *connectio
             json_array_append_new(list, user_json(&user[i], jobs_quota(commands->jobs), share, is_whole));
         }
     }
-    json_object_set_new(answer, "users", list);
-    json_object_set_new(answer, "half_life_s", half_life_s > 0.0 ? json_real(half_life_s) : json_null());
+    json_t *half_life = half_life_s > 0.0 ? json_real(half_life_s) : json_null();
     free(user);
-    connection_send(connection, answer);
+    connection_send(connection, answer_with(request, "{s:o, s:o}", "users", list, "half_life_s", half_life));
     return STATUS_OK;
 }

@@ -200,14 +200,9 @@ static void add_number(void *context, int64_t id)
 
 static json_t *answer_of(const json_t *request, const struct job_record *first, json_t *numbers, bool existing)
 {
-    json_t *answer = answer_new(request);
-    json_object_set_new(answer, "job", json_integer(first->id));
-    json_object_set_new(answer, "name", json_string(first->name));
-    json_object_set_new(answer, "state", json_string(job_state_name(first->state)));
-    json_object_set_new(answer, "group", first->group[0] != '\0' ? json_string(first->group) : json_null());
-    json_object_set_new(answer, "jobs", numbers);
-    json_object_set_new(answer, "existing", json_boolean(existing));
-    return answer;
+    return answer_with(request, "{s:I, s:s, s:s, s:s?, s:o, s:b}", "job", (json_int_t)first->id, "name", first->name,
+                       "state", job_state_name(first->state), "group", first->group[0] != '\0' ? first->group : NULL,
+                       "jobs", numbers, "existing", existing);
 }
 
 /* A submission under way: its job files are read in slices, in the turns of its user, then all of it is saved. It

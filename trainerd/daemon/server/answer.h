@@ -11,6 +11,8 @@
 
 /* A successful answer to a request, to be completed. owns  the caller has the reference */
 json_t *answer_new(const json_t *request);
+/* The same with the fields that json_pack makes of the format. */
+json_t *answer_with(const json_t *request, const char *format, ...);
 
 /* The refusal of a request (NULL: of none in particular), with the reason of the last failure. */
 json_t *answer_failure(const json_t *request, enum status status);

@@ -17,12 +17,9 @@
 
 static void answer_hello(struct connection *connection, const json_t *request)
 {
-    json_t *answer = answer_new(request);
     auth_nonce(connection->nonce);
-    json_object_set_new(answer, "v", json_integer(CLIENT_PROTOCOL_VERSION));
-    json_object_set_new(answer, "version", json_string(TRAINERD_VERSION));
-    json_object_set_new(answer, "nonce", json_string(connection->nonce));
-    connection_answer(connection, answer);
+    connection_answer(connection, answer_with(request, "{s:i, s:s, s:s}", "v", CLIENT_PROTOCOL_VERSION, "version",
+                                              TRAINERD_VERSION, "nonce", connection->nonce));
 }
 
 void connection_from(const struct connection *connection, char out[CONNECTION_FROM_BYTES])
@@ -128,9 +125,7 @@ static void check_proof(struct connection *connection, const json_t *request)
                                       (unsigned)connection->peer.uid, (int)server->options.n_most_of_uid));
         return;
     }
-    json_t *answer = answer_new(request);
-    json_object_set_new(answer, "proof", json_string(mine));
-    connection_answer(connection, answer);
+    connection_answer(connection, answer_with(request, "{s:s}", "proof", mine));
 }
 
 void handshake_request(struct connection *connection, const json_t *request)
