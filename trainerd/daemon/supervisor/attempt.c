@@ -104,6 +104,16 @@ static void deadline_set(struct attempt *attempt, double after_s)
     uv_timer_start(&attempt->deadline, on_deadline, after_s > 0.0 ? (uint64_t)ceil(1e3 * after_s) : 0, 0);
 }
 
+/* End it when its job's time limit has passed, once it runs. */
+static void limit_set(struct attempt *attempt)
+{
+    const struct job_record *record = jobs_get(attempt->supervisor->jobs, attempt->id);
+    if (record->time_limit_s > 0.0 && record->run.attempt_at > 0.0) {
+        double ran_s = record->run.ran_s + fmax(0.0, job_clock_s() - record->run.attempt_at);
+        deadline_set(attempt, record->time_limit_s - ran_s);
+    }
+}
+
 /* The coordinator has reported its end: it has kill_s to exit. */
 static void expect_end(struct attempt *attempt)
 {
@@ -218,7 +228,7 @@ static bool read_events(struct attempt *attempt, bool *more_out)
         }
         if (jobs_change(jobs, &batch.next) == STATUS_OK) {
             if (begins && attempt->stopping == JOB_REASON_NONE) {
-                attempt_limit(attempt);
+                limit_set(attempt);
             }
         } else {
             attempt_warn(attempt);
@@ -296,7 +306,7 @@ static void step(struct attempt *attempt)
         attempt_step_later(attempt, SUPERVISOR_RETRY_MS);
     } else if (more) {
         attempt_step_later(attempt, 0);
-    } else if (attempt->is_gone && attempt->runner->has_rest(attempt)) {
+    } else if (attempt->is_gone && attempt->runner->has_rest != NULL && attempt->runner->has_rest(attempt)) {
         attempt_step_later(attempt, ATTEMPT_REST_MS);
     } else if (attempt->is_gone) {
         attempt_files_cut(attempt); /* before a change is saved: its files may have filled the store's disk */
@@ -348,10 +358,9 @@ struct attempt *attempt_add(struct supervisor *supervisor, int64_t id, const str
                                 .process = {.pidfd = -1, .gate = -1, .error_pipe = -1},
                                 .next = supervisor->attempts};
     supervisor->attempts = attempt;
-    char folder[PATH_MAX];
-    jobs_folder(supervisor->jobs, id, folder);
-    snprintf(attempt->events.path, sizeof attempt->events.path, "%s/events.jsonl", folder);
-    snprintf(attempt->log, sizeof attempt->log, "%s/log", folder);
+    jobs_folder(supervisor->jobs, id, attempt->paths.folder);
+    snprintf(attempt->events.path, sizeof attempt->events.path, "%s/events.jsonl", attempt->paths.folder);
+    snprintf(attempt->paths.log, sizeof attempt->paths.log, "%s/log", attempt->paths.folder);
     uv_timer_init(supervisor->loop, &attempt->deadline);
     attempt_handle_opened(attempt, (uv_handle_t *)&attempt->deadline);
     uv_timer_init(supervisor->loop, &attempt->step_timer);
@@ -361,25 +370,14 @@ struct attempt *attempt_add(struct supervisor *supervisor, int64_t id, const str
     return attempt;
 }
 
-void attempt_limit(struct attempt *attempt)
-{
-    const struct job_record *record = jobs_get(attempt->supervisor->jobs, attempt->id);
-    if (record->time_limit_s > 0.0 && record->run.attempt_at > 0.0) {
-        double ran_s = record->run.ran_s + fmax(0.0, job_clock_s() - record->run.attempt_at);
-        deadline_set(attempt, record->time_limit_s - ran_s);
-    }
-}
-
 void attempt_follow(struct attempt *attempt)
 {
-    char folder[PATH_MAX];
-    jobs_folder(attempt->supervisor->jobs, attempt->id, folder);
-    int error = uv_fs_event_start(&attempt->watch, on_folder_changed, folder, 0);
+    int error = uv_fs_event_start(&attempt->watch, on_folder_changed, attempt->paths.folder, 0);
     if (error != 0) {
         log_warn_of(attempt->id, attempt_number(attempt), "changes of its folder are not seen at once: %s",
                     uv_strerror(error));
     }
-    attempt_limit(attempt);
+    limit_set(attempt);
 }
 
 int64_t attempt_events_before(const struct supervisor *supervisor, int64_t id)

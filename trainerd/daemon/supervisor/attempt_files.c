@@ -58,10 +58,9 @@ enum status attempt_spawn(struct supervisor *supervisor, const struct job_record
 
 void attempt_files_check(struct attempt *attempt)
 {
-    char folder[PATH_MAX], name[NAME_MAX + 1];
+    char name[NAME_MAX + 1];
     int64_t n_most = attempt->supervisor->options.n_log_most;
-    jobs_folder(attempt->supervisor->jobs, attempt->id, folder);
-    int64_t n = attempt->is_gone ? 0 : own_files_largest(folder, name);
+    int64_t n = attempt->is_gone ? 0 : own_files_largest(attempt->paths.folder, name);
     if (n <= n_most) {
         return;
     }
@@ -69,8 +68,7 @@ void attempt_files_check(struct attempt *attempt)
         snprintf(attempt->events.spoiled, sizeof attempt->events.spoiled,
                  "'%s' in its folder has %lld bytes, more than the %lld that a job may write there (daemon.max_log)",
                  name, (long long)n, (long long)n_most);
-        log_warn_of(attempt->id, jobs_get(attempt->supervisor->jobs, attempt->id)->attempt, "%s; it is stopped",
-                    attempt->events.spoiled);
+        log_warn_of(attempt->id, attempt_number(attempt), "%s; it is stopped", attempt->events.spoiled);
         attempt_stop(attempt, JOB_REASON_LOG_LIMIT);
     }
     if (n - n_most > n_most / KILL_SHARE) {
@@ -80,9 +78,7 @@ void attempt_files_check(struct attempt *attempt)
 
 void attempt_files_cut(const struct attempt *attempt)
 {
-    char folder[PATH_MAX];
-    jobs_folder(attempt->supervisor->jobs, attempt->id, folder);
-    if (own_files_are(folder)) {
-        own_files_cut(folder, attempt->supervisor->options.n_log_most);
+    if (own_files_are(attempt->paths.folder)) {
+        own_files_cut(attempt->paths.folder, attempt->supervisor->options.n_log_most);
     }
 }

@@ -19,7 +19,7 @@ static void last_line(const struct attempt *attempt, char *text, size_t capacity
 {
     process_start_error(&attempt->process, text, capacity);
     if (text[0] == '\0') {
-        event_log_last_line_in(attempt->log, text, capacity);
+        event_log_last_line_in(attempt->paths.log, text, capacity);
     }
 }
 
@@ -189,8 +189,7 @@ struct attempt *attempt_adopt_process(struct supervisor *supervisor, const struc
                 lives ? "was found" : "is gone");
     if (lives) {
         watch(attempt);
-    }
-    if (!lives) {
+    } else {
         cgroup_note_end(attempt);
     }
     attempt->is_gone = !lives;

@@ -139,10 +139,7 @@ static void act(struct attempt *attempt)
             continue;
         }
         slurm->done = all[i].wish;
-        if (slurm_tool_start(slurm->user, all[i].argv, told, attempt, &slurm->tool) == STATUS_OK) {
-            tool_go(slurm->tool);
-        } else {
-            slurm->tool = NULL;
+        if (slurm_tool_run(slurm->user, all[i].argv, told, attempt, &slurm->tool) != STATUS_OK) {
             attempt_warn(attempt);
             slurm->retry_at_ms = uv_now(attempt->supervisor->loop) + SUPERVISOR_RETRY_MS;
         }
@@ -222,12 +219,6 @@ void attempt_slurm_looked(struct attempt *attempt)
 
 /* --- its end --- */
 
-static bool has_rest(struct attempt *attempt)
-{
-    (void)attempt;
-    return false;
-}
-
 static void ending_find(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity,
                         struct ending *out)
 {
@@ -255,7 +246,7 @@ static void ending_find(const struct attempt *attempt, const struct job_record *
         out->stopping = JOB_REASON_TIME_LIMIT;
     }
     char line[JOB_REASON_BYTES / 2];
-    event_log_last_line_in(attempt->log, line, sizeof line);
+    event_log_last_line_in(attempt->paths.log, line, sizeof line);
     snprintf(text, capacity, "Slurm's job %lld is gone%s%s%s%s%s%s", (long long)record->run.slurm,
              name[0] != '\0' ? " (" : "", name, name[0] != '\0' ? ")" : "",
              line[0] != '\0' ? "; its log ends with \"" : "", line, line[0] != '\0' ? "\"" : "");
@@ -277,7 +268,6 @@ static const struct runner slurm_runner = {.stop = stop,
                                            .kill = kill_job,
                                            .checkpoint = checkpoint,
                                            .stepped = stepped,
-                                           .has_rest = has_rest,
                                            .ending = ending_find,
                                            .close = close_job};
 
@@ -351,7 +341,7 @@ static enum status sbatch_start(struct attempt *attempt, const struct job_record
     struct slurm_request request = request_of(supervisor, record);
     request.comment = comment;
     request.folder = line.folder;
-    request.log = attempt->log;
+    request.log = attempt->paths.log;
     char **argv = slurm_arguments(&request), *script = slurm_script(program, line.arguments.text, line.config);
     const struct process_options options = {.argv = argv,
                                             .uid = record->uid,
@@ -383,8 +373,6 @@ enum status attempt_begin_slurm(struct supervisor *supervisor, const struct job_
         next.run.n_event_bytes = attempt_events_before(supervisor, next.id);
         next.run.attempt_at = next.run.next_attempt_at = 0.0;
         status = jobs_change(supervisor->jobs, &next);
-    } else {
-        attempt->slurm.tool = NULL;
     }
     if (status != STATUS_OK) {
         attempt_close(attempt);

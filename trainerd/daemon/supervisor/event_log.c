@@ -19,23 +19,14 @@
 
 /* --- one line --- */
 
-static bool read_begin(const json_t *line, struct event *out)
-{
-    (void)line;
-    out->kind = EVENT_KIND_BEGIN;
-    return true;
-}
-
 static bool read_state(const json_t *line, struct event *out)
 {
-    out->kind = EVENT_KIND_STATE;
     return job_state_find(text_of(line, "state"), &out->state) && !job_state_ended(out->state) &&
            out->state >= JOB_STATE_PREPARING;
 }
 
 static bool read_epoch(const json_t *line, struct event *out)
 {
-    out->kind = EVENT_KIND_EPOCH;
     out->progress = (struct job_progress){.epoch = integer_of(line, "epoch"), .n_epoch = integer_of(line, "epochs")};
 #define FIGURE(field, name, form) out->progress.field = number_of(line, #field);
 #include "trainerd/base/epoch_figures.def"
@@ -48,14 +39,12 @@ static bool read_epoch(const json_t *line, struct event *out)
 
 static bool read_checkpoint(const json_t *line, struct event *out)
 {
-    out->kind = EVENT_KIND_CHECKPOINT;
     out->epoch = integer_of(line, "epoch");
     return out->epoch >= 0;
 }
 
 static bool read_end(const json_t *line, struct event *out)
 {
-    out->kind = EVENT_KIND_END;
     const json_t *code = json_object_get(line, "exit_code");
     if (!json_is_integer(code) || json_integer_value(code) < 0 || json_integer_value(code) > 255) {
         return false;
@@ -70,19 +59,21 @@ static bool read_line(const char *text, size_t n, int32_t attempt, struct event 
 {
     static const struct {
         const char *name;
-        bool (*read)(const json_t *line, struct event *out);
-    } kinds[] = {{"begin", read_begin},
-                 {"state", read_state},
-                 {"epoch", read_epoch},
-                 {"checkpoint", read_checkpoint},
-                 {"end", read_end}};
+        enum event_kind kind;
+        bool (*read)(const json_t *line, struct event *out); /* what else is of the kind; NULL: nothing */
+    } kinds[] = {{"begin", EVENT_KIND_BEGIN, NULL},
+                 {"state", EVENT_KIND_STATE, read_state},
+                 {"epoch", EVENT_KIND_EPOCH, read_epoch},
+                 {"checkpoint", EVENT_KIND_CHECKPOINT, read_checkpoint},
+                 {"end", EVENT_KIND_END, read_end}};
     json_t *line = json_loadb(text, n, 0, NULL);
     bool known = false;
     if (json_is_object(line) && integer_of(line, "attempt") == attempt) {
         const char *name = text_of(line, "event");
         memset(out, 0, sizeof *out);
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !known; i++) {
-            known = strcmp(name, kinds[i].name) == 0 && kinds[i].read(line, out);
+            out->kind = kinds[i].kind;
+            known = strcmp(name, kinds[i].name) == 0 && (kinds[i].read == NULL || kinds[i].read(line, out));
         }
     }
     json_decref(line);
@@ -176,10 +167,8 @@ int64_t event_log_bytes(const char *path)
     return n_file;
 }
 
-/* Does a line show a place in a text, below the message about it? */
-static bool is_shown(const char *line, size_t n)
+static bool begins(const char *line, size_t n, const char *before)
 {
-    static const char before[] = "trainerd:     ";
     return n >= strlen(before) && memcmp(line, before, strlen(before)) == 0;
 }
 
@@ -188,7 +177,7 @@ void event_log_last_line(const char *text, size_t n, char *out, size_t capacity)
     static const char before[] = "trainerd: ";
     const char *line = text;
     size_t n_line = 0;
-    do {
+    do { /* over lines that show a place in a text, below the message about it */
         while (n > 0 && (text[n - 1] == '\n' || text[n - 1] == '\r' || text[n - 1] == ' ')) {
             n--;
         }
@@ -196,8 +185,8 @@ void event_log_last_line(const char *text, size_t n, char *out, size_t capacity)
         line = newline == NULL ? text : newline + 1;
         n_line = n - (size_t)(line - text);
         n = (size_t)(line - text);
-    } while (n > 0 && is_shown(line, n_line));
-    if (n_line >= strlen(before) && memcmp(line, before, strlen(before)) == 0) {
+    } while (n > 0 && begins(line, n_line, "trainerd:     "));
+    if (begins(line, n_line, before)) {
         line += strlen(before);
         n_line -= strlen(before);
     }

@@ -43,8 +43,8 @@ void slurm_release(struct slurm *slurm)
     slurm->options_text = NULL;
 }
 
-enum status slurm_tool_start(struct slurm_user *user, char *const *argv,
-                             void (*ended)(void *context, struct tool *tool), void *context, struct tool **out)
+enum status slurm_tool_run(struct slurm_user *user, char *const *argv,
+                           void (*ended)(void *context, struct tool *tool), void *context, struct tool **out)
 {
     const struct supervisor *supervisor = user->supervisor;
     const struct process_options options = {.argv = argv,
@@ -52,7 +52,11 @@ enum status slurm_tool_start(struct slurm_user *user, char *const *argv,
                                             .gid = user->gid,
                                             .pass_environment = supervisor->options.pass_environment,
                                             .folder = "/"};
-    return tool_start(supervisor->loop, &options, supervisor->options.slurm_s, ended, context, out);
+    enum status status = tool_start(supervisor->loop, &options, supervisor->options.slurm_s, ended, context, out);
+    if (status == STATUS_OK) {
+        tool_go(*out);
+    }
+    return status;
 }
 
 uint64_t slurm_retry_ms(const struct supervisor *supervisor, int n_failed)
@@ -120,10 +124,7 @@ static void orphan_cancel(struct slurm_user *user, const struct slurm_look *look
     char number[32], *argv[] = {user->supervisor->slurm.scancel, number, NULL};
     snprintf(number, sizeof number, "%lld", (long long)look->number);
     log_warn_of(look->job, look->attempt, "Slurm's job %s belongs to no current attempt, and is cancelled", number);
-    if (slurm_tool_start(user, argv, orphan_ended, user, &user->orphan) == STATUS_OK) {
-        tool_go(user->orphan);
-    } else {
-        user->orphan = NULL;
+    if (slurm_tool_run(user, argv, orphan_ended, user, &user->orphan) != STATUS_OK) {
         log_warn("%s", status_reason());
     }
 }
@@ -207,10 +208,7 @@ static void on_timer(uv_timer_t *timer)
                     "--format=" SLURM_LOOK_FORMAT,  NULL};
     snprintf(of, sizeof of, "--user=%u", (unsigned)user->uid);
     user->n_look++;
-    if (slurm_tool_start(user, argv, squeue_ended, user, &user->squeue) == STATUS_OK) {
-        tool_go(user->squeue);
-    } else {
-        user->squeue = NULL;
+    if (slurm_tool_run(user, argv, squeue_ended, user, &user->squeue) != STATUS_OK) {
         looked(user, STATUS_IO);
         schedule(user);
     }

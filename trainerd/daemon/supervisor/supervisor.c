@@ -257,11 +257,6 @@ static enum status find_active(const struct supervisor *supervisor, int64_t id, 
     return status;
 }
 
-static void cancel_planning(struct supervisor *supervisor, int64_t id)
-{
-    planning_stop(planning_of(supervisor, id));
-}
-
 /* What a job becomes that is told to stop: one that waits has ended. */
 static void cancelled(const struct supervisor *supervisor, struct job_record *next)
 {
@@ -278,7 +273,7 @@ static void cancelled(const struct supervisor *supervisor, struct job_record *ne
 static void cancel_saved(struct supervisor *supervisor, const struct job_record *next)
 {
     if (job_state_ended(next->state)) {
-        cancel_planning(supervisor, next->id);
+        planning_stop(planning_of(supervisor, next->id));
     } else {
         attempt_stop(attempt_of(supervisor, next->id), JOB_REASON_CANCELLING);
     }
@@ -402,19 +397,17 @@ enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id)
 
 enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t n_worker)
 {
-    struct job_record next;
-    enum status status = find_active(supervisor, id, &next);
-    struct job_record before = next;
-    if (status == STATUS_OK) {
-        status = supervisor_needs(supervisor, n_worker, &next);
+    struct job_record before;
+    enum status status = find_active(supervisor, id, &before);
+    if (status != STATUS_OK) {
+        return status;
     }
-    status = status == STATUS_OK && !jobs_are_in_slurm(supervisor->jobs)
-                 ? submission_check_gpus(NULL, &next, jobs_gpus(supervisor->jobs)->n)
-                 : status;
-    if (status == STATUS_OK) {
-        status = jobs_check_quota(supervisor->jobs, NULL, &next);
-    }
-    if (status != STATUS_OK || n_worker == before.n_worker) {
+    struct jobs *jobs = supervisor->jobs;
+    struct job_record next = before;
+    if ((status = supervisor_needs(supervisor, n_worker, &next)) != STATUS_OK ||
+        (!jobs_are_in_slurm(jobs) &&
+         (status = submission_check_gpus(NULL, &next, jobs_gpus(jobs)->n)) != STATUS_OK) ||
+        (status = jobs_check_quota(jobs, NULL, &next)) != STATUS_OK || n_worker == before.n_worker) {
         return status;
     }
     struct attempt *attempt = attempt_of(supervisor, id);
@@ -432,7 +425,7 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
     if (status == STATUS_OK && attempt != NULL) {
         attempt_stop(attempt, JOB_REASON_RESCALING);
     } else if (status == STATUS_OK) {
-        cancel_planning(supervisor, id);
+        planning_stop(planning_of(supervisor, id));
     }
     return status;
 }

@@ -33,7 +33,7 @@ struct runner {
     bool (*checkpoint)(struct attempt *attempt);
     /* After each step of an attempt that is not gone; may be NULL. */
     void (*stepped)(struct attempt *attempt);
-    /* Of one that is gone: is something left, which may hold its locks? It is ended by then. */
+    /* Of one that is gone: is something left, which may hold its locks? It is ended by then. NULL: never */
     bool (*has_rest)(struct attempt *attempt);
     /* How one ended that has not reported it: all of *out but its text, which is `text`. */
     void (*ending)(const struct attempt *attempt, const struct job_record *record, char *text, size_t capacity,
@@ -77,6 +77,11 @@ struct attempt_events {
     char spoiled[JOB_REASON_BYTES]; /* the file has lines that no coordinator writes, or is too large; "": neither */
 };
 
+/* Where its job has files. */
+struct attempt_paths {
+    char folder[PATH_MAX], log[PATH_MAX + 16];
+};
+
 /* A coordinator that runs, or has just ended. */
 struct attempt {
     struct supervisor *supervisor;
@@ -99,7 +104,7 @@ struct attempt {
     bool has_end, awaits_end; /* the report has been read; the deadline is its process's */
     bool has_warned;          /* of changes that cannot be saved */
     struct attempt_events events;
-    char log[PATH_MAX + 16];
+    struct attempt_paths paths;
     struct attempt *next;
 };
 
@@ -220,8 +225,6 @@ void attempt_follow(struct attempt *attempt);
 void attempt_gone(struct attempt *attempt);
 /* Step again: read events, act. At once when there is more to read, after a wait when a change could not be saved. */
 void attempt_step_later(struct attempt *attempt, uint64_t wait_ms);
-/* End it when its job's time limit has passed, once it runs. */
-void attempt_limit(struct attempt *attempt);
 /* Log that a change could not be saved, once. */
 void attempt_warn(struct attempt *attempt);
 int32_t attempt_number(const struct attempt *attempt);
@@ -257,9 +260,9 @@ struct slurm_user *slurm_user_of(struct supervisor *supervisor, uid_t uid, gid_t
 void slurm_user_leave(struct slurm_user *user);
 /* Look soon, and not only when it is time. */
 void slurm_user_look(struct slurm_user *user);
-/* Start a command of Slurm as that user, behind its gate. */
-enum status slurm_tool_start(struct slurm_user *user, char *const *argv,
-                             void (*ended)(void *context, struct tool *tool), void *context, struct tool **out);
+/* Run a command of Slurm as that user. After an error *out is as before. */
+enum status slurm_tool_run(struct slurm_user *user, char *const *argv,
+                           void (*ended)(void *context, struct tool *tool), void *context, struct tool **out);
 /* The wait before the next try after n failures. */
 uint64_t slurm_retry_ms(const struct supervisor *supervisor, int n_failed);
 
