@@ -222,13 +222,32 @@ static void on_piece(void *context, const struct job_file_piece *piece)
     }
 }
 
-/* Begin what was read with this status, or free it. */
-static enum status begin(struct commands *commands, struct connection *connection, const json_t *request,
-                         struct follower *follower, const struct job_record *record, enum status status)
+/* The fields tail and follow of all streams. */
+static enum status read_fields(const json_t *request, struct follower *follower)
 {
-    follower->pending.job = record->id;
-    follower->pending.proceed = proceed;
-    follower->pending.job_changed = job_changed;
+    const json_t *tail = json_object_get(request, "tail");
+    bool has_events = follower->kind == FOLLOWER_KIND_EVENTS;
+    follower->ask.n_tail = tail != NULL ? json_integer_value(tail) : has_events ? 0 : -1;
+    follower->is_following = has_events || json_is_true(json_object_get(request, "follow"));
+    if (tail != NULL && follower->ask.n_tail < 0) {
+        return status_fail(STATUS_USAGE, "tail is %lld, expected 0 or more lines", (long long)follower->ask.n_tail);
+    }
+    return STATUS_OK;
+}
+
+/* Begin the stream of a file in the job's own folder (`name`), or in its output folder (`output`). */
+static enum status begin(struct commands *commands, struct connection *connection, const json_t *request,
+                         const struct job_record *record, enum follower_kind kind, const char *name,
+                         const char *output)
+{
+    struct follower *follower = memory_alloc(1, sizeof *follower);
+    *follower = (struct follower){.pending = {.job = record->id, .proceed = proceed, .job_changed = job_changed},
+                                  .kind = kind};
+    snprintf(follower->output, sizeof follower->output, "%s", output);
+    if (name[0] != '\0') {
+        job_own_name(commands, record, name, &follower->ask);
+    }
+    enum status status = read_fields(request, follower);
     if (status == STATUS_OK) {
         status = pending_begin(&follower->pending, commands, connection, request);
     }
@@ -236,22 +255,11 @@ static enum status begin(struct commands *commands, struct connection *connectio
         free(follower);
         return status;
     }
-    if (follower->kind == FOLLOWER_KIND_EVENTS) {
+    if (kind == FOLLOWER_KIND_EVENTS) {
+        follower->ask.n_tail = record->attempt == 0 ? -1 : follower->ask.n_tail; /* all that there will be is new */
         send_job(follower);
     }
     proceed(&follower->pending);
-    return STATUS_OK;
-}
-
-/* The fields tail and follow of all streams. */
-static enum status read_fields(const json_t *request, int64_t n_tail_default, struct follower *follower)
-{
-    const json_t *tail = json_object_get(request, "tail");
-    follower->ask.n_tail = tail != NULL ? json_integer_value(tail) : n_tail_default;
-    follower->is_following = json_is_true(json_object_get(request, "follow"));
-    if (tail != NULL && follower->ask.n_tail < 0) {
-        return status_fail(STATUS_USAGE, "tail is %lld, expected 0 or more lines", (long long)follower->ask.n_tail);
-    }
     return STATUS_OK;
 }
 
@@ -259,6 +267,7 @@ enum status handle_logs(struct commands *commands, struct connection *connection
 {
     const json_t *rank = json_object_get(request, "rank");
     const struct job_record *record;
+    char name[32] = "log";
     enum status status = pending_find_job(commands, connection, request, &record);
     if (status != STATUS_OK) {
         return status;
@@ -266,15 +275,10 @@ enum status handle_logs(struct commands *commands, struct connection *connection
     if (rank != NULL && (json_integer_value(rank) < 0 || json_integer_value(rank) > 65535)) {
         return status_fail(STATUS_USAGE, "rank is %lld, expected 0 to 65535", (long long)json_integer_value(rank));
     }
-    struct follower *follower = memory_alloc(1, sizeof *follower);
-    char name[32] = "log";
     if (rank != NULL) {
         snprintf(name, sizeof name, "rank-%d.log", (int)json_integer_value(rank));
     }
-    job_own_name(commands, record, name, &follower->ask);
-    follower->kind = FOLLOWER_KIND_LOG;
-    status = read_fields(request, -1, follower);
-    return begin(commands, connection, request, follower, record, status);
+    return begin(commands, connection, request, record, FOLLOWER_KIND_LOG, name, "");
 }
 
 enum status handle_watch(struct commands *commands, struct connection *connection, const json_t *request)
@@ -284,15 +288,7 @@ enum status handle_watch(struct commands *commands, struct connection *connectio
     if (status != STATUS_OK) {
         return status;
     }
-    struct follower *follower = memory_alloc(1, sizeof *follower);
-    job_own_name(commands, record, "events.jsonl", &follower->ask);
-    follower->kind = FOLLOWER_KIND_EVENTS;
-    status = read_fields(request, 0, follower);
-    follower->is_following = true;
-    if (record->attempt == 0) {
-        follower->ask.n_tail = -1; /* all that there will be is new, also what comes before the first read */
-    }
-    return begin(commands, connection, request, follower, record, status);
+    return begin(commands, connection, request, record, FOLLOWER_KIND_EVENTS, "events.jsonl", "");
 }
 
 enum status handle_metrics(struct commands *commands, struct connection *connection, const json_t *request)
@@ -304,10 +300,7 @@ enum status handle_metrics(struct commands *commands, struct connection *connect
         (status = store_submission_get(jobs_store(commands->jobs), record->id, &submission)) != STATUS_OK) {
         return status;
     }
-    struct follower *follower = memory_alloc(1, sizeof *follower);
-    snprintf(follower->output, sizeof follower->output, "%s", submission.output);
+    status = begin(commands, connection, request, record, FOLLOWER_KIND_METRICS, "", submission.output);
     store_submission_release(&submission);
-    follower->kind = FOLLOWER_KIND_METRICS;
-    status = read_fields(request, -1, follower);
-    return begin(commands, connection, request, follower, record, status);
+    return status;
 }

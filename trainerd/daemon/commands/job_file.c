@@ -1,5 +1,6 @@
 #include "trainerd/daemon/commands/job_file.h"
 
+#include "protocol/base/amounts.h"
 #include "protocol/base/clock.h"
 #include "protocol/base/memory.h"
 #include "protocol/files/file.h"
@@ -61,7 +62,8 @@ static int open_as_owner(const struct job_file_ask *ask, const struct rights *ri
     return file;
 }
 
-static int open_checked(const struct job_file_ask *ask, struct job_file_piece *piece)
+/* *n_out: the file's bytes; returns it, or -1 with the failure in the piece. */
+static int open_checked(const struct job_file_ask *ask, struct job_file_piece *piece, int64_t *n_out)
 {
     struct stat about;
     const struct rights *rights;
@@ -86,14 +88,13 @@ static int open_checked(const struct job_file_ask *ask, struct job_file_piece *p
         close(file);
         return -1;
     }
+    *n_out = about.st_size;
     return file;
 }
 
 /* Where the last n_tail lines begin; a last line without an end counts. */
-static int64_t find_tail(int file, int64_t n_tail)
+static int64_t find_tail(int file, int64_t size, int64_t n_tail)
 {
-    struct stat about;
-    int64_t size = fstat(file, &about) == 0 ? (int64_t)about.st_size : 0;
     int64_t begin = size > TAIL_BYTES ? size - TAIL_BYTES : 0;
     if (n_tail == 0) {
         return size;
@@ -137,32 +138,31 @@ static int64_t find_match_in(int file, const char *match, int64_t offset, int64_
 }
 
 /* The same in the file's end, else in its beginning: files may be arbitrarily long, and few threads search. */
-static int64_t find_match(int file, const char *match, char bytes[JOB_FILE_PIECE_BYTES + 1])
+static int64_t find_match(int file, int64_t size, const char *match, char bytes[JOB_FILE_PIECE_BYTES + 1])
 {
-    struct stat about;
-    int64_t size = fstat(file, &about) == 0 ? (int64_t)about.st_size : 0;
     int64_t begin = size > JOB_FILE_SEARCH_BYTES ? size - JOB_FILE_SEARCH_BYTES : 0;
     int64_t found = find_match_in(file, match, begin, size, bytes);
     return found >= 0 || begin == 0 ? found : find_match_in(file, match, 0, JOB_FILE_SEARCH_BYTES, bytes);
 }
 
-static void job_file_read_now(const struct job_file_ask *ask, struct job_file_piece *piece)
+static void run(struct reader_work *reading)
 {
-    struct stat about;
-    piece->status = STATUS_OK;
+    struct work *work = (struct work *)reading;
+    const struct job_file_ask *ask = &work->ask;
+    struct job_file_piece *piece = &work->piece;
+    int64_t size = 0;
     piece->offset = ask->offset;
-    piece->n = 0;
     piece->is_end = true;
-    int file = open_checked(ask, piece);
+    int file = open_checked(ask, piece, &size);
     if (file < 0) {
         return;
     }
     if (ask->match != NULL) {
-        piece->offset = find_match(file, ask->match, piece->bytes);
+        piece->offset = find_match(file, size, ask->match, piece->bytes);
     } else if (ask->n_tail >= 0) {
-        piece->offset = find_tail(file, ask->n_tail);
-    } else if (fstat(file, &about) == 0 && about.st_size < piece->offset) {
-        piece->offset = about.st_size;
+        piece->offset = find_tail(file, size, ask->n_tail);
+    } else {
+        piece->offset = smaller(piece->offset, size);
     }
     ssize_t n = piece->offset < 0 ? 0 : file_read_at(file, piece->bytes, JOB_FILE_PIECE_BYTES, piece->offset);
     if (n < 0) {
@@ -177,12 +177,6 @@ static void job_file_read_now(const struct job_file_ask *ask, struct job_file_pi
     }
     piece->bytes[piece->n] = '\0';
     close(file);
-}
-
-static void run(struct reader_work *reading)
-{
-    struct work *work = (struct work *)reading;
-    job_file_read_now(&work->ask, &work->piece);
 }
 
 static void finished(struct reader_work *reading)

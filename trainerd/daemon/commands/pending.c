@@ -84,15 +84,13 @@ bool pending_is_gone(struct pending *pending)
 void job_own_name(const struct commands *commands, const struct job_record *record, const char *name,
                   struct job_file_ask *ask)
 {
-    char path[PATH_MAX];
-    jobs_folder(commands->jobs, record->id, path);
-    bool is_ours = own_files_are(path); /* then nothing of the way there is a user's */
+    jobs_folder(commands->jobs, record->id, ask->path);
+    bool is_ours = own_files_are(ask->path); /* then nothing of the way there is a user's */
     ask->user = record->uid;
     ask->owner = is_ours ? geteuid() : record->uid;
     ask->group = is_ours ? getegid() : record->gid;
-    size_t n = strlen(path);
-    snprintf(path + n, sizeof path - n, "/%s", name);
-    memcpy(ask->path, path, sizeof path);
+    size_t n = strlen(ask->path);
+    snprintf(ask->path + n, sizeof ask->path - n, "/%s", name);
 }
 
 /* Where the job's last run is. */

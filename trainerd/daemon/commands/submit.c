@@ -22,8 +22,12 @@
 
 /* --- checks --- */
 
+/* text NULL: it is not given */
 static enum status check_text(const char *what, const char *text, size_t n_most)
 {
+    if (text == NULL) {
+        return STATUS_OK;
+    }
     if (strlen(text) > n_most) {
         return status_fail(STATUS_USAGE, "%s has %zu bytes, expected at most %zu", what, strlen(text), n_most);
     }
@@ -34,7 +38,7 @@ static enum status check_text(const char *what, const char *text, size_t n_most)
 static enum status check_name(const char *what, const char *name)
 {
     enum status status = check_text(what, name, JOB_NAME_BYTES - 1);
-    if (status == STATUS_OK && name[0] != '\0' && name[strspn(name, "0123456789")] == '\0') {
+    if (status == STATUS_OK && name != NULL && name[0] != '\0' && name[strspn(name, "0123456789")] == '\0') {
         return status_fail(STATUS_USAGE, "%s '%s' is a number, which would identify another job", what, name);
     }
     return status;
@@ -138,25 +142,20 @@ static enum status read_record(const struct commands *commands, const json_t *re
     double n_restart = restarts != NULL ? (double)json_integer_value(restarts) : (double)commands->max_restarts;
     enum status status = commands_check_range("priority", (double)json_integer_value(priority), -PRIORITY_MOST,
                                               PRIORITY_MOST);
-    if (status == STATUS_OK &&
-        (status = commands_check_range("max_restarts", n_restart, 0, RESTARTS_MOST)) == STATUS_OK) {
-        status = commands_check_range("time_limit_s", limit_s, 0, 1e10);
+    if (status != STATUS_OK ||
+        (status = commands_check_range("max_restarts", n_restart, 0, RESTARTS_MOST)) != STATUS_OK ||
+        (status = commands_check_range("time_limit_s", limit_s, 0, 1e10)) != STATUS_OK ||
+        (status = check_name("name", name)) != STATUS_OK || (status = check_name("group", group)) != STATUS_OK) {
+        return status;
     }
-    status = status == STATUS_OK && name != NULL ? check_name("name", name) : status;
-    status = status == STATUS_OK && group != NULL ? check_name("group", group) : status;
-    if (status == STATUS_OK && group != NULL && strchr(group, '/') != NULL) {
-        status = status_fail(STATUS_USAGE, "group '%s' has a slash, which would name a folder", group);
+    if (group != NULL && strchr(group, '/') != NULL) {
+        return status_fail(STATUS_USAGE, "group '%s' has a slash, which would name a folder", group);
     }
-    if (status == STATUS_OK) {
-        status = read_tags(json_object_get(request, "tags"), record->tags);
-    }
-    if (status == STATUS_OK) {
-        record->priority = (int32_t)json_integer_value(priority);
-        record->max_restarts = (int32_t)n_restart;
-        record->time_limit_s = limit_s;
-        snprintf(record->group, sizeof record->group, "%s", group != NULL ? group : "");
-    }
-    return status;
+    record->priority = (int32_t)json_integer_value(priority);
+    record->max_restarts = (int32_t)n_restart;
+    record->time_limit_s = limit_s;
+    snprintf(record->group, sizeof record->group, "%s", group != NULL ? group : "");
+    return read_tags(json_object_get(request, "tags"), record->tags);
 }
 
 /* --- the jobs --- */
@@ -368,14 +367,10 @@ enum status handle_submit(struct commands *commands, struct connection *connecti
         return status_fail(STATUS_CONFIG, "the job file is longer than %d bytes", JOB_FILE_MOST_BYTES);
     }
     enum status status = commands_check_submitter(commands, connection);
-    if (status == STATUS_OK) {
-        status = check_user(connection);
-    }
-    status = status == STATUS_OK && file != NULL ? check_text("file", file, FILE_NAME_MOST) : status;
-    status = status == STATUS_OK && submission_id != NULL
-                 ? check_text("submission_id", submission_id, SUBMISSION_ID_MOST)
-                 : status;
-    if (status != STATUS_OK || (status = check_jobs(request)) != STATUS_OK ||
+    if (status != STATUS_OK || (status = check_user(connection)) != STATUS_OK ||
+        (status = check_text("file", file, FILE_NAME_MOST)) != STATUS_OK ||
+        (status = check_text("submission_id", submission_id, SUBMISSION_ID_MOST)) != STATUS_OK ||
+        (status = check_jobs(request)) != STATUS_OK ||
         (status = read_record(commands, request, &record)) != STATUS_OK ||
         (status = check_priority(connection, request)) != STATUS_OK) {
         return status;
