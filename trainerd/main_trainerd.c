@@ -91,6 +91,7 @@ enum argument {
 #define X(argument, name, value) argument,
     ARGUMENT_LIST(X)
 #undef X
+        ARGUMENT_END
 };
 
 static const struct option options[] = {
@@ -124,48 +125,34 @@ static enum status read_predict(struct request *request, const char *model)
 
 static enum status read_option(struct request *request, int option)
 {
-    bool *const flags[] = {
+    bool *const flags[ARGUMENT_END] = {
         [OPTION_RESUME] = &request->resume,     [OPTION_STEPS] = &request->steps,
         [OPTION_PROGRAM] = &request->program,   [OPTION_JSON] = &request->json,
         [OPTION_MARKDOWN] = &request->markdown, [OPTION_ROOFLINE] = &request->roofline,
     };
-    switch (option) {
-    case OPTION_SET:
-        request->set[request->n_set++] = optarg;
-        return STATUS_OK;
-    case OPTION_PREDICT:
-        return read_predict(request, optarg);
-    case OPTION_RESUME:
-    case OPTION_STEPS:
-    case OPTION_ROOFLINE:
-    case OPTION_PROGRAM:
-    case OPTION_JSON:
-    case OPTION_MARKDOWN:
+    const char **const texts[ARGUMENT_END] = {
+        [OPTION_DEVICE] = &request->device,
+        [OPTION_STATE] = &request->state,
+        [OPTION_DAEMON_CONFIG] = &request->daemon_config,
+    };
+    bool is_operand = option == OPTION_OPERAND;
+    if (flags[option] != NULL) {
         *flags[option] = true;
-        return STATUS_OK;
-    case OPTION_DEVICE:
-        request->device = optarg;
-        return STATUS_OK;
-    case OPTION_STATE:
-        request->state = optarg;
-        return STATUS_OK;
-    case OPTION_DAEMON_CONFIG:
-        request->daemon_config = optarg;
-        return STATUS_OK;
-    case OPTION_OPERAND:
-        if (request->command != COMMAND_NONE) {
-            return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainerd --help", optarg);
-        }
-        option = COMMAND_CONFIG;
-        /* fallthrough */
-    default:
-        if (request->command != COMMAND_NONE) {
-            return status_fail(STATUS_USAGE, "more than one command is given; see trainerd --help");
-        }
-        request->command = (enum argument)option;
+    } else if (texts[option] != NULL) {
+        *texts[option] = optarg;
+    } else if (option == OPTION_SET) {
+        request->set[request->n_set++] = optarg;
+    } else if (option == OPTION_PREDICT) {
+        return read_predict(request, optarg);
+    } else if (request->command != COMMAND_NONE && is_operand) {
+        return status_fail(STATUS_USAGE, "unexpected argument '%s'; see trainerd --help", optarg);
+    } else if (request->command != COMMAND_NONE) {
+        return status_fail(STATUS_USAGE, "more than one command is given; see trainerd --help");
+    } else {
+        request->command = is_operand ? COMMAND_CONFIG : (enum argument)option;
         request->file = optarg;
-        return STATUS_OK;
     }
+    return STATUS_OK;
 }
 
 /* An option that does not belong to the command is an error. */

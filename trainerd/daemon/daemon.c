@@ -84,9 +84,7 @@ static enum status configure(const struct daemon_options *options, struct daemon
         status = status_fail(STATUS_CONFIG, "daemon.tls is '%.64s', expected \"on\" or \"off\"", config->tls);
     }
     if (status == STATUS_OK && config->listen[0] == '\0') {
-        char address[ENDPOINT_TEXT_BYTES];
-        endpoint_default(address);
-        snprintf(config->listen, sizeof config->listen, "%s", address);
+        endpoint_default(config->listen); /* shorter than a text of the file may be */
     }
     return status;
 }
@@ -146,9 +144,7 @@ static void on_handle_left(uv_handle_t *handle, void *context)
 /* Close what was opened, in reverse. No handle is left on the loop once it has run on. */
 static void stop(struct daemon *daemon)
 {
-    if (daemon->notify != NULL) {
-        notify_stopping(daemon->notify);
-    }
+    notify_stopping(daemon->notify);
     if (daemon->server != NULL) {
         server_close(daemon->server);
     }
@@ -157,14 +153,7 @@ static void stop(struct daemon *daemon)
     }
     monitor_close(daemon->monitor);
     supervisor_close(daemon->supervisor);
-    if (daemon->notify != NULL) {
-        notify_close(daemon->notify);
-    }
-    daemon->server = NULL;
-    daemon->commands = NULL;
-    daemon->monitor = NULL;
-    daemon->supervisor = NULL;
-    daemon->notify = NULL;
+    notify_close(daemon->notify);
     uv_walk(&daemon->loop, on_handle_left, NULL);
 }
 
@@ -317,10 +306,8 @@ enum status daemon_run(const struct daemon_options *options)
     mallopt(M_MMAP_THRESHOLD, 1 << 18); /* what a pass over the queue takes goes back to the system, not to a heap */
     umask(022); /* users reach their jobs' folders below the state folder; secret files get their own mode */
     enum status status = fault_arm("daemon", 0);
-    if (status == STATUS_OK) {
-        status = configure(options, &daemon->config);
-    }
-    if (status == STATUS_OK && daemon->config.log_file[0] != '\0') {
+    if (status == STATUS_OK && (status = configure(options, &daemon->config)) == STATUS_OK &&
+        daemon->config.log_file[0] != '\0') {
         status = log_to(daemon->config.log_file);
     }
     if (status == STATUS_OK) {

@@ -68,15 +68,11 @@ static void expect(const struct key *key, char out[JOB_EXPECT_BYTES])
         snprintf(out, JOB_EXPECT_BYTES, "a text of at most %d bytes", DAEMON_TEXT_BYTES - 1);
         break;
     case TYPE_INT:
-        snprintf(out, JOB_EXPECT_BYTES, "a whole number from %" PRId64 " to %" PRId64, key->int_least, key->int_most);
-        break;
     case TYPE_AUTO:
-        snprintf(out, JOB_EXPECT_BYTES, "a whole number from %" PRId64 " to %" PRId64 ", or \"auto\"", key->int_least,
-                 key->int_most);
-        break;
     case TYPE_SIZE:
-        snprintf(out, JOB_EXPECT_BYTES, "bytes, as 1048576 or \"1GiB\", from %" PRId64 " to %" PRId64, key->int_least,
-                 key->int_most);
+        snprintf(out, JOB_EXPECT_BYTES, "%s from %" PRId64 " to %" PRId64 "%s",
+                 key->type == TYPE_SIZE ? "bytes, as 1048576 or \"1GiB\"," : "a whole number", key->int_least,
+                 key->int_most, key->type == TYPE_AUTO ? ", or \"auto\"" : "");
         break;
     case TYPE_REAL:
         job_real_text(key->real_least, least);
@@ -240,21 +236,16 @@ static enum status read_setting(struct daemon_config *config, const char *settin
 
 enum status daemon_config_load(const char *path, const char *const *set, size_t n_set, struct daemon_config *out)
 {
-    struct daemon_config *config = memory_alloc(1, sizeof *config);
-    daemon_config_defaults(config);
     struct mistakes mistakes = {0};
-    enum status status = read_file(path != NULL ? path : DAEMON_FILE, path != NULL, config, &mistakes);
-    for (size_t i = 0; i < n_set && status == STATUS_OK; i++) {
-        mistakes_take(&mistakes, read_setting(config, set[i]));
+    daemon_config_defaults(out);
+    enum status status = read_file(path != NULL ? path : DAEMON_FILE, path != NULL, out, &mistakes);
+    if (status != STATUS_OK) {
+        return status;
     }
-    if (status == STATUS_OK) {
-        status = mistakes_end(&mistakes);
+    for (size_t i = 0; i < n_set; i++) {
+        mistakes_take(&mistakes, read_setting(out, set[i]));
     }
-    if (status == STATUS_OK) {
-        *out = *config;
-    }
-    free(config);
-    return status;
+    return mistakes_end(&mistakes);
 }
 
 void daemon_config_describe(FILE *file)

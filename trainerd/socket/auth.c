@@ -50,20 +50,6 @@ static enum status check_owner(const char *what, const char *path, int file)
     return STATUS_OK;
 }
 
-/* Up to n_most + 1 bytes; -1: errno says why not. */
-static ssize_t read_most(int file, char *text, size_t n_most)
-{
-    size_t n = 0;
-    while (n <= n_most) {
-        ssize_t got = read(file, text + n, n_most + 1 - n);
-        if (got == 0 || (got < 0 && errno != EINTR)) {
-            return got == 0 ? (ssize_t)n : -1;
-        }
-        n += got > 0 ? (size_t)got : 0;
-    }
-    return (ssize_t)n;
-}
-
 enum status auth_file_read(const char *what, const char *path, size_t n_most, char **out, size_t *n_out)
 {
     int file;
@@ -74,7 +60,7 @@ enum status auth_file_read(const char *what, const char *path, size_t n_most, ch
     char *text = memory_alloc(n_most + 2, 1);
     status = check_owner(what, path, file);
     if (status == STATUS_OK) {
-        ssize_t n = read_most(file, text, n_most);
+        ssize_t n = file_read_at(file, text, n_most + 1, 0);
         if (n < 0) {
             status = status_fail(STATUS_IO, "cannot read %s '%s': %s", what, path, strerror(errno));
         } else if ((size_t)n > n_most) {

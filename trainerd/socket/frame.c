@@ -39,12 +39,7 @@ char *frame_reader_buffer(struct frame_reader *reader, size_t *n_out)
     if (reader->to == reader->capacity && reader->capacity < n_full) {
         size_t capacity = reader->capacity == 0 ? FIRST_BYTES : 2 * reader->capacity;
         capacity = capacity < n_full ? capacity : n_full;
-        char *bytes = memory_alloc(capacity, 1);
-        if (reader->to > 0) {
-            memcpy(bytes, reader->bytes, reader->to);
-        }
-        free(reader->bytes);
-        reader->bytes = bytes;
+        reader->bytes = memory_grow(reader->bytes, capacity);
         reader->capacity = capacity;
     }
     *n_out = reader->capacity - reader->to;

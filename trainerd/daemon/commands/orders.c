@@ -3,16 +3,13 @@
  * The work goes on when the client leaves; what has not been done when the daemon ends is not acknowledged, and the
  * same order does the rest.
  */
-#include "protocol/base/log.h"
 #include "protocol/base/memory.h"
 #include "trainerd/daemon/commands/pending.h"
 #include "trainerd/daemon/server/answer.h"
 #include "trainerd/daemon/store/store_audit.h"
 
 #include <stddef.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 
 struct group_order {
     struct pending pending; /* first member: pointers to both are equal */
@@ -97,15 +94,9 @@ static enum status step(struct group_order *order)
     if (order->order != SUPERVISOR_ORDER_CANCEL) {
         jobs_promise(commands->jobs, order->uid, -(int64_t)n);
     }
-    if (status != STATUS_OK) {
-        char *reason = strdup(status_reason());
-        ASSERT(reason != NULL);
-        status = order->done > 0
-                     ? status_fail(status, "%zu of %zu jobs are done, then: %s", order->done, order->n, reason)
-                     : status;
-        free(reason);
-    }
-    return status;
+    return status != STATUS_OK && order->done > 0
+               ? status_fail(status, "%zu of %zu jobs are done, then: %s", order->done, order->n, status_reason())
+               : status;
 }
 
 static void finish(struct group_order *order, enum status status)

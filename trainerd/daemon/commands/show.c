@@ -72,13 +72,8 @@ static void on_result(void *context, const struct job_file_piece *piece)
         return;
     }
     if (piece->status == STATUS_OK && show->n_result + piece->n <= RESULT_BYTES_MOST) {
-        char *more = memory_alloc(show->n_result + piece->n + 1, 1);
-        if (show->n_result > 0) {
-            memcpy(more, show->result, show->n_result);
-        }
-        memcpy(more + show->n_result, piece->bytes, piece->n);
-        free(show->result);
-        show->result = more;
+        show->result = memory_grow(show->result, show->n_result + piece->n);
+        memcpy(show->result + show->n_result, piece->bytes, piece->n);
         show->n_result += piece->n;
         if (!piece->is_end) {
             read_result(show);

@@ -19,30 +19,23 @@ static const struct job_progress unknown_progress = {
 static enum status fill(const struct jobs *jobs, struct job_record *record, const struct store_submission *submission,
                         struct job *job, char output[PATH_MAX])
 {
+    const char *file = submission->file != NULL ? submission->file : "job.toml";
     enum status status = submission_job(submission, job);
-    if (status == STATUS_OK) {
-        status = submission_output(job, submission->folder, output);
+    if (status != STATUS_OK || (status = submission_output(job, submission->folder, output)) != STATUS_OK ||
+        (status = submission_check_launcher(file, jobs->in_slurm, job)) != STATUS_OK) {
+        return status;
     }
-    if (status == STATUS_OK) {
-        const char *file = submission->file != NULL ? submission->file : "job.toml";
-        status = submission_check_launcher(file, jobs->in_slurm, job);
-        submission_ask(job, (int32_t)job->workers.count, record);
-        record->plan.n_part = (int32_t)job->partition.parts;
-        if (status == STATUS_OK && !jobs->in_slurm) {
-            status = submission_check_gpus(file, record, jobs->gpus->n);
-        }
-        if (status == STATUS_OK) {
-            status = jobs_check_quota(jobs, file, record);
-        }
-    }
-    if (status != STATUS_OK) {
+    submission_ask(job, (int32_t)job->workers.count, record);
+    record->plan.n_part = (int32_t)job->partition.parts;
+    if ((!jobs->in_slurm && (status = submission_check_gpus(file, record, jobs->gpus->n)) != STATUS_OK) ||
+        (status = jobs_check_quota(jobs, file, record)) != STATUS_OK) {
         return status;
     }
     if (record->name[0] == '\0') {
         job_text_cut(job->job.name, record->name, sizeof record->name);
     }
     char what[PATH_MAX];
-    snprintf(what, sizeof what, "%s: name", submission->file != NULL ? submission->file : "job.toml");
+    snprintf(what, sizeof what, "%s: name", file);
     status = submission_check_seen(STATUS_CONFIG, what, record->name);
     if (status != STATUS_OK) {
         return status;
@@ -59,11 +52,7 @@ static enum status fill(const struct jobs *jobs, struct job_record *record, cons
 /* Of several jobs: which one it was. */
 static enum status fail_at(enum status status, size_t i, size_t n)
 {
-    char *reason = strdup(status_reason());
-    ASSERT(reason != NULL);
-    status = n > 1 ? status_fail(status, "job %zu of %zu: %s", i + 1, n, reason) : status;
-    free(reason);
-    return status;
+    return n > 1 ? status_fail(status, "job %zu of %zu: %s", i + 1, n, status_reason()) : status;
 }
 
 /* Runs make folders of their own, except in a folder that the job file names. */

@@ -76,9 +76,9 @@ static struct need take_of(const struct walk *walk, const struct job_record *job
     return walk->is_elsewhere ? (struct need){.n_job = 1} : need_of_job(&walk->whole, job);
 }
 
-static void set_wait(struct queue_decision *out, enum job_reason reason)
+static void settle(struct queue_decision *out, enum queue_verdict verdict, enum job_reason reason)
 {
-    out->verdict = QUEUE_VERDICT_WAIT;
+    out->verdict = verdict;
     out->reason = reason;
 }
 
@@ -89,15 +89,15 @@ static void describe_lack(const struct need *need, const struct need *there, con
                           struct queue_decision *out)
 {
     if (need->n_slot > there->n_slot) {
-        set_wait(out, JOB_REASON_WAITING_SLOTS);
+        settle(out, QUEUE_VERDICT_WAIT, JOB_REASON_WAITING_SLOTS);
         snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " slots are free, it needs %" PRId64,
                  there->n_slot, whole->n_slot, need->n_slot);
     } else if (need->n_gpu > there->n_gpu) {
-        set_wait(out, JOB_REASON_WAITING_GPUS);
+        settle(out, QUEUE_VERDICT_WAIT, JOB_REASON_WAITING_GPUS);
         snprintf(out->text, sizeof out->text, "%" PRId64 " of %" PRId64 " GPUs are free, it needs %" PRId64,
                  there->n_gpu, whole->n_gpu, need->n_gpu);
     } else {
-        set_wait(out, JOB_REASON_WAITING_MEMORY);
+        settle(out, QUEUE_VERDICT_WAIT, JOB_REASON_WAITING_MEMORY);
         snprintf(out->text, sizeof out->text, "%.1f of %.1f MiB of memory are free, it needs %.1f MiB",
                  (double)there->memory / MIB, (double)whole->memory / MIB, (double)need->memory / MIB);
     }
@@ -106,12 +106,11 @@ static void describe_lack(const struct need *need, const struct need *there, con
 static void describe_impossible(const struct need *need, const struct need *whole, struct queue_decision *out)
 {
     if (need->n_gpu > whole->n_gpu) { /* there were some when it was submitted, and may be again */
-        set_wait(out, JOB_REASON_WAITING_GPUS);
+        settle(out, QUEUE_VERDICT_WAIT, JOB_REASON_WAITING_GPUS);
         snprintf(out->text, sizeof out->text,
                  "it needs a GPU (workers.device), the daemon has no GPUs (daemon.gpus)");
     } else {
-        out->verdict = QUEUE_VERDICT_NEVER;
-        out->reason = JOB_REASON_OUT_OF_MEMORY;
+        settle(out, QUEUE_VERDICT_NEVER, JOB_REASON_OUT_OF_MEMORY);
         snprintf(out->text, sizeof out->text,
                  "it needs %.1f MiB of memory by its plan, the daemon has %.1f MiB (daemon.memory)",
                  (double)need->memory / MIB, (double)whole->memory / MIB);
@@ -127,8 +126,7 @@ static bool is_above_quota(const struct user *user, const struct need *need, int
     if (need_fits(&known, &user->most)) {
         return false;
     }
-    out->verdict = QUEUE_VERDICT_NEVER;
-    out->reason = JOB_REASON_QUOTA;
+    settle(out, QUEUE_VERDICT_NEVER, JOB_REASON_QUOTA);
     quota_describe_above(&user->most, &known, out->text, sizeof out->text);
     return true;
 }
@@ -173,14 +171,13 @@ static int64_t planning_bytes(const struct walk *walk, const struct user *user, 
 static void describe_no_planning(const struct walk *walk, int64_t n_byte, struct queue_decision *out)
 {
     if (n_byte > walk->whole.memory) {
-        out->verdict = QUEUE_VERDICT_NEVER;
-        out->reason = JOB_REASON_OUT_OF_MEMORY;
+        settle(out, QUEUE_VERDICT_NEVER, JOB_REASON_OUT_OF_MEMORY);
         snprintf(out->text, sizeof out->text,
                  "planning it takes %.1f MiB of memory, cutting its graph included, the daemon has %.1f MiB "
                  "(daemon.memory)",
                  (double)n_byte / MIB, (double)walk->whole.memory / MIB);
     } else {
-        set_wait(out, JOB_REASON_WAITING_MEMORY);
+        settle(out, QUEUE_VERDICT_WAIT, JOB_REASON_WAITING_MEMORY);
         snprintf(out->text, sizeof out->text, "%.1f of %.1f MiB of memory are free, planning it may take %.1f MiB",
                  (double)walk->free.memory / MIB, (double)walk->whole.memory / MIB, (double)n_byte / MIB);
     }
@@ -199,10 +196,9 @@ static void decide_planning(struct walk *walk, struct user *user, const struct j
     const struct need planning = {.memory = planning_bytes(walk, user, job)};
     bool runs = job->queued.planning > 0; /* what it takes is not free */
     if (!may_plan(walk, user)) {
-        set_wait(out, JOB_REASON_WAITING_TURN);
+        settle(out, QUEUE_VERDICT_WAIT, JOB_REASON_WAITING_TURN);
     } else if (runs || need_fits(&planning, &walk->free)) {
-        out->verdict = QUEUE_VERDICT_PLAN;
-        out->reason = JOB_REASON_PLANNING;
+        settle(out, QUEUE_VERDICT_PLAN, JOB_REASON_PLANNING);
         out->planning = planning.memory;
         snprintf(out->text, sizeof out->text, "%s", job_reason_text(JOB_REASON_PLANNING));
         user->plans = true;
@@ -216,7 +212,7 @@ static void decide_planning(struct walk *walk, struct user *user, const struct j
 /* Its user's quota holds it back. */
 static void describe_held(const struct user *user, const struct need *need, struct queue_decision *out)
 {
-    set_wait(out, JOB_REASON_WAITING_QUOTA);
+    settle(out, QUEUE_VERDICT_WAIT, JOB_REASON_WAITING_QUOTA);
     quota_describe_held(&user->most, &user->has, need, out->text, sizeof out->text);
     if (out->text[0] == '\0') {
         snprintf(out->text, sizeof out->text,
@@ -250,7 +246,7 @@ static void decide(struct walk *walk, const struct job_record *job, double now, 
     }
     if (job->run.next_attempt_at >
         now) { /* nothing is reserved during its wait; its priority counts again after it */
-        set_wait(out, JOB_REASON_BACKING_OFF);
+        settle(out, QUEUE_VERDICT_WAIT, JOB_REASON_BACKING_OFF);
         snprintf(out->text, sizeof out->text, "%s", job->reason_text);
         return;
     }
@@ -268,7 +264,7 @@ static void decide(struct walk *walk, const struct job_record *job, double now, 
         start(walk, user, &need, out);
         return;
     } else if (need_fits(&need, &walk->free)) {
-        set_wait(out, JOB_REASON_WAITING_TURN);
+        settle(out, QUEUE_VERDICT_WAIT, JOB_REASON_WAITING_TURN);
         snprintf(out->text, sizeof out->text, "free resources are reserved for job %" PRId64 ", which is before it",
                  walk->first_waiting);
     } else {
@@ -369,7 +365,7 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
         struct queue_decision *out = &decision[places[i].at];
         out->place = n_place + 1;
         if (whole->drains) {
-            set_wait(out, JOB_REASON_DRAINING);
+            settle(out, QUEUE_VERDICT_WAIT, JOB_REASON_DRAINING);
             snprintf(out->text, sizeof out->text, "%s (trainctl undrain)", job_reason_text(JOB_REASON_DRAINING));
         } else {
             decide(&walk, places[i].job, now, out);
@@ -380,17 +376,14 @@ void queue_decide(const struct job_record *const *jobs, size_t n, const struct q
     free(places);
 }
 
-/* Of each user, by priority, then number. */
+/* Of each user, all of whose jobs have the same use, in the order of places: by priority, then number. */
 static int compare_firsts(const void *left, const void *right)
 {
     const struct place *a = left, *b = right;
     if (a->job->uid != b->job->uid) {
         return a->job->uid < b->job->uid ? -1 : 1;
     }
-    if (a->job->priority != b->job->priority) {
-        return a->job->priority > b->job->priority ? -1 : 1;
-    }
-    return a->job->id < b->job->id ? -1 : a->job->id > b->job->id;
+    return compare_places(left, right);
 }
 
 void queue_keep_first(const struct job_record *const *jobs, size_t n, const struct queue_decision *decision,

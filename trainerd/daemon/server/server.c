@@ -140,6 +140,17 @@ static void enforce_limits(struct connection *newcomer)
     }
 }
 
+static void socket_init(struct server *server, union server_socket *out, void *owner)
+{
+    if (server->endpoint.is_unix) {
+        uv_pipe_init(server->loop, &out->pipe, 0);
+    } else {
+        uv_tcp_init(server->loop, &out->tcp);
+    }
+    out->handle.data = owner;
+    server->n_handle++;
+}
+
 static void arrived(uv_stream_t *listener, int error)
 {
     struct server *server = listener->data;
@@ -154,16 +165,10 @@ static void arrived(uv_stream_t *listener, int error)
     connection->since_ms = connection->active_ms = uv_now(server->loop);
     bool is_open = connection->state == CONNECTION_STATE_OPEN;
     frame_reader_init(&connection->frames, is_open ? server->options.n_most_frame : UNAUTHENTICATED_FRAME_BYTES);
-    if (server->endpoint.is_unix) {
-        uv_pipe_init(server->loop, &connection->socket.pipe, 0);
-    } else {
-        uv_tcp_init(server->loop, &connection->socket.tcp);
-    }
+    socket_init(server, &connection->socket, connection);
     connection->next = server->connections;
     server->connections = connection;
     server->n_connection++;
-    server->n_handle++;
-    connection->socket.handle.data = connection;
     error = uv_accept(listener, &connection->socket.stream);
     if (error != 0) {
         connection_abort(connection);
@@ -312,13 +317,7 @@ static enum status listen_start(struct server *server, const struct server_optio
     if (status != STATUS_OK) {
         return status;
     }
-    if (server->endpoint.is_unix) {
-        uv_pipe_init(server->loop, &server->listener.pipe, 0);
-    } else {
-        uv_tcp_init(server->loop, &server->listener.tcp);
-    }
-    server->listener.handle.data = server;
-    server->n_handle++;
+    socket_init(server, &server->listener, server);
     if (server->endpoint.is_unix) {
         return listen_unix(server);
     }

@@ -25,6 +25,13 @@ enum connection_state {
     CONNECTION_STATE_CLOSED   /* the handle is being closed */
 };
 
+union server_socket {
+    uv_handle_t handle;
+    uv_stream_t stream;
+    uv_pipe_t pipe;
+    uv_tcp_t tcp;
+};
+
 struct connection_peer {
     uid_t uid;
     gid_t gid;
@@ -37,12 +44,7 @@ struct connection {
     struct server *server;
     struct connection *next; /* of the server's, newest first */
     struct turn turn;        /* of its user, while it is open: to look at what has come */
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_pipe_t pipe;
-        uv_tcp_t tcp;
-    } socket;
+    union server_socket socket;
     struct tls *tls;   /* NULL: without */
     bool is_encrypted; /* its handshake is complete */
     bool is_begun;     /* its first byte has come: it is TLS where that is expected */
@@ -72,12 +74,7 @@ struct server {
     char *users_file; /* NULL: none */
     struct users users;
     struct tls_identity *identity; /* NULL: without TLS */
-    union {
-        uv_handle_t handle;
-        uv_stream_t stream;
-        uv_pipe_t pipe;
-        uv_tcp_t tcp;
-    } listener;
+    union server_socket listener;
     uv_timer_t tick;
     struct turns turns;
     struct connection *connections;

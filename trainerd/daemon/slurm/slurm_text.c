@@ -1,7 +1,6 @@
 #include "trainerd/daemon/slurm/slurm_text.h"
 
 #include "protocol/base/log.h"
-#include "protocol/base/memory.h"
 #include "protocol/base/printable.h"
 #include "trainerd/base/fields.h"
 
@@ -217,9 +216,8 @@ enum status slurm_looks_read(const char *text, size_t n, const char *store_id,
     for (size_t at = 0; at < n && status == STATUS_OK;) {
         const char *end = memchr(text + at, '\n', n - at);
         size_t n_line = end == NULL ? n - at : (size_t)(end - text) - at;
-        char *line = memory_alloc(n_line + 1, 1);
-        memcpy(line, text + at, n_line);
-        line[n_line] = '\0';
+        char *line = strndup(text + at, n_line);
+        ASSERT(line != NULL);
         struct slurm_look look;
         bool is_ours = false;
         status = look_read(line, begin, &look, &is_ours);

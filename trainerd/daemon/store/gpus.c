@@ -163,11 +163,10 @@ void gpus_count_off(int32_t n, const char *visible, struct gpus *out)
 
 void gpus_find(int64_t n_wanted, struct gpus *out)
 {
-    char worker[PATH_MAX], *printed = memory_alloc(PRINTED_BYTES, 1);
+    char worker[PATH_MAX];
     const char *visible = getenv(SEEN);
     *out = (struct gpus){0};
     if (n_wanted == 0) {
-        free(printed);
         return;
     }
     if (visible == NULL) {
@@ -175,10 +174,11 @@ void gpus_find(int64_t n_wanted, struct gpus *out)
     }
     enum status status = program_beside("trainer-worker", worker);
     if (status == STATUS_OK) {
+        char *printed = memory_alloc(PRINTED_BYTES, 1);
         capture((const char *const[]){worker, "--gpus", "--json", NULL}, WAIT_S, printed, PRINTED_BYTES);
         status = gpus_read(printed, visible, out);
+        free(printed);
     }
-    free(printed);
     if (status != STATUS_OK && n_wanted < 0) {
         log_warn("daemon.gpus is \"auto\": %s", status_reason());
         out->n = 0;
