@@ -6,11 +6,11 @@
 #include "protocol/base/program.h"
 #include "protocol/base/version.h"
 #include "protocol/transport/transport.h"
+#include "trainerd/base/fields.h"
 #include "trainerd/coordinator/coordinator.h"
 #include "trainerd/coordinator/epochs/interrupt.h"
 #include "trainerd/coordinator/folder/events.h"
 
-#include <errno.h>
 #include <getopt.h>
 #include <signal.h>
 #include <stdio.h>
@@ -73,6 +73,7 @@ enum {
 #define X(option, name, value) OPTION_##option,
     OPTION_LIST(X)
 #undef X
+        OPTION_END
 };
 
 static const struct option options[] = {
@@ -94,16 +95,15 @@ static void follow_parent(const char *pid)
 static enum status read_number(int option, const char *text, struct coordinator_options *out)
 {
     bool is_attempt = option == OPTION_ATTEMPT;
-    unsigned long long most = is_attempt ? UINT32_MAX : INT64_MAX;
-    char *end;
-    errno = 0;
-    unsigned long long number = strtoull(text, &end, 10);
-    if (*text < '0' || *text > '9' || *end != '\0' || errno != 0 || number < 1 || number > most) {
-        return status_fail(STATUS_USAGE, "%s is '%s', expected a number from 1 to %llu",
-                           is_attempt ? "--attempt" : "--plan-most", text, most);
+    const int64_t most = is_attempt ? UINT32_MAX : INT64_MAX;
+    const char *end = text;
+    int64_t number = digits_read(&end, most);
+    if (number < 1 || *end != '\0') {
+        return status_fail(STATUS_USAGE, "%s is '%s', expected a number from 1 to %lld",
+                           is_attempt ? "--attempt" : "--plan-most", text, (long long)most);
     }
     out->attempt = is_attempt ? (uint32_t)number : out->attempt;
-    out->plan_most = is_attempt ? out->plan_most : (int64_t)number;
+    out->plan_most = is_attempt ? out->plan_most : number;
     return STATUS_OK;
 }
 
@@ -140,17 +140,21 @@ static enum status check_arguments(int argc, char **argv, const struct coordinat
 static enum status read_arguments(int argc, char **argv, const char **set, struct job_files *files,
                                   struct coordinator_options *out, bool *is_done)
 {
-    bool *const flags[] = {
+    bool *const flags[OPTION_END] = {
         [OPTION_RESUME] = &out->resume,     [OPTION_PLAN] = &out->plan, [OPTION_STEPS] = &out->steps,
         [OPTION_PROGRAM] = &out->program,   [OPTION_JSON] = &out->json, [OPTION_WAIT] = &out->waits,
         [OPTION_ROOFLINE] = &out->roofline,
     };
-    enum status status;
+    enum status status = STATUS_OK;
     *out = (struct coordinator_options){.set = set};
     opterr = 0;
-    for (;;) {
+    while (status == STATUS_OK) {
         /* optind is the argument that getopt_long reads next: the one it fails on. */
         int at = optind, option = getopt_long(argc, argv, "+:h", options, NULL);
+        if (option > OPTION_BEGIN && flags[option] != NULL) {
+            *flags[option] = true;
+            continue;
+        }
         switch (option) {
         case -1:
             return check_arguments(argc, argv, out);
@@ -159,15 +163,6 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
             break;
         case OPTION_SET:
             set[out->n_set++] = optarg;
-            break;
-        case OPTION_RESUME:
-        case OPTION_PLAN:
-        case OPTION_STEPS:
-        case OPTION_ROOFLINE:
-        case OPTION_PROGRAM:
-        case OPTION_JSON:
-        case OPTION_WAIT:
-            *flags[option] = true;
             break;
         case OPTION_DEVICE:
             out->device = optarg;
@@ -181,22 +176,13 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
         case OPTION_FILES:
             out->files = files;
             status = job_files_read(optarg, files);
-            if (status != STATUS_OK) {
-                return status;
-            }
             break;
         case OPTION_MEMO:
             status = restart_memo_take(atoi(optarg), &out->memo);
-            if (status != STATUS_OK) {
-                return status;
-            }
             break;
         case OPTION_PLAN_MOST:
         case OPTION_ATTEMPT:
             status = read_number(option, optarg, out);
-            if (status != STATUS_OK) {
-                return status;
-            }
             break;
         case OPTION_VERSION:
         case OPTION_HELP:
@@ -209,6 +195,7 @@ static enum status read_arguments(int argc, char **argv, const char **set, struc
             return status_fail(STATUS_USAGE, "unknown option '%s'; see trainer-coordinator --help", argv[at]);
         }
     }
+    return status;
 }
 
 static void data_lost(enum status status)
@@ -230,10 +217,8 @@ int main(int argc, char **argv)
     const char **set = memory_alloc((size_t)argc, sizeof *set);
     enum status status = read_arguments(argc, argv, set, &files, &request, &is_done);
     status = status == STATUS_OK ? fault_arm("coordinator", request.attempt) : status;
-    if (request.folder != NULL) {
-        const char *slash = strrchr(request.folder,
-                                    '/'); /* a supervisor's job folder has the job's number as its name */
-        log_job(slash != NULL ? slash + 1 : request.folder, request.attempt);
+    if (request.folder != NULL) { /* a supervisor's has the job's number as its name */
+        log_job(basename(request.folder), request.attempt);
     }
     if (status == STATUS_OK && !is_done) {
         status = coordinator_run(&request);

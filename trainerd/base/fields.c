@@ -6,10 +6,11 @@ int64_t digits_read(const char **at, int64_t most)
 {
     int64_t number = **at >= '0' && **at <= '9' ? 0 : -1;
     for (; **at >= '0' && **at <= '9'; ++*at) {
-        number = number * 10 + (**at - '0');
-        if (number > most) {
+        const int digit = **at - '0';
+        if (number > most / 10 || number * 10 > most - digit) {
             return -1;
         }
+        number = number * 10 + digit;
     }
     return number;
 }

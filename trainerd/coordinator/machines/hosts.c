@@ -2,8 +2,8 @@
 
 #include "protocol/base/memory.h"
 #include "protocol/files/file.h"
+#include "trainerd/base/fields.h"
 
-#include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -31,10 +31,9 @@ static bool setting_is(const char *word, const char *name, const char **value_ou
 
 static enum status number_read(const char *where, const char *name, const char *value, int64_t most, int64_t *out)
 {
-    char *end;
-    errno = 0;
-    long long number = strtoll(value, &end, 10);
-    if (value[0] < '0' || value[0] > '9' || *end != '\0' || errno != 0 || number < 1 || number > most) {
+    const char *end = value;
+    int64_t number = digits_read(&end, most);
+    if (number < 1 || *end != '\0') {
         return status_fail(STATUS_CONFIG, "%s: %s is '%.40s', expected a whole number from 1 to %lld", where, name,
                            value, (long long)most);
     }

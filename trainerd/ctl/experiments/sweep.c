@@ -2,8 +2,8 @@
 
 #include "protocol/base/log.h"
 #include "protocol/base/memory.h"
+#include "trainerd/base/fields.h"
 
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,14 +100,6 @@ enum status sweep_add(struct sweep *sweep, const char *option, const char *text)
     return status;
 }
 
-/* A whole number that is not negative; what follows it in *end. */
-static bool read_number(const char *text, int64_t *out, char **end)
-{
-    errno = 0;
-    *out = strtoll(text, end, 10);
-    return *text >= '0' && *text <= '9' && errno == 0;
-}
-
 static enum status add_numbers(struct sweep *sweep, const char *option, const char *key, const char *text,
                                int64_t first, int64_t n)
 {
@@ -128,14 +120,15 @@ static enum status add_numbers(struct sweep *sweep, const char *option, const ch
 enum status sweep_add_seeds(struct sweep *sweep, const char *option, const char *key, const char *text, int64_t base)
 {
     struct sweep_key *made = NULL;
-    int64_t number;
-    char *end;
-    if (read_number(text, &number, &end) && *end == '\0') {
+    const char *end = text;
+    int64_t number = digits_read(&end, INT64_MAX);
+    if (number >= 0 && *end == '\0') {
         return add_numbers(sweep, option, key, text, base, number);
     }
     enum status status = begin_key(sweep, option, key, strlen(key), strlen(text) + 1, &made);
     for (const char *at = text; status == STATUS_OK;) {
-        if (!read_number(at, &number, &end) || (*end != ',' && *end != '\0')) {
+        end = at;
+        if (digits_read(&end, INT64_MAX) < 0 || (*end != ',' && *end != '\0')) {
             return status_fail(STATUS_USAGE, "%s is '%s', expected how many, or whole numbers as 1,5,7", option,
                                text);
         }
