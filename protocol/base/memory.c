@@ -103,6 +103,17 @@ enum status memory_acquire(enum memory_category category, size_t n, size_t size,
     return STATUS_OK;
 }
 
+enum status memory_copy(enum memory_category category, const void *from, size_t n, size_t size, void *out)
+{
+    void *block = NULL;
+    enum status status = memory_acquire(category, n, size, &block);
+    if (status == STATUS_OK) {
+        memcpy(block, from, n * size);
+        *(void **)out = block;
+    }
+    return status;
+}
+
 void memory_release(enum memory_category category, void *block, size_t n, size_t size)
 {
     if (block == NULL) {
@@ -123,11 +134,10 @@ enum status memory_shrink(enum memory_category category, void *block_io, size_t 
     void *block = *(void **)block_io;
     if (bytes >= HUGE_PAGE && bytes_new < HUGE_PAGE) {
         void *small;
-        enum status status = memory_acquire(category, n_new, size, &small);
+        enum status status = memory_copy(category, block, n_new, size, &small);
         if (status != STATUS_OK) {
             return status;
         }
-        memcpy(small, block, bytes_new);
         memory_release(category, block, n, size);
         *(void **)block_io = small;
         return STATUS_OK;

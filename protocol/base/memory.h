@@ -54,6 +54,9 @@ int64_t memory_sum(const int64_t bytes[MEMORY_N]);
  */
 enum status memory_acquire(enum memory_category category, size_t n, size_t size, void *out);
 
+/* Likewise a block with the contents of n × size bytes at `from`. */
+enum status memory_copy(enum memory_category category, const void *from, size_t n, size_t size, void *out);
+
 /* Give back a block; NULL is allowed. `n` and `size` as at memory_acquire. */
 void memory_release(enum memory_category category, void *block, size_t n, size_t size);
 

@@ -5,7 +5,6 @@
 #include "trainerd/coordinator/folder/report.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* The i-th: all switches on first, exchange.plain last. */
 static struct plan_exact exact_at(int i)
@@ -47,17 +46,13 @@ static bool is_same(const struct job *a, const struct job *b)
 static enum status partition_copy(const struct partition *from, struct partition *out)
 {
     *out = (struct partition){.n_part = from->n_part, .n_node = from->n_node};
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)from->n_node, sizeof *out->owner, &out->owner);
+    const size_t n = (size_t)from->n_node, n_begin = (size_t)from->n_part + 1;
+    enum status status = memory_copy(MEMORY_OTHER, from->owner, n, sizeof *out->owner, &out->owner);
     if (status == STATUS_OK) {
-        memcpy(out->owner, from->owner, (size_t)from->n_node * sizeof *out->owner);
-        status = memory_acquire(MEMORY_OTHER, (size_t)from->n_part + 1, sizeof *out->part_begin, &out->part_begin);
+        status = memory_copy(MEMORY_OTHER, from->part_begin, n_begin, sizeof *out->part_begin, &out->part_begin);
     }
     if (status == STATUS_OK) {
-        memcpy(out->part_begin, from->part_begin, ((size_t)from->n_part + 1) * sizeof *out->part_begin);
-        status = memory_acquire(MEMORY_OTHER, (size_t)from->n_node, sizeof *out->order, &out->order);
-    }
-    if (status == STATUS_OK) {
-        memcpy(out->order, from->order, (size_t)from->n_node * sizeof *out->order);
+        status = memory_copy(MEMORY_OTHER, from->order, n, sizeof *out->order, &out->order);
     }
     return status;
 }

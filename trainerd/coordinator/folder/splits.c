@@ -3,7 +3,6 @@
 #include "partition/files/npy_header.h"
 #include "protocol/base/memory.h"
 
-#include <stdio.h>
 #include <string.h>
 
 enum status splits_keep(const struct dataset *dataset, struct splits *out)
@@ -13,11 +12,7 @@ enum status splits_keep(const struct dataset *dataset, struct splits *out)
         return STATUS_OK;
     }
     memcpy(out->n_split, dataset->n_split, sizeof out->n_split);
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split, &out->split);
-    if (status == STATUS_OK) {
-        memcpy(out->split, dataset->split, (size_t)out->n_node * sizeof *out->split);
-    }
-    return status;
+    return memory_copy(MEMORY_OTHER, dataset->split, (size_t)out->n_node, sizeof *out->split, &out->split);
 }
 
 void splits_release(struct splits *splits)

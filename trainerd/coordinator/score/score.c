@@ -3,7 +3,6 @@
 #include "protocol/base/memory.h"
 
 #include <math.h>
-#include <string.h>
 
 /* Does it come from the order of the logits? */
 static bool is_ranked(enum job_metric metric)
@@ -82,10 +81,9 @@ enum status score_metrics(const struct job *job, bool multi_label, int32_t n_cla
         if (metric == JOB_METRIC_AUTO) {
             metric = auto_metric(job, multi_label);
         }
-        enum status status = STATUS_OK;
-        if (!job_predicts_links(job)) { /* metrics of links need no data to be checked: job_rules_task.c */
-            status = metric_check(key, (enum job_metric)metric, multi_label, n_class);
-        }
+        enum status status = job_predicts_links(job) /* these need no data to be checked: job_rules_task.c */
+                                 ? STATUS_OK
+                                 : metric_check(key, (enum job_metric)metric, multi_label, n_class);
         if (status != STATUS_OK) {
             return status;
         }
@@ -113,27 +111,17 @@ double score_from_sums(enum job_metric metric, bool multi_label, const double su
     return all > 0.0 ? twice / all : 0.0;
 }
 
-static enum status copy_of(const void *from, int64_t n, size_t size, void *out)
-{
-    void *block;
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)n, size, &block);
-    if (status == STATUS_OK) {
-        memcpy(block, from, (size_t)n * size);
-        *(void **)out = block;
-    }
-    return status;
-}
-
 enum status score_labels_copy(const struct dataset *dataset, struct score_labels *out)
 {
     *out = (struct score_labels){
         .n_node = dataset->n_node, .n_class = dataset->n_class, .multi_label = dataset->multi_label};
-    enum status status = copy_of(dataset->split, dataset->n_node, sizeof *out->split, &out->split);
+    const size_t n = (size_t)dataset->n_node, n_class = (size_t)dataset->n_class;
+    enum status status = memory_copy(MEMORY_OTHER, dataset->split, n, sizeof *out->split, &out->split);
     if (status == STATUS_OK && dataset->multi_label) {
-        status = copy_of(dataset->label_rows, dataset->n_node * dataset->n_class, sizeof *out->label_rows,
-                         &out->label_rows);
+        status = memory_copy(MEMORY_OTHER, dataset->label_rows, n * n_class, sizeof *out->label_rows,
+                             &out->label_rows);
     } else if (status == STATUS_OK) {
-        status = copy_of(dataset->labels, dataset->n_node, sizeof *out->labels, &out->labels);
+        status = memory_copy(MEMORY_OTHER, dataset->labels, n, sizeof *out->labels, &out->labels);
     }
     if (status != STATUS_OK) {
         score_labels_release(out);

@@ -6,7 +6,6 @@
 
 #include <math.h>
 #include <stdlib.h>
-#include <string.h>
 
 #define CHUNK ((int64_t)1 << 16) /* scores whose losses are added up at once, whatever the number of threads */
 
@@ -53,10 +52,7 @@ enum status score_held_copy(const struct links *links, struct links *out)
         const void *from = *to[k].at;
         *to[k].at = NULL;
         if (status == STATUS_OK && to[k].n > 0) {
-            status = memory_acquire(MEMORY_OTHER, to[k].n, to[k].size, to[k].at);
-        }
-        if (*to[k].at != NULL) {
-            memcpy(*to[k].at, from, to[k].n * to[k].size);
+            status = memory_copy(MEMORY_OTHER, from, to[k].n, to[k].size, to[k].at);
         }
     }
     return status;
@@ -121,22 +117,10 @@ static bool all_numbers(const float *score, int64_t n)
 /* Negatives that hits@K allows at or above an edge, plus 1; 0: the metric is mrr. */
 static int64_t hits_of(enum job_metric metric)
 {
-    switch (metric) {
-    case JOB_METRIC_HITS_1:
-        return 1;
-    case JOB_METRIC_HITS_3:
-        return 3;
-    case JOB_METRIC_HITS_10:
-        return 10;
-    case JOB_METRIC_HITS_20:
-        return 20;
-    case JOB_METRIC_HITS_50:
-        return 50;
-    case JOB_METRIC_HITS_100:
-        return 100;
-    default:
-        return 0;
-    }
+    static const int64_t hits[] = {
+        [JOB_METRIC_MRR] = 0,      [JOB_METRIC_HITS_1] = 1,   [JOB_METRIC_HITS_3] = 3,    [JOB_METRIC_HITS_10] = 10,
+        [JOB_METRIC_HITS_20] = 20, [JOB_METRIC_HITS_50] = 50, [JOB_METRIC_HITS_100] = 100};
+    return hits[metric];
 }
 
 /* rank = (n_above + n_not_below) / 2 + 1 */
