@@ -49,9 +49,9 @@ static enum status buffer_open(const struct embeddings *embeddings, int64_t *n_o
     return memory_acquire(MEMORY_OTHER, (size_t)*n_out, sizeof **buffer_out, buffer_out);
 }
 
-/* Copy part after part, from the workers to the columns of `to`, or from those of `from` to the workers. */
+/* Copy part after part, from the workers to the tensors' columns, or from these to the workers. */
 static enum status parts_move(const struct embeddings *embeddings, struct fleet *fleet, enum worker_state what,
-                              struct weights *to, const struct weights *from)
+                              const struct weights *weights, bool to_workers)
 {
     if (embeddings->n_float == NULL) {
         return STATUS_OK;
@@ -65,13 +65,13 @@ static enum status parts_move(const struct embeddings *embeddings, struct fleet 
     const uint32_t *column = embeddings->column;
     for (int32_t part = 0; status == STATUS_OK && part < embeddings->n_part; part++) {
         int64_t n_float = embeddings->n_float[part], n = n_float / embeddings->width;
-        if (from != NULL) {
-            weights_give_embeddings(from, n, column, buffer);
+        if (to_workers) {
+            weights_copy_embeddings(weights, n, column, buffer, true);
             status = fleet_put(fleet, what, part, buffer, (size_t)n_float * sizeof *buffer);
         } else {
             status = fleet_get(fleet, what, part, buffer, (size_t)n_float * sizeof *buffer);
             if (status == STATUS_OK) {
-                weights_take_embeddings(to, n, column, buffer);
+                weights_copy_embeddings(weights, n, column, buffer, false);
             }
         }
         column += n;
@@ -83,11 +83,11 @@ static enum status parts_move(const struct embeddings *embeddings, struct fleet 
 enum status embeddings_get(const struct embeddings *embeddings, struct fleet *fleet, enum worker_state what,
                            struct weights *weights)
 {
-    return parts_move(embeddings, fleet, what, weights, NULL);
+    return parts_move(embeddings, fleet, what, weights, false);
 }
 
 enum status embeddings_put(const struct embeddings *embeddings, struct fleet *fleet, enum worker_state what,
                            const struct weights *weights)
 {
-    return parts_move(embeddings, fleet, what, NULL, weights);
+    return parts_move(embeddings, fleet, what, weights, true);
 }

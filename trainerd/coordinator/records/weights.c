@@ -83,26 +83,16 @@ void weights_take(struct weights *weights)
     shared_copy(weights, false);
 }
 
-void weights_take_embeddings(struct weights *weights, int64_t n, const uint32_t *column, const float *from)
+void weights_copy_embeddings(const struct weights *weights, int64_t n, const uint32_t *column, float *rows,
+                             bool to_rows)
 {
     struct walk walk = {.weights = weights};
     while (walk_next(&walk)) {
         int64_t width = walk.param->embedding_width;
         for (int64_t i = 0; i < n * width; i++) {
-            walk.tensor[parameter_embedded(walk.param, column[i / width], i % width)] =
-                from[n * walk.param->embedding_at + i];
-        }
-    }
-}
-
-void weights_give_embeddings(const struct weights *weights, int64_t n, const uint32_t *column, float *to)
-{
-    struct walk walk = {.weights = weights};
-    while (walk_next(&walk)) {
-        int64_t width = walk.param->embedding_width;
-        for (int64_t i = 0; i < n * width; i++) {
-            to[n * walk.param->embedding_at + i] =
-                walk.tensor[parameter_embedded(walk.param, column[i / width], i % width)];
+            float *whole = &walk.tensor[parameter_embedded(walk.param, column[i / width], i % width)];
+            float *row = &rows[n * walk.param->embedding_at + i];
+            *(to_rows ? row : whole) = *(to_rows ? whole : row);
         }
     }
 }

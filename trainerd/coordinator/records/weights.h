@@ -11,6 +11,8 @@
 #include "protocol/files/dir.h"
 #include "protocol/job/job.h"
 
+#include <stdbool.h>
+
 /* Whole tensors. */
 struct weights {
     const struct program *program;
@@ -23,10 +25,13 @@ struct weights {
 enum status weights_open(const struct program *program, struct weights *out);
 void weights_close(struct weights *weights);
 
-/* Copy the arena's entries to the tensors with embeddings / the embeddings of n nodes with these columns, n ×
- * n_embedding floats in the layout of program_init_embeddings. */
+/* Copy the arena's entries to the tensors with embeddings. */
 void weights_take(struct weights *weights);
-void weights_take_embeddings(struct weights *weights, int64_t n, const uint32_t *column, const float *from);
+
+/* Copy the embeddings of n nodes with these columns to these tensors, or with to_rows from them. rows n × n_embedding
+ * in the layout of program_init_embeddings */
+void weights_copy_embeddings(const struct weights *weights, int64_t n, const uint32_t *column, float *rows,
+                             bool to_rows);
 
 /* Write the tensors, once all entries were copied to them. errors  STATUS_CREATE, STATUS_IO */
 enum status weights_save(const struct weights *weights, const struct dir *dir, const char *name);
@@ -44,8 +49,5 @@ enum status weights_check(const struct program *program, const char *path, const
  * errors  those of safetensors_shapes and weight_names_find */
 enum status weights_classes(const struct program *program, int64_t program_class, const struct program *other,
                             int64_t other_class, const char *path, const struct job_names *names, int64_t *out);
-
-/* Copy the embeddings of n nodes with these columns to `to`. */
-void weights_give_embeddings(const struct weights *weights, int64_t n, const uint32_t *column, float *to);
 
 #endif

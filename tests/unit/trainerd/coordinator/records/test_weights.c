@@ -31,7 +31,7 @@ static void save_pieces(const struct program *program, const char *name)
     weights_take(&weights);
     for (int part = 0; part < 2 && program->n_embedding > 0; part++) {
         program_init_embeddings(program, 3, 2, columns[part], room);
-        weights_take_embeddings(&weights, 2, columns[part], room);
+        weights_copy_embeddings(&weights, 2, columns[part], room, false);
     }
     cr_assert_eq(dir_open(folder, DIR_LAST_NO_LINK, &dir), STATUS_OK);
     cr_assert_eq(weights_save(&weights, &dir, name), STATUS_OK, "%s", status_reason());
@@ -73,7 +73,7 @@ Test(weights, what_is_read_comes_apart_into_the_pieces_it_was_made_of)
     cr_assert_arr_eq(weights.arena, arena, (size_t)program.n_weight * sizeof *arena);
     for (int part = 0; part < 2; part++) {
         program_init_embeddings(&program, 3, 2, columns[part], piece[0]);
-        weights_give_embeddings(&weights, 2, columns[part], piece[1]);
+        weights_copy_embeddings(&weights, 2, columns[part], piece[1], true);
         cr_assert_arr_eq(piece[1], piece[0], sizeof piece[0]);
     }
     weights_close(&weights);
