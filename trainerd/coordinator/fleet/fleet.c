@@ -62,17 +62,12 @@ static enum status workers_start(struct fleet *fleet)
     if (status != STATUS_OK) {
         return status;
     }
-    if (how->launcher == JOB_LAUNCHER_LOCAL) {
+    if (how->launcher != JOB_LAUNCHER_MANUAL) {
         status = fleet_token_make(fleet->control.token);
-        if (status != STATUS_OK) {
-            return status;
-        }
-        return fleet_launch(fleet);
-    }
-    if (how->launcher == JOB_LAUNCHER_SLURM || how->launcher == JOB_LAUNCHER_SSH) {
-        status = fleet_token_make(fleet->control.token);
-        status = status == STATUS_OK && how->launcher == JOB_LAUNCHER_SLURM ? fleet_launch_slurm(fleet) : status;
-        return status == STATUS_OK && how->launcher == JOB_LAUNCHER_SSH ? fleet_launch_ssh(fleet) : status;
+        return status != STATUS_OK                   ? status
+               : how->launcher == JOB_LAUNCHER_LOCAL ? fleet_launch(fleet)
+               : how->launcher == JOB_LAUNCHER_SLURM ? fleet_launch_slurm(fleet)
+                                                     : fleet_launch_ssh(fleet);
     }
     if (how->token_file[0] == '\0') {
         return status_fail(STATUS_CONFIG,
@@ -138,7 +133,7 @@ enum status fleet_open(const struct job *job, const struct fleet_setup *setup, s
     fleet->setup = setup != NULL ? *setup : (struct fleet_setup){0};
     fleet->attempt = fleet->setup.attempt;
     fleet->n_worker = (uint32_t)job->workers.count;
-    fleet->workers = memory_alloc(fleet->n_worker, sizeof *fleet->workers);
+    fleet->workers = memory_alloc((size_t)fleet->n_worker + 1, sizeof *fleet->workers);
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         fleet->workers[rank].fleet = fleet;
         fleet->workers[rank].rank = rank;

@@ -9,8 +9,10 @@
 #include <string.h>
 #include <unistd.h>
 
-static void refuse(struct fleet_client *client, const char *why)
+/* For status_reason. */
+static void refuse(struct fleet_client *client)
 {
+    const char *why = status_reason();
     struct message_abort abort = {.status = STATUS_PEER, .reason = message_text(why)};
     size_t n;
     void *frame = control_frame_abort(&abort, &n);
@@ -21,12 +23,18 @@ static void refuse(struct fleet_client *client, const char *why)
     }
 }
 
-/* The rank that it asks for; else, started here, the child with that pid; started by hand, the first free rank. */
+/* The rank that it asks for; else, started here, the child with that pid; started by hand, the first free rank. NULL:
+ * there is none, for status_reason. */
 static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t wish, uint32_t pid)
 {
     if (wish != MESSAGE_NO_RANK) {
         struct fleet_worker *worker = wish < fleet->n_worker ? &fleet->workers[wish] : NULL;
-        return worker != NULL && !worker->has_joined && !worker->child.was_started ? worker : NULL;
+        if (worker != NULL && !worker->has_joined && !worker->child.was_started) {
+            return worker;
+        }
+        status_fail(STATUS_PEER, "it asks for rank %u of %u, which is taken, or not one of them", wish,
+                    fleet->n_worker);
+        return NULL;
     }
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
@@ -34,57 +42,50 @@ static struct fleet_worker *rank_find(struct fleet *fleet, uint32_t wish, uint32
             return worker;
         }
     }
+    status_fail(STATUS_PEER, "all workers of the job have joined");
     return NULL;
 }
 
-static bool address_check(struct fleet_client *client, const struct message_span *address)
+static enum status address_check(const struct message_span *address)
 {
-    if (address->n_bytes > 0 && address->n_bytes <= MESSAGE_ADDRESS_MOST_BYTES) {
-        return true;
-    }
-    char why[96];
-    snprintf(why, sizeof why, "its address has %u bytes, expected 1 to %u", address->n_bytes,
-             MESSAGE_ADDRESS_MOST_BYTES);
-    refuse(client, why);
-    return false;
+    return address->n_bytes > 0 && address->n_bytes <= MESSAGE_ADDRESS_MOST_BYTES
+               ? STATUS_OK
+               : status_fail(STATUS_PEER, "its address has %u bytes, expected 1 to %u", address->n_bytes,
+                             MESSAGE_ADDRESS_MOST_BYTES);
 }
 
-static bool hello_read(struct fleet_client *client, const struct control_frame *frame, struct message_hello *out)
+static enum status hello_read(struct fleet_client *client, const struct control_frame *frame,
+                              struct message_hello *out)
 {
     if (frame->id == MESSAGE_HELLO_1 || frame->id == MESSAGE_HELLO_2 || frame->id == MESSAGE_HELLO_3 ||
         frame->id == MESSAGE_HELLO_4 || frame->id == MESSAGE_HELLO_5) {
-        refuse(
-            client,
+        return status_fail(
+            STATUS_PEER,
             "the worker is of an older version of trainerd than its coordinator: install trainerd " TRAINERD_VERSION
             " on its machine");
-        return false;
     }
     if (frame->id != MESSAGE_ID_hello) {
-        refuse(client, "the first message is not a hello");
-        return false;
+        return status_fail(STATUS_PEER, "the first message is not a hello");
     }
-    if (message_decode_hello(frame->body, frame->n_bytes, out) != STATUS_OK) {
-        refuse(client, status_reason());
-        return false;
+    enum status status = message_decode_hello(frame->body, frame->n_bytes, out);
+    if (status != STATUS_OK) {
+        return status;
     }
     if (out->version != MESSAGE_VERSION) {
-        char why[160];
-        snprintf(why, sizeof why,
-                 "the worker has version %u of the protocol, its coordinator %u: install the coordinator's "
-                 "trainerd, " TRAINERD_VERSION ", on the worker's machine",
-                 out->version, MESSAGE_VERSION);
-        refuse(client, why);
-        return false;
+        return status_fail(STATUS_PEER,
+                           "the worker has version %u of the protocol, its coordinator %u: install the coordinator's "
+                           "trainerd, " TRAINERD_VERSION ", on the worker's machine",
+                           out->version, MESSAGE_VERSION);
     }
-    if (join_nonce_take(out->nonce, client->nonces.worker) != STATUS_OK) {
-        refuse(client, status_reason());
-        return false;
+    status = join_nonce_take(out->nonce, client->nonces.worker);
+    if (status == STATUS_OK &&
+        !join_is_proven(client->fleet->control.token, &client->nonces, frame->id, frame->body, frame->n_bytes)) {
+        status = status_fail(STATUS_PEER, "the token is not this job's");
     }
-    if (!join_is_proven(client->fleet->control.token, &client->nonces, frame->id, frame->body, frame->n_bytes)) {
-        refuse(client, "the token is not this job's");
-        return false;
+    if (status != STATUS_OK || (status = address_check(&out->address)) != STATUS_OK) {
+        return status;
     }
-    return address_check(client, &out->address) && address_check(client, &out->far_address);
+    return address_check(&out->far_address);
 }
 
 void fleet_challenge(struct fleet_client *client)
@@ -127,17 +128,12 @@ static void place_take(struct fleet_worker *worker, const struct message_hello *
 void fleet_hello(struct fleet_client *client, const struct control_frame *frame)
 {
     struct message_hello hello;
-    if (!hello_read(client, frame, &hello)) {
-        return;
+    struct fleet_worker *worker = NULL;
+    if (hello_read(client, frame, &hello) == STATUS_OK) {
+        worker = rank_find(client->fleet, hello.rank, hello.pid);
     }
-    struct fleet_worker *worker = rank_find(client->fleet, hello.rank, hello.pid);
     if (worker == NULL) {
-        char why[120] = "all workers of the job have joined";
-        if (hello.rank != MESSAGE_NO_RANK) {
-            snprintf(why, sizeof why, "it asks for rank %u of %u, which is taken, or not one of them", hello.rank,
-                     client->fleet->n_worker);
-        }
-        refuse(client, why);
+        refuse(client);
         return;
     }
     client->worker = worker;
@@ -166,11 +162,9 @@ static uint32_t n_on_host(const struct fleet *fleet, const char *host)
 /* The coordinator's own place, as a worker names its own. */
 static void place_own(struct fleet_worker *out)
 {
-    char boot[CLOCK_BOOT_BYTES];
     neighbour_self(out->namespaces);
     gethostname(out->host, sizeof out->host - 1);
-    clock_boot_id(boot);
-    snprintf(out->machine, sizeof out->machine, "%s", boot);
+    clock_boot_id(out->machine);
 }
 
 static bool is_near(const struct fleet_worker *one, const struct fleet_worker *other)
@@ -181,12 +175,8 @@ static bool is_near(const struct fleet_worker *one, const struct fleet_worker *o
 /* Which of all peers, workers and the coordinator, may see bodies of this one's as they are. */
 static void near_find(const struct fleet *fleet, const struct fleet_worker *worker, uint8_t *near)
 {
-    struct fleet_worker own = {0};
-    place_own(&own);
     for (uint32_t peer = 0; peer <= fleet->n_worker; peer++) {
-        const struct fleet_worker *other = peer < fleet->n_worker ? &fleet->workers[peer] : &own;
-        near[peer] = fleet->job->workers.encryption != JOB_ENCRYPTION_ON &&
-                     is_near(worker != NULL ? worker : &own, other);
+        near[peer] = fleet->job->workers.encryption != JOB_ENCRYPTION_ON && is_near(worker, &fleet->workers[peer]);
     }
 }
 
@@ -204,12 +194,9 @@ static const struct fleet_address *address_for(const struct fleet_worker *worker
 
 bool fleet_apart(const struct fleet *fleet, uint32_t *one_out, uint32_t *other_out)
 {
-    struct fleet_worker own = {0};
-    place_own(&own);
     for (uint32_t i = 0; i < fleet->n_worker; i++) {
         for (uint32_t k = i + 1; k <= fleet->n_worker; k++) {
-            const struct fleet_worker *one = &fleet->workers[i],
-                                      *other = k < fleet->n_worker ? &fleet->workers[k] : &own;
+            const struct fleet_worker *one = &fleet->workers[i], *other = &fleet->workers[k];
             if (strcmp(one->machine, other->machine) == 0 && !shares_memory(one, other)) {
                 *one_out = i;
                 *other_out = k;
@@ -224,7 +211,7 @@ bool fleet_apart(const struct fleet *fleet, uint32_t *one_out, uint32_t *other_o
 static enum status cipher_choose(struct fleet *fleet)
 {
     uint8_t *near = memory_alloc(fleet->n_worker + 1, 1);
-    near_find(fleet, NULL, near);
+    near_find(fleet, &fleet->workers[fleet->n_worker], near);
     bool is_apart = memchr(near, 0, fleet->n_worker) != NULL && fleet->job->workers.launcher != JOB_LAUNCHER_LOCAL;
     uint32_t ciphers = seal_ciphers();
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
@@ -248,13 +235,12 @@ static enum status cipher_choose(struct fleet *fleet)
 
 static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const char *job)
 {
-    struct fleet_worker own = {0};
     char at[ROUTE_TEXT_BYTES];
     size_t n_address, n;
-    place_own(&own);
     route_print(&worker->route, at);
-    const void *address = shares_memory(&own, worker) ? transport_address(fleet->transport, &n_address)
-                                                      : transport_far_address(fleet->transport, &n_address);
+    const void *address = shares_memory(&fleet->workers[fleet->n_worker], worker)
+                              ? transport_address(fleet->transport, &n_address)
+                              : transport_far_address(fleet->transport, &n_address);
     uint8_t *near = memory_alloc(fleet->n_worker + 1, 1);
     near_find(fleet, worker, near);
     struct message_welcome welcome = {
@@ -294,15 +280,15 @@ static void welcome_send(struct fleet *fleet, struct fleet_worker *worker, const
 
 enum status fleet_welcome(struct fleet *fleet)
 {
+    struct fleet_worker *own = &fleet->workers[fleet->n_worker];
+    place_own(own);
     enum status chosen = cipher_choose(fleet);
     if (chosen != STATUS_OK) {
         return chosen;
     }
-    struct fleet_worker own = {0};
-    place_own(&own);
     for (uint32_t rank = 0; rank < fleet->n_worker; rank++) {
         struct fleet_worker *worker = &fleet->workers[rank];
-        const struct fleet_address *to = address_for(worker, &own);
+        const struct fleet_address *to = address_for(worker, own);
         if (transport_connect(fleet->transport, rank, to->bytes, to->n) != STATUS_OK) {
             char who[96], at[ROUTE_TEXT_BYTES];
             snprintf(who, sizeof who, "worker %u on %s", rank, worker->host);

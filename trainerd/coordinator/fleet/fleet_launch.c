@@ -33,17 +33,14 @@ uint32_t fleet_n_thread(const struct job *job, uint32_t n_core, uint32_t n_here)
     return n_core > n_here ? n_core / n_here : 1;
 }
 
-static void setting_add(struct fleet_environment *environment, size_t *n, const char *name, const char *value)
+/* Behind the n_own variables of the coordinator, and the *n that were added. */
+static void setting_add(struct fleet_environment *environment, size_t n_own, size_t *n, const char *name,
+                        const char *value)
 {
     if (getenv(name) == NULL) {
         char *setting = environment->settings[*n];
-        size_t n_all = 0;
-        while (environment->all[n_all] != NULL) {
-            n_all++;
-        }
         snprintf(setting, sizeof environment->settings[0], "%s=%s", name, value);
-        environment->all[n_all] = setting;
-        ++*n;
+        environment->all[n_own + (*n)++] = setting;
     }
 }
 
@@ -60,16 +57,17 @@ void fleet_environment_init(uint32_t n_thread, bool have_cores, struct fleet_env
     size_t n = 0;
     snprintf(text, sizeof text, "%u", n_thread);
     if (n_thread > 0) {
-        setting_add(out, &n, "OMP_NUM_THREADS", text);
+        setting_add(out, n_own, &n, "OMP_NUM_THREADS", text);
     }
-    setting_add(out, &n, "OMP_PROC_BIND", "false"); /* bound threads of several workers would share the first cores */
+    setting_add(out, n_own, &n, "OMP_PROC_BIND",
+                "false"); /* bound threads of several workers would share the first cores */
     /* Parallel operations of a small graph follow each other within microseconds: a waiting thread spins for a moment
      * before it sleeps. Where threads share cores it sleeps at once, since it would take the core of the thread that
      * it waits for. */
-    setting_add(out, &n, "OMP_WAIT_POLICY", "passive");
-    setting_add(out, &n, "GOMP_SPINCOUNT", have_cores ? "4000" : "0");
-    setting_add(out, &n, "UCX_HANDLE_ERRORS", "none");
-    setting_add(out, &n, "UCX_WARN_UNUSED_ENV_VARS", "n");
+    setting_add(out, n_own, &n, "OMP_WAIT_POLICY", "passive");
+    setting_add(out, n_own, &n, "GOMP_SPINCOUNT", have_cores ? "4000" : "0");
+    setting_add(out, n_own, &n, "UCX_HANDLE_ERRORS", "none");
+    setting_add(out, n_own, &n, "UCX_WARN_UNUSED_ENV_VARS", "n");
 }
 
 enum status fleet_worker_program(const struct job *job, char out[PATH_MAX])

@@ -25,41 +25,25 @@ static void step_exited(uv_process_t *process, int64_t exit_code, int signal)
     }
 }
 
-static void argument_add(char **arguments, size_t *n, const char *argument)
-{
-    arguments[(*n)++] = (char *)argument;
-}
-
 enum status fleet_launch_slurm(struct fleet *fleet)
 {
     struct slurm slurm;
-    char program[PATH_MAX], n_task[32], n_cpu[40], timeout[32], *arguments[20];
+    char program[PATH_MAX], n_task[32], n_cpu[40], timeout[32], *arguments[20] = {"srun", n_task};
+    size_t n = 2;
     enum status status = slurm_read(slurm_environment, &slurm);
     if (status != STATUS_OK || (status = fleet_worker_program(fleet->job, program)) != STATUS_OK) {
         return status;
     }
-    size_t n = 0;
     snprintf(n_task, sizeof n_task, "--ntasks=%u", fleet->n_worker);
     snprintf(n_cpu, sizeof n_cpu, "--cpus-per-task=%lld", (long long)slurm.n_cpu);
     snprintf(timeout, sizeof timeout, "%g", fleet->job->workers.join_timeout);
-    argument_add(arguments, &n, "srun");
-    argument_add(arguments, &n, n_task);
     if (slurm.n_cpu > 0) { /* since 22.05 srun does not take it from the batch script's environment */
-        argument_add(arguments, &n, n_cpu);
+        arguments[n++] = n_cpu;
     }
     /* The coordinator sees each death itself, and ends the others with the reason. */
-    argument_add(arguments, &n, "--kill-on-bad-exit=0");
-    argument_add(arguments, &n, "--input=all");
-    argument_add(arguments, &n, "--mpi=none");
-    argument_add(arguments, &n, program);
-    argument_add(arguments, &n, "--slurm");
-    argument_add(arguments, &n, "--join");
-    argument_add(arguments, &n, fleet->control.join);
-    argument_add(arguments, &n, "--token-fd");
-    argument_add(arguments, &n, "0");
-    argument_add(arguments, &n, "--join-timeout");
-    argument_add(arguments, &n, timeout);
-    argument_add(arguments, &n, NULL);
+    char *const rest[] = {"--kill-on-bad-exit=0", "--input=all", "--mpi=none", program,          "--slurm", "--join",
+                          fleet->control.join,    "--token-fd",  "0",          "--join-timeout", timeout,   NULL};
+    memcpy(&arguments[n], rest, sizeof rest);
     struct fleet_environment environment;
     fleet_environment_init((uint32_t)fleet->job->workers.threads, false, &environment);
     const struct fleet_child child = {.program = arguments[0],

@@ -50,11 +50,7 @@ static void word_print(FILE *to, const char *text)
 {
     fputs(" '", to);
     for (; *text != '\0'; text++) {
-        if (*text == '\'') {
-            fputs("'\\''", to);
-        } else {
-            fputc(*text, to);
-        }
+        fputs(*text == '\'' ? "'\\''" : (char[2]){*text, '\0'}, to);
     }
     fputc('\'', to);
 }
@@ -83,23 +79,21 @@ static char *command_make(const struct fleet *fleet, const char *program, char *
 static enum status worker_start(struct fleet_worker *worker, const struct host *host, const char *prefix)
 {
     struct fleet *fleet = worker->fleet;
-    char timeout[48], port[16], command[COMMAND_BYTES], *arguments[12];
-    size_t n = 0;
+    char timeout[48], port[16], command[COMMAND_BYTES];
+    /* no questions: a job may run without a terminal */
+    char *arguments[12] = {"ssh", "-oBatchMode=yes", "-o", timeout};
+    size_t n = 4;
     snprintf(worker->host, sizeof worker->host, "%.63s", host->name);
     snprintf(timeout, sizeof timeout, "ConnectTimeout=%.0f", fleet->job->workers.join_timeout + 0.5);
     if (snprintf(command, sizeof command, "%s %u", prefix, worker->rank) >= (int)sizeof command) {
         return status_fail(STATUS_CONFIG, "the environment's UCX_ and OMP_ variables are more than %d bytes",
                            COMMAND_BYTES);
     }
-    arguments[n++] = (char *)"ssh";
-    arguments[n++] = (char *)"-oBatchMode=yes"; /* no questions: a job may run without a terminal */
-    arguments[n++] = (char *)"-o";
-    arguments[n++] = timeout;
     if (host->port > 0) {
         snprintf(port, sizeof port, "-p%d", host->port);
         arguments[n++] = port;
     }
-    arguments[n++] = (char *)"--";
+    arguments[n++] = "--";
     arguments[n++] = (char *)host->name;
     arguments[n++] = command;
     arguments[n] = NULL;

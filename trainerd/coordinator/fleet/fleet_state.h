@@ -138,7 +138,7 @@ struct fleet {
     uint32_t attempt;
     struct seal_secret secret; /* cipher SEAL_NONE: messages are plain */
     uint32_t n_worker;
-    struct fleet_worker *workers;
+    struct fleet_worker *workers; /* n_worker; behind them the coordinator's own place, from fleet_welcome on */
     struct fleet_step step;
     bool is_signalled;   /* a worker has passed on a signal to end */
     uint64_t entered_ms; /* when the present call began to run the loop: between calls, nothing is received */
