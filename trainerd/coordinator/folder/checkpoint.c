@@ -365,31 +365,25 @@ static enum status load_one(const char *path, struct checkpoint *out)
         return unreadable(path, strerror(errno));
     }
     struct stat stat_of = {0};
-    size_t n_bytes = 0;
+    bool is_plain = fstat(file, &stat_of) == 0 && S_ISREG(stat_of.st_mode);
+    const size_t n_bytes = (size_t)stat_of.st_size;
     void *bytes = NULL;
-    enum status status = STATUS_OK;
-    if (fstat(file, &stat_of) != 0 || !S_ISREG(stat_of.st_mode)) {
-        status = unreadable(path, "not a plain file");
-        goto out;
-    }
-    status = memory_acquire(MEMORY_OTHER, (size_t)stat_of.st_size, 1, &bytes);
-    if (status != STATUS_OK) {
-        goto out;
-    }
-    n_bytes = (size_t)stat_of.st_size;
-    int error = file_read(file, bytes, n_bytes);
-    status = error == 0 ? checkpoint_decode(bytes, n_bytes, path, out)
-                        : unreadable(path, error == ENODATA ? "it became shorter meanwhile" : strerror(error));
+    enum status status = is_plain ? memory_acquire(MEMORY_OTHER, n_bytes, 1, &bytes)
+                                  : unreadable(path, "not a plain file");
     if (status == STATUS_OK) {
-        out->bytes = bytes;
-        out->n_bytes = n_bytes;
-        snprintf(out->path, sizeof out->path, "%s", path);
-    } else {
-        memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
+        int error = file_read(file, bytes, n_bytes);
+        status = error == 0 ? checkpoint_decode(bytes, n_bytes, path, out)
+                            : unreadable(path, error == ENODATA ? "it became shorter meanwhile" : strerror(error));
     }
-out:
     close(file);
-    return status;
+    if (status != STATUS_OK) {
+        memory_release(MEMORY_OTHER, bytes, n_bytes, 1);
+        return status;
+    }
+    out->bytes = bytes;
+    out->n_bytes = n_bytes;
+    snprintf(out->path, sizeof out->path, "%s", path);
+    return STATUS_OK;
 }
 
 enum status checkpoint_load(const char *folder, int64_t n_most, struct checkpoint *out)

@@ -236,9 +236,8 @@ void events_epoch(struct events *events, const struct progress *progress, enum j
 
 void events_checkpoint(struct events *events, int64_t n_epoch, const char *output)
 {
-    char path[PATH_MAX + 64];
-    snprintf(path, sizeof path, "%s/checkpoint/epoch-%lld.ckpt", output, (long long)n_epoch);
-    event(events, "checkpoint", "{s:I, s:o*}", "epoch", (json_int_t)n_epoch, "path", json_string(path));
+    event(events, "checkpoint", "{s:I, s:o*}", "epoch", (json_int_t)n_epoch, "path",
+          json_sprintf("%s/checkpoint/epoch-%lld.ckpt", output, (long long)n_epoch));
 }
 
 void events_rollback(struct events *events, int64_t n_epoch, int64_t n_rollback, const char *reason)

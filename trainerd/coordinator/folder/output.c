@@ -146,8 +146,6 @@ static enum status metrics_copy(const struct output *output, int to, int64_t n, 
         status = status_fail(STATUS_DATA,
                              "'%s/metrics.jsonl' has %lld bytes: expected at least the %lld of the checkpoint",
                              output->dir.path, (long long)about.st_size, (long long)n);
-    } else {
-        status = STATUS_OK;
     }
     for (int64_t at = 0; status == STATUS_OK && *error_out == 0 && at < n;) {
         size_t piece = n - at < (int64_t)sizeof bytes ? (size_t)(n - at) : sizeof bytes;

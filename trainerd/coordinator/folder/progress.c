@@ -112,12 +112,9 @@ static void append(struct line *line, const char *format, ...)
 static void append_metric(const struct progress *progress, struct line *line, const char *metric, const char *split,
                           double value)
 {
-    const char *colon = metric[0] != '\0' ? ": " : "";
-    if (progress->is_of_numbers) {
-        append(line, "%s%s%s %.4g", metric, colon, split, value);
-    } else {
-        append(line, "%s%s%s %.1f %%", metric, colon, split, 100.0 * value);
-    }
+    bool is_number = progress->is_of_numbers;
+    append(line, is_number ? "%s%s%s %.4g" : "%s%s%s %.1f %%", metric, metric[0] != '\0' ? ": " : "", split,
+           is_number ? value : 100.0 * value);
 }
 
 /* The first metric of all splits, named once, and the others of the validation split. */

@@ -29,18 +29,22 @@ static int journal_print(const char *run, char out[JOURNAL_BYTES])
     return snprintf(out, JOURNAL_BYTES, JOURNAL_HEAD "%s\n", run);
 }
 
-enum status publish_begin(const struct dir *home, const char *run)
+/* A renamed file is safe once the folder is on the disk. errors  also those of dir_inner */
+static enum status sync_folder(const struct dir *home, const char *name)
 {
     struct dir folder;
+    enum status status = dir_inner(home, name, false, &folder);
+    if (status == STATUS_OK) {
+        status = fsync(folder.file) == 0 ? STATUS_OK : io_fail(home, "write", name);
+        dir_close(&folder);
+    }
+    return status;
+}
+
+enum status publish_begin(const struct dir *home, const char *run)
+{
     char text[JOURNAL_BYTES];
-    enum status status = dir_inner(home, run, false, &folder);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    if (fsync(folder.file) != 0) {
-        status = io_fail(home, "write", run);
-    }
-    dir_close(&folder);
+    enum status status = sync_folder(home, run);
     const struct iovec piece = {.iov_base = text, .iov_len = (size_t)journal_print(run, text)};
     if (status != STATUS_OK) {
         return status;
@@ -125,19 +129,6 @@ static enum status remove_older(const struct dir *home, const struct result_file
     return status;
 }
 
-/* A renamed file is safe once the folder is on the disk. */
-static enum status sync_folder(const struct dir *home, const char *name)
-{
-    struct dir folder;
-    enum status status = dir_inner(home, name, false, &folder);
-    if (status != STATUS_OK) {
-        return status == STATUS_NO_INPUT ? STATUS_OK : status;
-    }
-    status = fsync(folder.file) == 0 ? STATUS_OK : io_fail(home, "write", name);
-    dir_close(&folder);
-    return status;
-}
-
 /* Give the run's files their second names in the home, result.json last. */
 static enum status share_all(const struct dir *home, const struct dir *run, const struct result_files *files)
 {
@@ -153,6 +144,7 @@ static enum status share_all(const struct dir *home, const struct dir *run, cons
     }
     for (size_t i = 0; i < sizeof folders / sizeof *folders && status == STATUS_OK; i++) {
         status = sync_folder(home, folders[i]);
+        status = status == STATUS_NO_INPUT ? STATUS_OK : status; /* the run has no such folder */
     }
     FAULT(MOVE);
     if (status == STATUS_OK) {

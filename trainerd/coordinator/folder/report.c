@@ -1,6 +1,7 @@
 #include "trainerd/coordinator/folder/report.h"
 
 #include "protocol/base/log.h"
+#include "protocol/files/file.h"
 #include "protocol/job/job_keys.h"
 #include "trainerd/coordinator/folder/result_files.h"
 
@@ -242,14 +243,12 @@ json_t *report_confusion(const struct score_confusion *confusion)
 json_t *report_memory(const int64_t bytes[MEMORY_N])
 {
     json_t *all = json_object();
-    int64_t sum = 0;
     for (int i = 0; i < MEMORY_N; i++) {
         if (i != MEMORY_CONTEXT || bytes[i] > 0) {
             json_object_set_new(all, memory_category_name((enum memory_category)i), json_integer(bytes[i]));
         }
-        sum += bytes[i];
     }
-    json_object_set_new(all, "all", json_integer(sum));
+    json_object_set_new(all, "all", json_integer(memory_sum(bytes)));
     return all;
 }
 
@@ -258,7 +257,7 @@ static enum status hash_file(const struct dir *dir, const char *name, json_t **o
     int file;
     char bytes[1 << 16], digits[17];
     json_int_t n_bytes = 0;
-    ssize_t n = -1;
+    ssize_t n;
     enum status status = dir_file_open(dir, name, &file);
     if (status != STATUS_OK) {
         return status;
@@ -266,11 +265,9 @@ static enum status hash_file(const struct dir *dir, const char *name, json_t **o
     XXH3_state_t *state = XXH3_createState();
     ASSERT(state != NULL);
     XXH3_64bits_reset(state);
-    while ((n = read(file, bytes, sizeof bytes)) > 0 || (n < 0 && errno == EINTR)) {
-        if (n > 0) {
-            XXH3_64bits_update(state, bytes, (size_t)n);
-            n_bytes += n;
-        }
+    while ((n = file_read_at(file, bytes, sizeof bytes, n_bytes)) > 0) {
+        XXH3_64bits_update(state, bytes, (size_t)n);
+        n_bytes += n;
     }
     if (n < 0) {
         status = status_fail(STATUS_IO, "cannot read '%s/%s': %s", dir->path, name, strerror(errno));
@@ -288,13 +285,10 @@ enum status report_files(const struct dir *dir, json_t **out)
     enum status status = result_files_list(dir->file, &files);
     json_t *all = json_object();
     for (int i = 0; i < files.n && status == STATUS_OK; i++) {
-        bool is_whole = strchr(files.path[i], '/') == NULL && strcmp(files.path[i], "result.json") != 0;
         json_t *one = NULL;
-        if (is_whole) {
+        if (strchr(files.path[i], '/') == NULL && strcmp(files.path[i], "result.json") != 0) {
             status = hash_file(dir, files.path[i], &one);
-        }
-        if (one != NULL) {
-            json_object_set_new(all, files.path[i], one);
+            json_object_set_new(all, files.path[i], one); /* NULL, after a failure, is not set */
         }
     }
     result_files_release(&files);

@@ -56,9 +56,7 @@ static enum status folder_check(const struct dir *dir, const char *name)
     if (status == STATUS_OK && faccessat(inner.file, ".", W_OK | X_OK, AT_EACCESS) != 0) {
         status = status_fail(STATUS_CREATE, "cannot write in folder '%s': %s", inner.path, strerror(errno));
     }
-    if (inner.file >= 0) {
-        dir_close(&inner);
-    }
+    dir_close(&inner);
     return status == STATUS_NO_INPUT ? STATUS_OK : status;
 }
 
@@ -115,14 +113,7 @@ enum status result_folder_clear(const struct dir *dir, const char *name, dir_fit
 
 static void add(struct result_files *files, const char *path)
 {
-    if ((files->n & (files->n - 1)) == 0) { /* none, or a power of two: all places are taken */
-        char(*more)[RESULT_FILE_BYTES] = memory_alloc(files->n > 0 ? 2 * (size_t)files->n : 1, sizeof *more);
-        if (files->n > 0) {
-            memcpy(more, files->path, (size_t)files->n * sizeof *more);
-        }
-        free(files->path);
-        files->path = more;
-    }
+    files->path = memory_list_grow(files->path, files->n, sizeof *files->path);
     snprintf(files->path[files->n++], RESULT_FILE_BYTES, "%s", path);
 }
 

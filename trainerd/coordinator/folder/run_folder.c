@@ -11,7 +11,6 @@
 #include <fcntl.h>
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -32,19 +31,13 @@ static enum status path_print(char out[PATH_MAX], const char *format, ...)
                         : status_fail(STATUS_CREATE, "output folder '%.200s…': its path is too long", out);
 }
 
-static const char *last_name(const char *path)
-{
-    const char *slash = strrchr(path, '/');
-    return slash != NULL ? slash + 1 : path;
-}
-
 static bool is_folder(const char *path)
 {
     struct stat about;
     return stat(path, &about) == 0 && S_ISDIR(about.st_mode);
 }
 
-static bool has_file(const char *folder, const char *name)
+bool run_folder_has(const char *folder, const char *name)
 {
     char path[PATH_MAX];
     return snprintf(path, sizeof path, "%s/%s", folder, name) < PATH_MAX && access(path, F_OK) == 0;
@@ -97,7 +90,7 @@ static struct place place_of(const struct run_folder *run)
         memcpy(in_home.parent, run->home, sizeof in_home.parent);
         return in_home;
     }
-    struct place place = {.prefix = last_name(run->home)};
+    struct place place = {.prefix = basename(run->home)};
     place.n_prefix = strlen(place.prefix);
     size_t n = (size_t)(place.prefix - run->home);
     memcpy(place.parent, run->home, n);
@@ -127,7 +120,7 @@ static void id_make(const struct run_folder *run, char out[NAME_MAX + 1])
     time_t now = time(NULL);
     struct tm local;
     if (run->job_folder != NULL) {
-        snprintf(out, NAME_MAX + 1, "%.200s", last_name(run->job_folder));
+        snprintf(out, NAME_MAX + 1, "%.200s", basename(run->job_folder));
     } else {
         localtime_r(&now, &local);
         strftime(out, NAME_MAX + 1, "%Y%m%d-%H%M%S", &local);
@@ -156,7 +149,7 @@ static void use(struct run_folder *run, const char *dir)
  * is. A whole one that is not yet published is no more than an unfinished one. */
 static void choose(struct run_folder *run, const char *dir)
 {
-    if (strcmp(dir, run->home) == 0 || (run->has_link && has_file(dir, "result.json"))) {
+    if (strcmp(dir, run->home) == 0 || (run->has_link && run_folder_has(dir, "result.json"))) {
         snprintf(run->base, sizeof run->base, "%s", dir);
     } else {
         use(run, dir);
@@ -172,7 +165,7 @@ static void find_own(struct run_folder *run)
     }
     if (dir[0] == '/' && is_folder(dir)) {
         use(run, dir);
-        run->is_done = has_file(dir, "result.json");
+        run->is_done = run_folder_has(dir, "result.json");
     } else {
         run->is_done = run_job_has_result(run);
         memcpy(run->base, dir, sizeof run->base); /* there is nothing else to resume */
@@ -292,13 +285,13 @@ enum status run_folder_check(const struct run_folder *run)
 /* Make the run's folder: in output.dir as it was locked, wherever its path leads by now. */
 static int make_folder(const struct run_folder *run)
 {
-    return run->lock.file >= 0 ? mkdirat(run->lock.file, last_name(run->dir), 0777) : mkdir(run->dir, 0777);
+    return run->lock.file >= 0 ? mkdirat(run->lock.file, basename(run->dir), 0777) : mkdir(run->dir, 0777);
 }
 
 /* Is the run's folder one of output.dir, which is locked? */
 static bool is_in_lock(const struct run_folder *run)
 {
-    return run->lock.file >= 0 && faccessat(run->lock.file, last_name(run->dir), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+    return run->lock.file >= 0 && faccessat(run->lock.file, basename(run->dir), F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* Make the first of <prefix>-<id>, <prefix>-<id>-2, … that is not there yet. */
@@ -334,7 +327,7 @@ enum status run_folder_open(struct run_folder *run, struct output *output)
 {
     enum status status = run->is_found ? STATUS_OK : make_new(run);
     if (status == STATUS_OK) {
-        status = is_in_lock(run) ? output_open(&run->lock, last_name(run->dir), output)
+        status = is_in_lock(run) ? output_open(&run->lock, basename(run->dir), output)
                                  : output_open(NULL, run->dir, output);
     }
     if (status != STATUS_OK) {
@@ -398,11 +391,11 @@ void run_folder_lead(struct run_folder *run, char *remark, size_t capacity)
                  run->dir);
         return;
     }
-    bool leads = exists && strcmp(target, last_name(run->dir)) == 0;
+    bool leads = exists && strcmp(target, basename(run->dir)) == 0;
     if (!leads) {
         snprintf(run->before, sizeof run->before, "%s", exists ? target : "");
     }
-    run->has_led = leads || link_lead(place.parent, last_name(run->home), last_name(run->dir)) == STATUS_OK;
+    run->has_led = leads || link_lead(place.parent, basename(run->home), basename(run->dir)) == STATUS_OK;
     if (!run->has_led) {
         snprintf(remark, capacity, "%s: this run is in '%s'", status_reason(), run->dir);
     }
@@ -417,7 +410,7 @@ enum status run_folder_publish(struct run_folder *run)
     }
     enum status status = run_job_keep(run);
     if (status == STATUS_OK) {
-        status = publish_begin(&run->lock, last_name(run->dir));
+        status = publish_begin(&run->lock, basename(run->dir));
     }
     /* From here on the next start would complete it. */
     if (status != STATUS_OK || (status = run_job_lead_to_results(run)) != STATUS_OK) {
@@ -437,13 +430,13 @@ static void lead_back(const struct run_folder *run)
     const struct place place = place_of(run);
     char target[PATH_MAX];
     struct dir parent;
-    if (!run->has_led || !link_read(run->home, target) || strcmp(target, last_name(run->dir)) != 0) {
+    if (!run->has_led || !link_read(run->home, target) || strcmp(target, basename(run->dir)) != 0) {
         return;
     }
     if (run->before[0] != '\0') {
-        link_lead(place.parent, last_name(run->home), run->before);
+        link_lead(place.parent, basename(run->home), run->before);
     } else if (dir_open(place.parent, DIR_LAST_FOLLOWED, &parent) == STATUS_OK) {
-        dir_link_remove(&parent, last_name(run->home), target);
+        dir_link_remove(&parent, basename(run->home), target);
         dir_close(&parent);
     }
 }

@@ -69,6 +69,9 @@ void run_folder_lead(struct run_folder *run, char *remark, size_t capacity);
 /* All files are on the disk: make them the results of output.dir. errors  those of publish.h */
 enum status run_folder_publish(struct run_folder *run);
 
+/* Has a folder of results an entry of that name? */
+bool run_folder_has(const char *folder, const char *name);
+
 /* Where the results are in the end: in dir or in home. */
 const char *run_folder_results(const struct run_folder *run);
 
