@@ -233,19 +233,17 @@ static void print_workers(struct coordinator *c)
 
 /* --- the files of this attempt --- */
 
-static enum status clear_output(struct coordinator *c)
+/* What an earlier run has left, and metrics.jsonl. */
+static enum status begin_output(struct coordinator *c)
 {
     coordinator_phase_end(c, RESULT_PHASE_PREPARE);
-    return output_clear(&c->output, c->options->resume);
-}
-
-static enum status continue_folder(struct coordinator *c)
-{
-    return c->options->resume ? run_folder_continue(&c->run) : STATUS_OK;
-}
-
-static enum status open_metrics(struct coordinator *c)
-{
+    enum status status = output_clear(&c->output, c->options->resume);
+    if (status == STATUS_OK && c->options->resume) {
+        status = run_folder_continue(&c->run);
+    }
+    if (status != STATUS_OK) {
+        return status;
+    }
     return output_metrics_open(&c->output, c->training.state.n_metrics_bytes);
 }
 
@@ -314,10 +312,10 @@ static enum status settle_training(struct coordinator *c)
 
 static enum status train(struct coordinator *c)
 {
-    static coordinator_step *const steps[] = {settle_training, start_fleet,     place,       ship_parts,
-                                              begin_training,  await_workers,   put_weights, clear_output,
-                                              continue_folder, open_metrics,    lead_to_run, begin_tensorboard,
-                                              run_epochs,      end_tensorboard, NULL};
+    static coordinator_step *const steps[] = {
+        settle_training, start_fleet,     place,        ship_parts,  begin_training,
+        await_workers,   put_weights,     begin_output, lead_to_run, begin_tensorboard,
+        run_epochs,      end_tensorboard, NULL};
     print_workers(c);
     events_state(c->events, "STARTING");
     interrupt_mode(INTERRUPT_MODE_STOP);

@@ -4,7 +4,6 @@
 #include "trainerd/coordinator/machines/launcher.h"
 #include "trainerd/coordinator/machines/room.h"
 
-#include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -58,16 +57,16 @@ static enum status read_model(struct coordinator *c)
 static enum status read_job(struct coordinator *c)
 {
     const struct coordinator_options *options = c->options;
-    if (strcmp(options->config, "-") != 0) {
-        return job_load(options->config, options->set, options->n_set, &c->job);
+    enum status status;
+    if (strcmp(options->config, "-") == 0) {
+        status = job_load_file(STDIN_FILENO, "job.toml", options->set, options->n_set, &c->job);
+        lseek(STDIN_FILENO, 0, SEEK_END); /* workers inherit it: there is nothing more to read */
+    } else {
+        status = job_load(options->config, options->set, options->n_set, &c->job);
     }
-    enum status status = job_load_file(STDIN_FILENO, "job.toml", options->set, options->n_set, &c->job);
-    lseek(STDIN_FILENO, 0, SEEK_END); /* workers inherit it: there is nothing more to read */
-    return status;
-}
-
-static enum status settle_home(struct coordinator *c)
-{
+    if (status != STATUS_OK) {
+        return status;
+    }
     return job_home(&c->job);
 }
 
@@ -104,15 +103,14 @@ static enum status init_folder(struct coordinator *c)
     return status;
 }
 
-/* The run's folder, where an earlier attempt or a run to resume has one. */
+/* Lock output.dir, and find the run's folder, where an earlier attempt or a run to resume has one. */
 static enum status find_folder(struct coordinator *c)
 {
+    enum status status = c->options->plan ? STATUS_OK : run_folder_lock(&c->run);
+    if (status != STATUS_OK) {
+        return status;
+    }
     return run_folder_find(&c->run, c->options->attempt, c->options->resume);
-}
-
-static enum status lock_folder(struct coordinator *c)
-{
-    return c->options->plan ? STATUS_OK : run_folder_lock(&c->run);
 }
 
 static enum status check_folder(struct coordinator *c)
@@ -127,15 +125,8 @@ static enum status load_checkpoint(struct coordinator *c)
         return STATUS_OK;
     }
     enum status status = run_folder_checkpoint(&c->run, folder);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = checkpoint_load(folder, INT64_MAX, &c->checkpoint);
-    if (status != STATUS_OK) {
-        return status;
-    }
-    status = checkpoint_match(&c->checkpoint, &c->job);
-    if (status != STATUS_OK) {
+    if (status != STATUS_OK || (status = checkpoint_load(folder, INT64_MAX, &c->checkpoint)) != STATUS_OK ||
+        (status = checkpoint_match(&c->checkpoint, &c->job)) != STATUS_OK) {
         return status;
     }
     if (c->checkpoint.warning[0] != '\0') {
@@ -154,15 +145,10 @@ static enum status choose_device(struct coordinator *c)
     return loads ? roofline_load(c->options->device, &c->job, &c->roofline) : status;
 }
 
-static enum status limit_memory(struct coordinator *c)
+static enum status find_room(struct coordinator *c)
 {
-    return launcher_limit(&c->job);
-}
-
-static enum status check_room(struct coordinator *c)
-{
-    enum status status = STATUS_OK;
-    if (!c->options->plan && (status = room_for_tasks(&c->job)) == STATUS_OK) {
+    enum status status = launcher_limit(&c->job);
+    if (status == STATUS_OK && !c->options->plan && (status = room_for_tasks(&c->job)) == STATUS_OK) {
         status = room_check(&c->job);
     }
     return status;
@@ -170,15 +156,14 @@ static enum status check_room(struct coordinator *c)
 
 enum status coordinator_open_job(struct coordinator *c)
 {
-    static coordinator_step *const steps[] = {
-        read_job,        settle_home, print_remarks, read_model,  find_tensorboard,
-        settle_launcher, init_folder, lock_folder,   find_folder, coordinator_spare_model,
-        check_folder,    NULL};
+    static coordinator_step *const steps[] = {read_job,        print_remarks, read_model,  find_tensorboard,
+                                              settle_launcher, init_folder,   find_folder, coordinator_spare_model,
+                                              check_folder,    NULL};
     return coordinator_steps(c, steps);
 }
 
 enum status coordinator_settle(struct coordinator *c)
 {
-    static coordinator_step *const steps[] = {load_checkpoint, choose_device, limit_memory, check_room, NULL};
+    static coordinator_step *const steps[] = {load_checkpoint, choose_device, find_room, NULL};
     return coordinator_steps(c, steps);
 }

@@ -265,7 +265,7 @@ static enum status propagate_by(struct coordinator *own, const struct coordinato
         status = coordinator_evaluate(own);
     }
     if (status == STATUS_OK) {
-        status = coordinator_write_rows(own, kinds[post].file, WORKER_STATE_LOGITS, own->facts.n_class);
+        status = coordinator_write_rows(own, kinds[post].file, WORKER_STATE_LOGITS, own->facts.n_class, NULL);
     }
     own->output.dir.file = own->output.metrics = -1; /* which remain open */
     return status;

@@ -2,21 +2,13 @@
 #include "partition/files/npy_header.h"
 #include "trainerd/coordinator/coordinator_state.h"
 
-#include <stdio.h>
 #include <string.h>
-#include <unistd.h>
-
-static bool has_file(const struct run_folder *run, const char *name)
-{
-    char path[PATH_MAX];
-    return snprintf(path, sizeof path, "%s/%s", run->home, name) < PATH_MAX && access(path, F_OK) == 0;
-}
 
 enum status coordinator_spare_model(struct coordinator *c)
 {
     const struct run_folder *run = &c->run;
     if (!job_predicts(&c->job) || run->has_link ||
-        !(has_file(run, "model.safetensors") || has_file(run, "best.safetensors"))) {
+        !(run_folder_has(run->home, "model.safetensors") || run_folder_has(run->home, "best.safetensors"))) {
         return STATUS_OK;
     }
     return status_fail(
@@ -55,28 +47,20 @@ static void labels_put(void *context, const uint32_t *node, int64_t n, const flo
     }
 }
 
-/* Numbers as they are. */
-static void numbers_put(void *context, const uint32_t *node, int64_t n, const float *rows)
-{
-    const struct predictions_file *file = context;
-    size_t n_bytes = (size_t)file->training->n_class * sizeof *rows;
-    for (int64_t r = 0; r < n; r++) {
-        memcpy(file->values + node[r] * n_bytes, rows + r * file->training->n_class, n_bytes);
-    }
-}
-
 static enum status predictions_fill(void *context, char *bytes)
 {
     struct predictions_file *file = context;
     struct training *training = file->training;
     memcpy(bytes, file->header, file->n_header);
     file->values = bytes + file->n_header;
-    return training_rows_each(training, &(struct training_rows){.what = WORKER_STATE_LOGITS,
-                                                                .width = training->n_class,
-                                                                .take = job_regresses(training->job) ? numbers_put
-                                                                        : training->multi_label      ? labels_put
-                                                                                                     : classes_put,
-                                                                .context = file});
+    if (job_regresses(training->job)) { /* numbers as they are */
+        return training_logits(training, (float *)(void *)file->values);
+    }
+    const struct training_rows rows = {.what = WORKER_STATE_LOGITS,
+                                       .width = training->n_class,
+                                       .take = training->multi_label ? labels_put : classes_put,
+                                       .context = file};
+    return training_rows_each(training, &rows);
 }
 
 /* predictions.npy: int64 [N]; several labels per node: uint8 [N, C]; numbers: float32 [N] or [N, C]. */
@@ -103,5 +87,5 @@ enum status coordinator_write_predictions(struct coordinator *c)
     if (status != STATUS_OK || kept < 0) {
         return status;
     }
-    return coordinator_write_rows(c, "embeddings.npy", WORKER_STATE_LAYER, c->program.value[kept].width);
+    return coordinator_write_rows(c, "embeddings.npy", WORKER_STATE_LAYER, c->program.value[kept].width, NULL);
 }

@@ -407,16 +407,15 @@ static int64_t peak_bytes(void)
     return own > metis ? own : metis;
 }
 
+/* The parts, and their quality. */
 static enum status cut(struct coordinator *c)
 {
     enum status status = partition_build(&c->dataset, &c->job, &c->partition);
     c->parts.n_bytes = peak_bytes();
     FAULT(PARTITION);
-    return status;
-}
-
-static enum status measure(struct coordinator *c)
-{
+    if (status != STATUS_OK) {
+        return status;
+    }
     return partition_measure(&c->dataset, &c->partition, &c->parts.quality);
 }
 
@@ -506,34 +505,18 @@ static enum status make_plan(struct coordinator *c)
 
 enum status coordinator_prepare(struct coordinator *c)
 {
-    static coordinator_step *const steps[] = {coordinator_settle,
-                                              coordinator_load,
-                                              count_graph,
-                                              fit_model,
-                                              read_asked,
-                                              find_contents,
-                                              keep_facts,
-                                              choose_parts,
-                                              rules_check,
-                                              coordinator_check_post,
-                                              keep_splits,
-                                              coordinator_program,
-                                              check_foreign,
-                                              check_planning,
-                                              cut,
-                                              measure,
-                                              coordinator_count,
-                                              report_parts,
-                                              count_floats,
-                                              make_plan,
-                                              NULL};
+    static coordinator_step *const steps[] = {
+        coordinator_settle, coordinator_load,    count_graph,   fit_model,      read_asked,
+        find_contents,      keep_facts,          choose_parts,  rules_check,    coordinator_check_post,
+        keep_splits,        coordinator_program, check_foreign, check_planning, cut,
+        coordinator_count,  report_parts,        count_floats,  make_plan,      NULL};
     enum status status = coordinator_open_job(c);
     return status != STATUS_OK || c->run.is_done ? status : coordinator_steps(c, steps);
 }
 
 enum status coordinator_plan(struct coordinator *c)
 {
-    static coordinator_step *const steps[] = {coordinator_program, cut,       measure, coordinator_count,
+    static coordinator_step *const steps[] = {coordinator_program, cut,       coordinator_count,
                                               count_floats,        make_plan, NULL};
     c->facts = sizes_of(&c->dataset);
     return coordinator_steps(c, steps);

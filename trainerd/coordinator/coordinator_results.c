@@ -44,7 +44,7 @@ struct rows_file {
     const char *name;
     enum worker_state what;
     int64_t width;
-    enum status (*finish)(struct coordinator *c, float *rows); /* n_node × width; NULL: the rows stay as they are */
+    enum status (*finish)(struct coordinator *c, float *rows);
     char header[256];
     size_t n_header; /* a multiple of 64 */
 };
@@ -84,19 +84,14 @@ static enum status fill_rows(void *context, char *bytes)
     return file->finish(file->coordinator, rows);
 }
 
-static enum status write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width,
-                              enum status (*finish)(struct coordinator *c, float *rows))
+enum status coordinator_write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width,
+                                   enum status (*finish)(struct coordinator *c, float *rows))
 {
     struct rows_file file = {.coordinator = c, .name = name, .what = what, .width = width, .finish = finish};
     const int64_t shape[2] = {c->facts.n_node, width};
     file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
     size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
     return dir_replace_mapped(&c->output.dir, name, n, fill_rows, &file);
-}
-
-enum status coordinator_write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width)
-{
-    return write_rows(c, name, what, width, NULL);
 }
 
 bool coordinator_counts_classes(const struct coordinator *c)
@@ -121,14 +116,14 @@ static enum status make_probabilities(struct coordinator *c, float *rows)
 enum status coordinator_write_logits(struct coordinator *c)
 {
     int64_t width = c->facts.n_class;
-    enum status status = write_rows(c, "logits.npy", WORKER_STATE_LOGITS, width,
-                                    c->facts.of_links               ? coordinator_write_asked
-                                    : coordinator_counts_classes(c) ? count_confusion
-                                                                    : NULL);
+    enum status status = coordinator_write_rows(c, "logits.npy", WORKER_STATE_LOGITS, width,
+                                                c->facts.of_links               ? coordinator_write_asked
+                                                : coordinator_counts_classes(c) ? count_confusion
+                                                                                : NULL);
     if (status != STATUS_OK || !c->job.output.probabilities) {
         return status;
     }
-    return write_rows(c, "probabilities.npy", WORKER_STATE_LOGITS, width, make_probabilities);
+    return coordinator_write_rows(c, "probabilities.npy", WORKER_STATE_LOGITS, width, make_probabilities);
 }
 
 /* Of the weights that best.safetensors holds, which the job's metric is given for; where asked for, first of the last
@@ -140,7 +135,7 @@ static enum status write_logits(struct coordinator *c)
         return coordinator_write_predictions(c);
     }
     if (c->job.output.last_logits) {
-        status = coordinator_write_rows(c, "logits_last.npy", WORKER_STATE_LOGITS, c->facts.n_class);
+        status = coordinator_write_rows(c, "logits_last.npy", WORKER_STATE_LOGITS, c->facts.n_class, NULL);
     }
     if (status != STATUS_OK || (status = training_evaluate_best(&c->training)) != STATUS_OK) {
         return status;
@@ -171,18 +166,14 @@ static enum status read_traffic(struct coordinator *c)
     return status;
 }
 
-static enum status write_last(struct coordinator *c)
+static enum status write_models(struct coordinator *c)
 {
-    return job_predicts(&c->job)
-               ? STATUS_OK
-               : write_weights(c, WORKER_STATE_WEIGHTS, WORKER_STATE_EMBEDDINGS, "model.safetensors");
-}
-
-static enum status write_best(struct coordinator *c)
-{
-    return job_predicts(&c->job)
-               ? STATUS_OK
-               : write_weights(c, WORKER_STATE_BEST, WORKER_STATE_EMBEDDINGS_BEST, "best.safetensors");
+    if (job_predicts(&c->job)) {
+        return STATUS_OK;
+    }
+    enum status status = write_weights(c, WORKER_STATE_WEIGHTS, WORKER_STATE_EMBEDDINGS, "model.safetensors");
+    return status == STATUS_OK ? write_weights(c, WORKER_STATE_BEST, WORKER_STATE_EMBEDDINGS_BEST, "best.safetensors")
+                               : status;
 }
 
 static enum status write_splits(struct coordinator *c)
@@ -209,8 +200,8 @@ static enum status save_before_post(struct coordinator *c)
 enum status coordinator_write_results(struct coordinator *c)
 {
     /* Logits last: traces and counts are of the training alone. */
-    static coordinator_step *const steps[] = {save_before_post, write_last,  write_best,   write_splits, write_trace,
-                                              sync_metrics,     read_memory, read_traffic, write_logits, NULL};
+    static coordinator_step *const steps[] = {save_before_post, write_models, write_splits, write_trace, sync_metrics,
+                                              read_memory,      read_traffic, write_logits, NULL};
     FAULT(RESULTS);
     enum status status = coordinator_steps(c, steps);
     if (status != STATUS_OK) {

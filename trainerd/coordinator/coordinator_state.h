@@ -136,8 +136,10 @@ enum status coordinator_write_predictions(struct coordinator *c);
  * coordinator_links.c. errors  STATUS_NOMEM, those of files */
 enum status coordinator_write_asked(struct coordinator *c, float *rows);
 
-/* The rows of the last evaluation as the file `name` of the output folder. */
-enum status coordinator_write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width);
+/* The rows of the last evaluation as the file `name` of the output folder. finish: gets them, n_node × width, before
+ * the file is complete, and may change them; NULL: nothing does */
+enum status coordinator_write_rows(struct coordinator *c, const char *name, enum worker_state what, int64_t width,
+                                   enum status (*finish)(struct coordinator *c, float *rows));
 
 /* The logits of the last evaluation, and what the result has of them; where asked for, their probabilities. */
 enum status coordinator_write_logits(struct coordinator *c);

@@ -7,8 +7,6 @@
 #include "trainerd/coordinator/epochs/training.h"
 #include "trainerd/coordinator/plan/plan_traffic.h"
 
-#include <stdint.h>
-
 /* Phases with their seconds:   name        text in result.json */
 #define RESULT_PHASE_LIST(X)                                                                                         \
     X(LOAD, "load")             /* reading and checking the dataset */                                               \
