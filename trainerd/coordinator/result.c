@@ -37,18 +37,14 @@ static json_t *best_json(const struct coordinator *c)
     const struct checkpoint_state *state = &c->training.state;
     bool is_chosen = result_is_chosen(&c->training);
     json_t *all = score_json(&c->training, state->best_epoch, &state->best);
-    char reason[160];
-    if (state->n_epoch == 0) {
-        snprintf(reason, sizeof reason, "there was no epoch: best.safetensors holds the initial weights");
-    } else if (is_chosen) {
-        snprintf(reason, sizeof reason, "best.safetensors holds the weights with the best valid metric, after %s",
-                 figure_count(state->best_epoch + 1, "epoch").text);
-    } else {
-        snprintf(reason, sizeof reason, "%s to choose by: best.safetensors holds the last weights",
-                 result_no_choice(&c->facts));
-    }
     json_object_set_new(all, "chosen_by", is_chosen ? json_string("valid_metric") : json_null());
-    json_object_set_new(all, "reason", json_string(reason));
+    json_object_set_new(
+        all, "reason",
+        state->n_epoch == 0 ? json_string("there was no epoch: best.safetensors holds the initial weights")
+        : is_chosen
+            ? json_sprintf("best.safetensors holds the weights with the best valid metric, after %s",
+                           figure_count(state->best_epoch + 1, "epoch").text)
+            : json_sprintf("%s to choose by: best.safetensors holds the last weights", result_no_choice(&c->facts)));
     return all;
 }
 
@@ -135,19 +131,19 @@ static void put_libraries(json_t *all, const struct coordinator *c)
 static void put_end(json_t *all, const struct coordinator *c)
 {
     const struct training *training = &c->training;
-    char reason[160];
+    const long long n = training->state.n_epoch;
+    json_t *reason;
     if (job_predicts(&c->job)) {
-        snprintf(reason, sizeof reason, "all %lld nodes are predicted", (long long)c->facts.n_node);
+        reason = json_sprintf("all %lld nodes are predicted", (long long)c->facts.n_node);
     } else if (training->end == TRAINING_END_PATIENCE) {
-        snprintf(reason, sizeof reason, "no better valid %s in %s, after %lld of %lld epochs", patience_of(training),
-                 figure_count(training->state.n_stale, "evaluation").text, (long long)training->state.n_epoch,
-                 (long long)training->job->train.epochs);
+        reason = json_sprintf("no better valid %s in %s, after %lld of %lld epochs", patience_of(training),
+                              figure_count(training->state.n_stale, "evaluation").text, n,
+                              (long long)training->job->train.epochs);
     } else {
-        int64_t n = training->state.n_epoch;
-        snprintf(reason, sizeof reason, n == 1 ? "the only epoch is done" : "all %lld epochs are done", (long long)n);
+        reason = n == 1 ? json_string("the only epoch is done") : json_sprintf("all %lld epochs are done", n);
     }
     json_object_set_new(all, "state", json_string("SUCCEEDED"));
-    json_object_set_new(all, "reason", json_string(reason));
+    json_object_set_new(all, "reason", reason);
 }
 
 /* What exchange.guard_every found, and what the last epoch lost; null without. */
@@ -158,19 +154,14 @@ static json_t *guard_json(const struct training *training)
         return json_null();
     }
     const struct level level = guard_level(training->job, state, state->n_epoch - 1);
-    json_t *all = json_object(), *last = json_object();
-    json_object_set_new(last, "epoch", state->guard_epoch >= 0 ? json_integer(state->guard_epoch) : json_null());
-    json_object_set_new(last, "loss", number_json(state->guard_loss));
-    json_object_set_new(last, "error", number_json(state->guard_error));
-    json_object_set_new(last, "cosine", number_json(state->guard_cosine));
-    json_object_set_new(all, "comparisons", json_integer(state->n_guard));
-    json_object_set_new(all, "back_offs", json_integer(state->n_back_off));
-    json_object_set_new(all, "last", last);
-    json_object_set_new(all, "sampling", json_real(level.sampling));
-    json_object_set_new(all, "codec", json_string(level_codec_text(level.codec)));
-    json_object_set_new(all, "codec_backward", json_string(level_codec_text(level.codec_backward)));
-    json_object_set_new(all, "stale", json_integer(level.stale));
-    return all;
+    json_t *last = json_pack("{s:o, s:o, s:o, s:o}", "epoch",
+                             state->guard_epoch >= 0 ? json_integer(state->guard_epoch) : json_null(), "loss",
+                             number_json(state->guard_loss), "error", number_json(state->guard_error), "cosine",
+                             number_json(state->guard_cosine));
+    return json_pack("{s:I, s:I, s:o, s:f, s:s, s:s, s:i}", "comparisons", (json_int_t)state->n_guard, "back_offs",
+                     (json_int_t)state->n_back_off, "last", last, "sampling", level.sampling, "codec",
+                     level_codec_text(level.codec), "codec_backward", level_codec_text(level.codec_backward), "stale",
+                     (int)level.stale);
 }
 
 /* Of the classes' probabilities, which a job may write. */
@@ -245,11 +236,10 @@ static void put_prediction(json_t *all, const struct coordinator *c)
 {
     json_object_set_new(all, "metrics", scores_json(&c->training, &c->result.scores));
     /* The folder itself: a link to the newest run may lead elsewhere tomorrow. */
-    const char *weights = strrchr(c->source.weights, '/');
     char *folder = realpath(c->source.folder, NULL);
     json_object_set_new(all, "model",
                         json_pack("{s:s, s:s}", "folder", folder != NULL ? folder : c->source.folder, "weights",
-                                  weights != NULL ? weights + 1 : c->source.weights));
+                                  basename(c->source.weights)));
     free(folder);
 }
 
@@ -259,15 +249,14 @@ static void put_training(json_t *all, const struct coordinator *c)
     const struct training *training = &c->training;
     const struct checkpoint_state *state = &training->state;
     double n = state->n_epoch > 0 ? (double)state->n_epoch : NAN;
-    json_t *traffic = json_object();
     json_object_set_new(all, "epochs", json_integer(state->n_epoch));
     json_object_set_new(all, "rollbacks", json_integer(state->n_rollback));
     json_object_set_new(all, "guard", guard_json(training));
     json_object_set_new(all, "last", score_json(training, state->n_epoch - 1, &state->last));
     json_object_set_new(all, "best", best_json(c));
-    json_object_set_new(traffic, "sent", number_json((double)state->n_sent / n));
-    json_object_set_new(traffic, "received", number_json((double)state->n_received / n));
-    json_object_set_new(all, "bytes_per_epoch", traffic);
+    json_object_set_new(all, "bytes_per_epoch",
+                        json_pack("{s:o, s:o}", "sent", number_json((double)state->n_sent / n), "received",
+                                  number_json((double)state->n_received / n)));
     json_object_set_new(all, "left_out", json_real(c->plan.left_out));
 }
 

@@ -58,7 +58,7 @@ static enum status rate_put(const struct training *training)
     return fleet_put(training->fleet, WORKER_STATE_RATE, 0, &factor, sizeof factor);
 }
 
-/* State and arrays of a checkpoint of this job. */
+/* State and arrays of a checkpoint of this job, and where its guard stands. */
 static enum status restore(struct training *training, const struct checkpoint *checkpoint)
 {
     const struct checkpoint_state *state = &checkpoint->state;
@@ -89,15 +89,15 @@ static enum status restore(struct training *training, const struct checkpoint *c
         }
         status = training_array_put(training, array, checkpoint->array[i]);
     }
-    return status;
+    if (status != STATUS_OK) {
+        return status;
+    }
+    return guard_restore(training);
 }
 
 enum status training_resume(struct training *training, const struct checkpoint *checkpoint)
 {
     enum status status = restore(training, checkpoint);
-    if (status == STATUS_OK) {
-        status = guard_restore(training);
-    }
     bool is_slowed = rate_factor(training) != 1.0;
     return status == STATUS_OK && is_slowed ? rate_put(training) : status;
 }
@@ -288,15 +288,10 @@ static enum status run_epoch(struct training *training, int64_t epoch)
     if (status == STATUS_OK && (status = divergence_find(training, &report, epoch, evaluate)) == STATUS_OK) {
         status = guard_note(training, epoch);
     }
-    if (status == STATUS_OK && evaluate) {
-        status = score(training, &report, &now);
-    }
     now.loss = report.loss;
-    if (status == STATUS_OK && evaluate) {
-        status = note_evaluation(training, epoch, &now);
-        if (status == STATUS_OK) {
-            status = note_plateau(training, epoch, &now);
-        }
+    if (status == STATUS_OK && evaluate && (status = score(training, &report, &now)) == STATUS_OK &&
+        (status = note_evaluation(training, epoch, &now)) == STATUS_OK) {
+        status = note_plateau(training, epoch, &now);
     }
     if (status == STATUS_OK) {
         const struct metrics_epoch left = {.epoch = epoch,
@@ -395,9 +390,6 @@ static enum status roll_back(struct training *training)
         return status;
     }
     status = restore(training, &checkpoint);
-    if (status == STATUS_OK) {
-        status = guard_restore(training);
-    }
     checkpoint_release(&checkpoint);
     training->state.n_rollback = n_rollback;
     if (status == STATUS_OK && (status = rate_put(training)) == STATUS_OK) {
