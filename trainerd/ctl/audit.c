@@ -1,9 +1,6 @@
 /* Who changed what, for administrators. */
 #include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/run.h"
-#include "trainerd/ctl/base/text.h"
-
-#include <stdio.h>
 
 static const struct column columns[] = {
     {"TIME", "at", cell_moment, false, 0},   {"USER", "user", cell_text, false, 0},
@@ -14,7 +11,7 @@ static const struct column columns[] = {
 
 static void print_rows(const json_t *all)
 {
-    columns_print(columns, sizeof columns / sizeof *columns, json_object_get(all, "rows"), 0, NULL);
+    columns_print(columns, sizeof columns / sizeof *columns, json_object_get(all, "rows"), 0);
 }
 
 enum status run_audit(const struct ctl_arguments *arguments)

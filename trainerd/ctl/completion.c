@@ -24,10 +24,10 @@ static const struct {
                            "-f -a \"$__trainctl_commands\""},
 };
 
-static void print_commands(FILE *file, const char *between)
+static void print_commands(FILE *file)
 {
     for (int i = 0; i < CTL_COMMAND_N; i++) {
-        fprintf(file, "%s%s", i > 0 ? between : "", ctl_commands[i].name);
+        fprintf(file, "%s%s", i > 0 ? " " : "", ctl_commands[i].name);
     }
 }
 
@@ -52,7 +52,7 @@ static void print_bash(FILE *file)
           "_trainctl() {\n    local word=${COMP_WORDS[COMP_CWORD]} before=${COMP_WORDS[COMP_CWORD-1]} command= "
           "commands i\n    commands=\"",
           file);
-    print_commands(file, " ");
+    print_commands(file);
     fputs("\"\n    COMPREPLY=()\n    case $before in\n", file);
     for (int i = 0; i < CTL_OPTION_N; i++) {
         const struct ctl_option_row *row = &ctl_options[i];
@@ -160,7 +160,7 @@ static void print_fish(FILE *file)
 {
     fputs("# trainctl completion fish\nfunction __trainctl_jobs\n    " LIST_JOBS "\nend\nset -g __trainctl_commands ",
           file);
-    print_commands(file, " ");
+    print_commands(file);
     fputs("\ncomplete -c trainctl -f\n", file);
     for (int i = 0; i < CTL_COMMAND_N; i++) {
         const struct ctl_command_row *row = &ctl_commands[i];

@@ -68,20 +68,15 @@ enum status ctl_answer(const struct ctl_arguments *arguments, json_t *request, c
 
 json_t *ctl_job_request(const char *command, const char *name)
 {
-    json_t *request = json_pack("{s:s}", "cmd", command), *job = json_string(name);
-    json_object_set_new(request, "job", job != NULL ? job : json_null()); /* NULL: it is no text */
-    return request;
+    json_t *job = json_string(name);
+    return json_pack("{s:s, s:o}", "cmd", command, "job", job != NULL ? job : json_null()); /* NULL: it is no text */
 }
 
 void ctl_ask_group(const struct ctl_arguments *arguments, json_t *request)
 {
-    const char *group = arguments->value[CTL_OPTION_GROUP], *tag = arguments->value[CTL_OPTION_TAG];
-    if (group != NULL) {
-        json_object_set_new(request, "group", json_string(group));
-    }
-    if (tag != NULL) {
-        json_object_set_new(request, "tag", json_string(tag));
-    }
+    /* The string of a text that is not given is NULL, which is not set. */
+    json_object_set_new(request, "group", json_string(arguments->value[CTL_OPTION_GROUP]));
+    json_object_set_new(request, "tag", json_string(arguments->value[CTL_OPTION_TAG]));
 }
 
 /* Try every job. The last failure is returned, earlier ones are printed at once. */

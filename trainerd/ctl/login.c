@@ -131,7 +131,7 @@ static enum status keep_file(struct known_host *host, const char *secret_file)
     return STATUS_OK;
 }
 
-static enum status report(const struct ctl_arguments *arguments, const struct known_host *host, const json_t *hello)
+static void report(const struct ctl_arguments *arguments, const struct known_host *host, const json_t *hello)
 {
     if (ctl_given(arguments, CTL_OPTION_JSON)) {
         json_t *value = json_pack("{s:s, s:s, s:s, s:s, s:O}", "address", host->address, "fingerprint",
@@ -144,7 +144,6 @@ static enum status report(const struct ctl_arguments *arguments, const struct kn
                 host->user[0] != '\0' ? " as " : "", host->user, text_of(hello, "role"),
                 (long long)integer_of(hello, "uid"));
     }
-    return STATUS_OK;
 }
 
 /* Remember a login; the secret that an earlier one has kept, and that nothing needs any more, is removed. */
@@ -178,7 +177,7 @@ static enum status log_in(const struct ctl_arguments *arguments, struct known_ho
     }
     status = status == STATUS_OK && reads ? known_hosts_keep_secret(&secret, host) : status;
     if (status == STATUS_OK && (status = remember(host)) == STATUS_OK) {
-        status = report(arguments, host, hello);
+        report(arguments, host, hello);
     }
     json_decref(hello);
     auth_secret_release(&secret);

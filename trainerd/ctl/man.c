@@ -7,11 +7,7 @@ static void print_text(FILE *file, const char *text)
 {
     fputs("\\&", file);
     for (; *text != '\0'; text++) {
-        if (*text == '-' || *text == '\\') {
-            fprintf(file, *text == '-' ? "\\-" : "\\e");
-        } else {
-            fputc(*text, file);
-        }
+        fputs(*text == '-' ? "\\-" : *text == '\\' ? "\\e" : (char[2]){*text, '\0'}, file);
     }
 }
 

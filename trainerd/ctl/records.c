@@ -17,9 +17,8 @@ enum status run_backup(const struct ctl_arguments *arguments)
         return status_fail(STATUS_IO, "cannot find the current folder: %s", strerror(errno));
     }
     snprintf(path, sizeof path, "%s%s%s", here, name[0] != '/' ? "/" : "", name);
-    json_t *request = json_object(), *answer, *text = json_string(path);
-    json_object_set_new(request, "cmd", json_string("backup"));
-    json_object_set_new(request, "path", text != NULL ? text : json_null());
+    json_t *answer, *text = json_string(path);
+    json_t *request = json_pack("{s:s, s:o}", "cmd", "backup", "path", text != NULL ? text : json_null());
     enum status status = ctl_ask(arguments, request, &answer);
     if (status != STATUS_OK) {
         return status;

@@ -1,7 +1,6 @@
 #include "trainerd/ctl/screen.h"
 
 #include "protocol/base/memory.h"
-#include "trainerd/ctl/base/columns.h"
 #include "trainerd/ctl/base/text.h"
 
 #include <math.h>

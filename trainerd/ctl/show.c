@@ -163,7 +163,7 @@ static void print_memory(const json_t *result)
     if (json_array_size(memory) > 0) {
         bool has_gpu = json_object_get(json_array_get(memory, 0), "pinned") != NULL;
         printf(has_gpu ? "\nmemory, of GPUs\n" : "\nmemory\n");
-        columns_print(memory_columns, sizeof memory_columns / sizeof *memory_columns, memory, 0, NULL);
+        columns_print(memory_columns, sizeof memory_columns / sizeof *memory_columns, memory, 0);
     }
 }
 
@@ -205,7 +205,7 @@ static void print_traffic(const json_t *result)
                                           json_object_get(planned, sums), "counted", direction,
                                           json_object_get(counted, sums)));
     printf("\ntraffic of %s\n", trained ? "an epoch" : "the evaluation");
-    columns_print(trained ? epoch_columns : evaluation_columns, trained ? 5 : 3, rows, 0, NULL);
+    columns_print(trained ? epoch_columns : evaluation_columns, trained ? 5 : 3, rows, 0);
     json_decref(rows);
 }
 
@@ -262,7 +262,7 @@ static void print_answer(const json_t *answer)
     print_seconds(result);
     printf("\nhistory (attempt, state)\n");
     columns_print(history_columns, sizeof history_columns / sizeof *history_columns,
-                  json_object_get(answer, "history"), text_columns(stdout), NULL);
+                  json_object_get(answer, "history"), text_columns(stdout));
 }
 
 enum status run_show(const struct ctl_arguments *arguments)

@@ -4,7 +4,6 @@
 #include "trainerd/ctl/base/text.h"
 
 #include "protocol/base/clock.h"
-#include "protocol/base/log.h"
 #include "protocol/base/version.h"
 
 #include <math.h>
@@ -118,8 +117,7 @@ static long long limit_default(bool is_json)
 
 static void print_jobs(const json_t *answer)
 {
-    columns_print(columns, sizeof columns / sizeof *columns, json_object_get(answer, "jobs"), text_columns(stdout),
-                  NULL);
+    columns_print(columns, sizeof columns / sizeof *columns, json_object_get(answer, "jobs"), text_columns(stdout));
     if (json_is_true(json_object_get(answer, "draining"))) {
         fprintf(stderr, "the daemon is draining and starts no jobs (trainctl undrain)\n");
     }

@@ -10,7 +10,6 @@
 
 #include <errno.h>
 #include <limits.h>
-#include <math.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -35,17 +34,15 @@ static enum status read_file(const char *path, char **out)
     if (file != stdin) {
         fclose(file);
     }
-    *out = text;
-    if (failed) {
-        free(text);
-        return status_fail(STATUS_NO_INPUT, "cannot read job file '%s': %s", path, strerror(error));
+    if (!failed && n <= JOB_FILE_MOST_BYTES && memchr(text, '\0', n) == NULL) {
+        *out = text;
+        return STATUS_OK;
     }
-    if (n > JOB_FILE_MOST_BYTES || memchr(text, '\0', n) != NULL) {
-        free(text);
-        return status_fail(STATUS_CONFIG, "'%s' is not a job file: it is longer than %d bytes, or contains a NUL",
-                           path, JOB_FILE_MOST_BYTES);
-    }
-    return STATUS_OK;
+    free(text);
+    return failed
+               ? status_fail(STATUS_NO_INPUT, "cannot read job file '%s': %s", path, strerror(error))
+               : status_fail(STATUS_CONFIG, "'%s' is not a job file: it is longer than %d bytes, or contains a NUL",
+                             path, JOB_FILE_MOST_BYTES);
 }
 
 static enum status set_numbers(const struct ctl_arguments *arguments, json_t *request)
@@ -71,11 +68,9 @@ static enum status set_numbers(const struct ctl_arguments *arguments, json_t *re
 /* A text that is not UTF-8 cannot be sent as JSON. */
 static enum status set_text(json_t *request, const char *key, const char *text, const char *what)
 {
-    json_t *value = text != NULL ? json_string(text) : NULL;
-    if (text != NULL && value == NULL) {
-        return status_fail(STATUS_CONFIG, "%s is not UTF-8", what);
-    }
-    return value == NULL || json_object_set_new(request, key, value) == 0 ? STATUS_OK : STATUS_BUG;
+    return text == NULL || json_object_set_new(request, key, json_string(text)) == 0
+               ? STATUS_OK
+               : status_fail(STATUS_CONFIG, "%s is not UTF-8", what);
 }
 
 /* --predict as one more setting, the last. */
@@ -97,10 +92,9 @@ static enum status set_predict(const struct ctl_arguments *arguments, json_t *se
 /* The text as a setting. Between three quotes it needs no escapes. */
 static enum status add_program(enum job_key_id key, const char *name, json_t *set)
 {
-    const size_t n_room = VERTEX_TEXT_MOST + 64;
-    char *text = memory_alloc(VERTEX_TEXT_MOST + 1, 1), *setting = memory_alloc(n_room, 1);
+    char *text = memory_alloc(VERTEX_TEXT_MOST + 1, 1);
     enum status status = job_text_read(key, name, text);
-    snprintf(setting, n_room, "%s.%s='''\n%s'''", job_keys[key].section, job_keys[key].name, text);
+    char *setting = text_format("%s.%s='''\n%s'''", job_keys[key].section, job_keys[key].name, text);
     if (status == STATUS_OK && strstr(text, "'''") != NULL) {
         status = status_fail(STATUS_CONFIG, "'%.200s' has three quotes in a row, which programs do not", name);
     } else if (status == STATUS_OK && json_array_append_new(set, json_string(setting)) != 0) {
@@ -135,13 +129,16 @@ static enum status set_program(enum job_key_id key, const char *config, const ch
     return status;
 }
 
-static enum status set_tags(const struct ctl_arguments *arguments, json_t *request)
+/* All values of an option that may be repeated. */
+static enum status set_list(const struct ctl_arguments *arguments, enum ctl_option option, const char *key,
+                            json_t *request)
 {
-    json_t *tags = json_array();
-    json_object_set_new(request, "tags", tags);
-    for (size_t i = 0; i < arguments->list[CTL_OPTION_TAG].n; i++) {
-        if (json_array_append_new(tags, json_string(arguments->list[CTL_OPTION_TAG].value[i])) != 0) {
-            return status_fail(STATUS_USAGE, "--tag '%s' is not UTF-8", arguments->list[CTL_OPTION_TAG].value[i]);
+    const struct ctl_list *list = &arguments->list[option];
+    json_t *all = json_array();
+    json_object_set_new(request, key, all);
+    for (size_t i = 0; i < list->n; i++) {
+        if (json_array_append_new(all, json_string(list->value[i])) != 0) {
+            return status_fail(STATUS_USAGE, "--%s '%s' is not UTF-8", ctl_options[option].name, list->value[i]);
         }
     }
     return STATUS_OK;
@@ -155,13 +152,11 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
     if (getcwd(folder, sizeof folder) == NULL) {
         return status_fail(STATUS_NO_INPUT, "cannot find the current folder: %s", strerror(errno));
     }
-    json_t *set = json_array();
-    json_object_set_new(request, "set", set);
-    for (size_t i = 0; i < arguments->list[CTL_OPTION_SET].n; i++) {
-        if (json_array_append_new(set, json_string(arguments->list[CTL_OPTION_SET].value[i])) != 0) {
-            return status_fail(STATUS_USAGE, "--set '%s' is not UTF-8", arguments->list[CTL_OPTION_SET].value[i]);
-        }
+    enum status status = set_list(arguments, CTL_OPTION_SET, "set", request);
+    if (status != STATUS_OK) {
+        return status;
     }
+    json_t *set = json_object_get(request, "set");
     const struct {
         const char *key, *text, *what;
     } texts[] = {{"config", config, "the job file"},
@@ -170,13 +165,13 @@ static enum status make_request(const struct ctl_arguments *arguments, const cha
                  {"name", arguments->value[CTL_OPTION_NAME], "--name"},
                  {"submission_id", arguments->value[CTL_OPTION_SUBMISSION_ID], "--submission-id"},
                  {"group", arguments->value[CTL_OPTION_GROUP], "--group"}};
-    enum status status = set_predict(arguments, set);
+    status = set_predict(arguments, set);
     for (size_t i = 0; i < sizeof texts / sizeof *texts && status == STATUS_OK; i++) {
         status = set_text(request, texts[i].key, texts[i].text, texts[i].what);
     }
     if (status != STATUS_OK || (status = set_program(JOB_KEY_model_program, config, file, set)) != STATUS_OK ||
         (status = set_program(JOB_KEY_task_decoder, config, file, set)) != STATUS_OK ||
-        (status = set_tags(arguments, request)) != STATUS_OK ||
+        (status = set_list(arguments, CTL_OPTION_TAG, "tags", request)) != STATUS_OK ||
         (status = set_numbers(arguments, request)) != STATUS_OK) {
         return status;
     }

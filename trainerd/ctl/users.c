@@ -34,7 +34,7 @@ static const struct column columns[] = {
 
 static void print_users(const json_t *answer)
 {
-    columns_print(columns, sizeof columns / sizeof *columns, json_object_get(answer, "users"), 0, NULL);
+    columns_print(columns, sizeof columns / sizeof *columns, json_object_get(answer, "users"), 0);
     if (json_is_null(json_object_get(answer, "half_life_s"))) {
         fprintf(stderr, "use is not counted (daemon.fair_half_life): the job that was submitted first goes first\n");
     }

@@ -7,7 +7,6 @@
 #include <poll.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/ioctl.h>
 #include <unistd.h>
 
 #define HISTORY_LINES 100000 /* of which the daemon sends those in the last MiB */
@@ -96,15 +95,13 @@ static void handle_event(struct watch *watch, const json_t *event)
 
 static void draw(struct watch *watch)
 {
-    struct winsize size = {0};
     if (!watch->is_live || watch->job == NULL || 1e3 * clock_s() - watch->drawn_ms < FRAME_MS / 2.0) {
         return;
     }
-    if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &size) != 0 || size.ws_col < 20 || size.ws_row < 4) {
-        size = (struct winsize){.ws_col = 80, .ws_row = 24};
-    }
-    screen_draw(stdout, &(struct screen_view){.n_column = size.ws_col,
-                                              .n_row = size.ws_row,
+    int n_column = text_columns(stdout), n_row = text_rows(stdout);
+    bool is_known = n_column >= 20 && n_row >= 4;
+    screen_draw(stdout, &(struct screen_view){.n_column = is_known ? n_column : 80,
+                                              .n_row = is_known ? n_row : 24,
                                               .job = watch->job,
                                               .history = &watch->history,
                                               .footer = watch->footer});

@@ -6,7 +6,6 @@
 #include "trainerd/ctl/base/text.h"
 
 #include <stdlib.h>
-#include <string.h>
 
 /* A driver may take long to begin. */
 #define GPUS_WAIT_S 60.0
@@ -90,7 +89,7 @@ static void print_workers(const json_t *answer)
         json_object_set(worker, "on", gpu != NULL ? gpu : json_null());
         json_array_append(rows, worker);
     }
-    columns_print(worker_columns, json_array_size(gpus) > 0 ? 7 : 3, rows, 0, NULL);
+    columns_print(worker_columns, json_array_size(gpus) > 0 ? 7 : 3, rows, 0);
     json_decref(rows);
 }
 
@@ -124,7 +123,7 @@ static const struct column gpu_columns[] = {
 static void print_gpus(const json_t *answer)
 {
     const json_t *gpus = json_object_get(answer, "gpus");
-    columns_print(gpu_columns, sizeof gpu_columns / sizeof *gpu_columns, gpus, 0, NULL);
+    columns_print(gpu_columns, sizeof gpu_columns / sizeof *gpu_columns, gpus, 0);
     if (json_array_size(gpus) == 0) {
         fprintf(stderr, "the daemon has no GPUs to give to jobs (daemon.gpus, in trainerd.toml)\n");
     }

@@ -178,7 +178,7 @@ char *cell_list(const json_t *row, const char *path)
     return json_array_size(list) > 0 ? text_list(list) : text_format("-");
 }
 
-void columns_print(const struct column *column, int n_column, const json_t *rows, int n_columns, bool *is_out)
+void columns_print(const struct column *column, int n_column, const json_t *rows, int n_columns)
 {
     struct table table;
     size_t r;
@@ -199,5 +199,5 @@ void columns_print(const struct column *column, int n_column, const json_t *rows
             free(text);
         }
     }
-    table_print(&table, stdout, n_columns, is_out);
+    table_print(&table, stdout, n_columns, NULL);
 }

@@ -45,7 +45,7 @@ char *cell_moment(const json_t *row, const char *path);
 char *cell_metric(const json_t *row, const char *path); /* text_metric; a key alone */
 char *cell_list(const json_t *row, const char *path);   /* "0, 2" of an array */
 
-/* Print a row of titles, then the rows; n_columns and is_out as of table_print. */
-void columns_print(const struct column *column, int n_column, const json_t *rows, int n_columns, bool *is_out);
+/* Print a row of titles, then the rows; n_columns as of table_print. */
+void columns_print(const struct column *column, int n_column, const json_t *rows, int n_columns);
 
 #endif

@@ -233,21 +233,22 @@ static void csv_number(double value)
     printf(",%s", text);
 }
 
-static void csv_titles(const enum job_key_id *keys, int n, bool is_first)
+/* Each with a comma behind it, as the next. */
+static void csv_titles(const enum job_key_id *keys, int n)
 {
     for (int k = 0; k < n; k++) {
         char label[JOB_LABEL_BYTES];
         job_key_label(&job_keys[keys[k]], label);
-        printf("%s%s", k > 0 || !is_first ? "," : "", label);
+        printf("%s,", label);
     }
 }
 
-static void csv_values(const struct run *run, const enum job_key_id *keys, int n, bool is_first)
+static void csv_values(const struct run *run, const enum job_key_id *keys, int n)
 {
     for (int k = 0; k < n; k++) {
         char *text = run_value(run, keys[k]);
-        fputs(k > 0 || !is_first ? "," : "", stdout);
         csv_text(text);
+        putchar(',');
         free(text);
     }
 }
@@ -259,14 +260,12 @@ static const char *metric_text(enum job_metric metric)
 
 static void csv_settings(const struct settings *settings)
 {
-    csv_titles(settings->differs, settings->n_differs, true);
-    printf("%sruns,done,metric,valid_mean,valid_std,test_mean,test_std,best_epoch_mean,seconds_mean\n",
-           settings->n_differs > 0 ? "," : "");
+    csv_titles(settings->differs, settings->n_differs);
+    printf("runs,done,metric,valid_mean,valid_std,test_mean,test_std,best_epoch_mean,seconds_mean\n");
     for (size_t s = 0; s < settings->n; s++) {
         const struct setting *setting = &settings->setting[s];
-        csv_values(&settings->runs->run[setting->run[0]], settings->differs, settings->n_differs, true);
-        printf("%s%zu,%zu,%s", settings->n_differs > 0 ? "," : "", setting->n_run, setting->n_done,
-               metric_text(settings->metric));
+        csv_values(&settings->runs->run[setting->run[0]], settings->differs, settings->n_differs);
+        printf("%zu,%zu,%s", setting->n_run, setting->n_done, metric_text(settings->metric));
         csv_number(setting->valid.mean);
         csv_number(setting->valid.std);
         csv_number(setting->test.mean);
@@ -279,10 +278,10 @@ static void csv_settings(const struct settings *settings)
 
 static void csv_runs(const struct settings *settings)
 {
-    printf("job,name,state,folder");
-    csv_titles(settings->differs, settings->n_differs, false);
-    csv_titles(settings->varies, settings->n_varies, false);
-    printf(",metric,valid,test,loss,best_epoch,epochs,seconds\n");
+    printf("job,name,state,folder,");
+    csv_titles(settings->differs, settings->n_differs);
+    csv_titles(settings->varies, settings->n_varies);
+    printf("metric,valid,test,loss,best_epoch,epochs,seconds\n");
     for (size_t s = 0; s < settings->n; s++) {
         for (size_t i = 0; i < settings->setting[s].n_run; i++) {
             const struct run *run = &settings->runs->run[settings->setting[s].run[i]];
@@ -290,9 +289,10 @@ static void csv_runs(const struct settings *settings)
             csv_text(run->name);
             printf(",%s,", run->state);
             csv_text(run->folder);
-            csv_values(run, settings->differs, settings->n_differs, false);
-            csv_values(run, settings->varies, settings->n_varies, false);
-            printf(",%s", metric_text(run->metric));
+            putchar(',');
+            csv_values(run, settings->differs, settings->n_differs);
+            csv_values(run, settings->varies, settings->n_varies);
+            printf("%s", metric_text(run->metric));
             csv_number(run->valid);
             csv_number(run->test);
             csv_number(run->loss);

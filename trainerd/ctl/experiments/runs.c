@@ -109,9 +109,7 @@ enum status runs_add_folder(struct runs *runs, const char *folder)
                              : status_fail(STATUS_DATA, "'%s' has no job_text, expected that of a run's results",
                                            path);
     if (status == STATUS_OK && read_result(run, result) != STATUS_OK) {
-        char *reason = strdup(status_reason());
-        status = status_fail(STATUS_DATA, "'%s': %s", path, reason);
-        free(reason);
+        status = status_fail(STATUS_DATA, "'%s': %s", path, status_reason());
     }
     json_decref(result);
     return status;
@@ -152,9 +150,7 @@ static enum status add_job(struct runs *runs, struct client *client, int64_t id)
         status = read_result(run, result);
     }
     if (status != STATUS_OK) {
-        char *reason = strdup(status_reason());
-        status = status_fail(status, "job %lld: %s", (long long)id, reason);
-        free(reason);
+        status = status_fail(status, "job %lld: %s", (long long)id, status_reason());
     }
     json_decref(answer);
     return status;
@@ -251,20 +247,17 @@ char *run_value(const struct run *run, enum job_key_id key)
     char *text = NULL;
     size_t n;
     const bool is_own = key == JOB_KEY_task_decoder && run->settings->decoder[0] != '\0';
-    if ((key == JOB_KEY_model_program || is_own) && job_key_applies(run->settings, key)) {
+    const bool applies = job_key_applies(run->settings, key);
+    if (applies && (key == JOB_KEY_model_program || is_own)) {
         return program_value(run->settings, key);
     }
-    if (!job_key_applies(run->settings, key) || row->type == JOB_TYPE_TEXT || row->type == JOB_TYPE_CHOICE) {
-        const char *choice = row->type == JOB_TYPE_CHOICE ? row->choice[*(const int *)at] : at;
-        text = strdup(job_key_applies(run->settings, key) ? choice : "");
-        ASSERT(text != NULL);
-        return text;
-    }
-    const char *word = row->type == JOB_TYPE_INT_OR ? job_word(row, *(const int64_t *)at) : NULL;
-    if (word != NULL) {
-        text = strdup(word);
-        ASSERT(text != NULL);
-        return text;
+    const char *plain = !applies                       ? ""
+                        : row->type == JOB_TYPE_TEXT   ? at
+                        : row->type == JOB_TYPE_CHOICE ? row->choice[*(const int *)at]
+                        : row->type == JOB_TYPE_INT_OR ? job_word(row, *(const int64_t *)at)
+                                                       : NULL;
+    if (plain != NULL) {
+        return text_format("%s", plain);
     }
     FILE *file = open_memstream(&text, &n);
     ASSERT(file != NULL);

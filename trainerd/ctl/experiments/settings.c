@@ -189,19 +189,12 @@ static int order(double a, double b, bool falls)
     return a == b ? 0 : (a > b) != falls ? -1 : 1;
 }
 
-static int compare_at_rising(const void *left, const void *right)
+static int compare(const void *left, const void *right, void *metric)
 {
     const struct setting *a = left, *b = right;
-    int by = order(a->valid.mean, b->valid.mean, false);
-    by = by != 0 ? by : order(a->test.mean, b->test.mean, false);
-    return by != 0 ? by : a->run[0] < b->run[0] ? -1 : 1;
-}
-
-static int compare_at_falling(const void *left, const void *right)
-{
-    const struct setting *a = left, *b = right;
-    int by = order(a->valid.mean, b->valid.mean, true);
-    by = by != 0 ? by : order(a->test.mean, b->test.mean, true);
+    bool falls = job_metric_falls(*(const enum job_metric *)metric);
+    int by = order(a->valid.mean, b->valid.mean, falls);
+    by = by != 0 ? by : order(a->test.mean, b->test.mean, falls);
     return by != 0 ? by : a->run[0] < b->run[0] ? -1 : 1;
 }
 
@@ -224,8 +217,7 @@ enum status settings_build(const struct runs *runs, struct settings *out)
         setting->best_epoch = sample_runs(out, setting, offsetof(struct run, best_epoch));
         setting->seconds = sample_runs(out, setting, offsetof(struct run, seconds));
     }
-    qsort(out->setting, out->n, sizeof *out->setting,
-          job_metric_falls(out->metric) ? compare_at_falling : compare_at_rising);
+    qsort_r(out->setting, out->n, sizeof *out->setting, compare, &out->metric);
     return STATUS_OK;
 }
 

@@ -92,9 +92,7 @@ static enum status read_sweep(const struct ctl_arguments *arguments, const struc
     if (split != NULL && strcmp(split, "all") == 0) {
         status = add_splits(job, sweep);
     } else if (split != NULL) {
-        size_t capacity = sizeof "dataset.split=" + strlen(split);
-        char *text = memory_alloc(capacity, 1);
-        snprintf(text, capacity, "dataset.split=%s", split);
+        char *text = text_format("dataset.split=%s", split);
         status = sweep_add(sweep, "--split", text);
         free(text);
     }
