@@ -351,6 +351,7 @@ int main(int argc, char **argv)
         device_cpu_prepare();
         status = session_run(&setup);
         if (status == STATUS_OK) {
+            device_cpu_prepared();
             return 0;
         }
         if (!setup.talks) { /* the coordinator was told, or is here, and tells the user */

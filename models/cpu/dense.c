@@ -9,7 +9,6 @@
 #include <oneapi/dnnl/dnnl.h>
 #include <pthread.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 
 /* Rows of one piece of a product over rows. */
@@ -64,6 +63,7 @@ static void multiply(struct cpu_device *device, char trans_a, char trans_b, int6
 }
 
 static pthread_t preparing;
+static bool is_preparing;
 
 static void *products_prepare(void *context)
 {
@@ -74,16 +74,16 @@ static void *products_prepare(void *context)
     return context;
 }
 
-/* Before oneDNN takes down what the thread may still be making. */
-static void prepare_end(void)
-{
-    pthread_join(preparing, NULL);
-}
-
 void device_cpu_prepare(void)
 {
-    if (pthread_create(&preparing, NULL, products_prepare, NULL) == 0) {
-        atexit(prepare_end);
+    is_preparing = pthread_create(&preparing, NULL, products_prepare, NULL) == 0;
+}
+
+void device_cpu_prepared(void)
+{
+    if (is_preparing) {
+        pthread_join(preparing, NULL);
+        is_preparing = false;
     }
 }
 
