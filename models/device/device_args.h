@@ -28,15 +28,15 @@
 #define DEVICE_BACK 0x40000000U
 #define DEVICE_MARKS (DEVICE_BORDER | DEVICE_BACK)
 
-/* Edges of one block on the device: row r of the block adds payload rows cols[indptr[r] … indptr[r+1]) to row rows[r]
- * (row r where rows is NULL) of the output, in the order of a row's edges: that of the sources' rows, whatever their
- * columns. */
 /* Row r of a list; itself where there is no list. */
 static inline int64_t device_listed(const uint32_t *list, int64_t r)
 {
     return list != NULL ? (int64_t)list[r] : r;
 }
 
+/* Edges of one block on the device: row r of the block adds payload rows cols[indptr[r] … indptr[r+1]) to row rows[r]
+ * (row r where rows is NULL) of the output, in the order of a row's edges: that of the sources' rows, whatever their
+ * columns. */
 struct device_block {
     int64_t n_row;
     int64_t n_col;
@@ -65,6 +65,16 @@ struct device_block {
     /* the device's own, where sums_open was called: the block as a library takes it; made by block_open */
     void *matrix;
 };
+
+/* The end of the edges of one relation that begin at e. */
+static inline int64_t device_relation_end(const struct device_block *block, int64_t e, int64_t end)
+{
+    int64_t last = e;
+    while (last < end && block->types[last] == block->types[e]) {
+        last++;
+    }
+    return last;
+}
 
 /* The end of the edges of a row, from `begin` on, that are added in pieces, or where device_run_goes_on edge by edge
  * to the row's sum: of a merged row those up to the next mark. */

@@ -22,16 +22,6 @@ static inline double reference_product(int64_t n, const float *x, const float *y
     return sum;
 }
 
-/* The end of the run of edges of one type that begins at e. */
-static inline int64_t reference_run_end(const struct device_block *block, int64_t e, int64_t end)
-{
-    int64_t last = e;
-    while (last < end && block->types[last] == block->types[e]) {
-        last++;
-    }
-    return last;
-}
-
 /* Element (row, c) of rows of BF16 (codec.h). */
 float reference_bf16(int64_t f, const void *x, int64_t row, int64_t c);
 

@@ -21,7 +21,7 @@ static void rows_mix(const struct device_relation *how, float *out)
         int64_t row = device_listed(block->rows, r), end = block->indptr[r + 1];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
             int64_t type = block->types[e], first = comp != NULL ? 0 : type, last = comp != NULL ? n_base : type + 1;
-            next = reference_run_end(block, e, end);
+            next = device_relation_end(block, e, end);
             for (int64_t c = 0; c < f; c++) {
                 double u = run_sum(block, e, next, how->stride, how->x, c);
                 for (int64_t b = first; b < last; b++) {
@@ -43,7 +43,7 @@ static void rows_pick(const struct device_relation *how, float *out)
         float *to = &out[device_listed(block->rows, r) * f];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
             int64_t type = block->types[e], first = comp != NULL ? 0 : type, last = comp != NULL ? n_base : type + 1;
-            next = reference_run_end(block, e, end);
+            next = device_relation_end(block, e, end);
             for (int64_t at = first * f; at < last * f; at++) {
                 double u = run_sum(block, e, next, how->stride, how->x, at);
                 to[at % f] = (float)(to[at % f] + (comp != NULL ? comp[type * n_base + at / f] * u : u));
@@ -71,7 +71,7 @@ void reference_relation_dot(struct device *device, const struct device_relation 
     for (int64_t r = 0; r < block->n_row; r++) {
         int64_t row = device_listed(block->rows, r), end = block->indptr[r + 1];
         for (int64_t e = block->indptr[r], next; e < end; e = next) {
-            next = reference_run_end(block, e, end);
+            next = device_relation_end(block, e, end);
             for (int64_t c = 0; c < f; c++) {
                 double u = run_sum(block, e, next, how->stride, how->x, c);
                 for (int64_t b = 0; b < n_base; b++) {

@@ -23,11 +23,17 @@ enum status weights_choose(const struct job *job, const char *file, bool there, 
                            file);
     }
     if (asked == JOB_SWITCH_AUTO && there && !*use_out) {
-        const char *when = takes                        ? " only with dataset.edge_weights = \"yes\""
-                           : model_kind_of(job)->is_sum ? " with model.aggregator = \"max\""
-                                                        : "";
-        log_warn("%s is not used: model.kind = \"%s\" takes %sweights of edges%s", file,
-                 job_choice_text("model", "kind", job->model.kind), takes ? "" : "no ", when);
+        const char *kind = job_choice_text("model", "kind", job->model.kind);
+        if (takes) {
+            log_warn(
+                "%s is not used: model.kind = \"%s\" takes weights of edges only with dataset.edge_weights = \"yes\"",
+                file, kind);
+        } else if (model_kind_of(job)->is_sum) {
+            log_warn("%s is not used: model.kind = \"%s\" takes no weights of edges with model.aggregator = \"max\"",
+                     file, kind);
+        } else {
+            log_warn("%s is not used: model.kind = \"%s\" takes no weights of edges", file, kind);
+        }
     }
     return STATUS_OK;
 }

@@ -7,7 +7,11 @@ static void print_text(FILE *file, const char *text)
 {
     fputs("\\&", file);
     for (; *text != '\0'; text++) {
-        fputs(*text == '-' ? "\\-" : *text == '\\' ? "\\e" : (char[2]){*text, '\0'}, file);
+        if (*text == '-' || *text == '\\') {
+            fputs(*text == '-' ? "\\-" : "\\e", file);
+        } else {
+            fputc(*text, file);
+        }
     }
 }
 

@@ -124,10 +124,9 @@ struct memory_plan_input {
     const struct pairs_draw *links;     /* where the program trains on links (task.kind = "link"); else NULL */
 };
 
-/* What lies before an own part's. */
+/* How many of all own parts' lie before a part's: rows, sparse values, both with halo rows, floats of embeddings. */
 struct memory_begin {
-    int64_t row, value, row_halo, value_halo;
-    int64_t embedding; /* in floats */
+    int64_t row, value, row_halo, value_halo, embedding;
 };
 
 /* How rows of all own parts lie, each part's rounded up to 16. */

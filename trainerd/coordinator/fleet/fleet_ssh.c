@@ -50,7 +50,11 @@ static void word_print(FILE *to, const char *text)
 {
     fputs(" '", to);
     for (; *text != '\0'; text++) {
-        fputs(*text == '\'' ? "'\\''" : (char[2]){*text, '\0'}, to);
+        if (*text == '\'') {
+            fputs("'\\''", to);
+        } else {
+            fputc(*text, to);
+        }
     }
     fputc('\'', to);
 }
