@@ -330,6 +330,7 @@ int main(int argc, char **argv)
     program_begin();
     struct request request = {.set = memory_alloc((size_t)argc, sizeof *request.set)};
     int exit_code = 0;
+    setenv("OMP_WAIT_POLICY", "passive", 0); /* of coordinators: their loops are long, and workers need the cores */
     enum status status = read_arguments(argc, argv, &request);
     if (status == STATUS_OK) {
         status = run(&request, &exit_code);

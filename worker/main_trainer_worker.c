@@ -348,10 +348,8 @@ int main(int argc, char **argv)
             .join_timeout_s = request.join_timeout_s,
             .talks = request.token_file != NULL,
         };
-        device_cpu_prepare();
         status = session_run(&setup);
         if (status == STATUS_OK) {
-            device_cpu_prepared();
             return 0;
         }
         if (!setup.talks) { /* the coordinator was told, or is here, and tells the user */

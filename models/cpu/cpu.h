@@ -164,6 +164,9 @@ void cpu_transpose(struct cpu_device *device, int64_t rows, int64_t columns, con
 /* Does a product of n rows of f_in columns with wᵀ turn w first? */
 bool cpu_linear_turns(int64_t n, int64_t f_in);
 
+/* Is a product in float32 one for product_small? */
+bool cpu_product_is_small(const struct cpu_product *p);
+
 /* Bytes of the scratch of block_sample and block_transpose for a result of this size. */
 size_t cpu_block_made_bytes(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes);
 

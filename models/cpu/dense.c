@@ -7,7 +7,6 @@
 
 #include <omp.h>
 #include <oneapi/dnnl/dnnl.h>
-#include <pthread.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -44,12 +43,28 @@ static void fail(struct cpu_device *device, dnnl_status_t code, int64_t m, int64
     }
 }
 
+/* oneDNN compiles for 26 ms before its first product in a process: up to as many multiplications it is not asked. */
+#define SMALL_MOST ((int64_t)1 << 20)
+
+/* And where its order of adding is known, so that bits do not tell who did it: for vectors, and for few rows with a
+ * turned matrix, that is another. */
+bool cpu_product_is_small(const struct cpu_product *p)
+{
+    return p->m * p->n * p->k <= SMALL_MOST && p->k > 0 && p->n > 1 &&
+           p->m >= (p->b_is_turned && !p->a_is_turned ? 16 : 2);
+}
+
 /* c (m × n) = op(a) · op(b) + beta · c, row-major, only by the calling thread; beta 0 or 1. */
 static void multiply(struct cpu_device *device, char trans_a, char trans_b, int64_t m, int64_t n, int64_t k,
                      const float *a, const float *b, float beta, float *c)
 {
+    struct cpu_product p = {m, n, k, a, b, trans_a != 'N', trans_b != 'N', beta > 0.0f, c};
     if (device->base.products == DEVICE_PRODUCTS_BF16) {
-        device->product(&(struct cpu_product){m, n, k, a, b, trans_a != 'N', trans_b != 'N', beta > 0.0f, c});
+        device->product(&p);
+        return;
+    }
+    if (device->kernels->product_small != NULL && cpu_product_is_small(&p)) {
+        device->kernels->product_small(&p);
         return;
     }
     /* A region of one thread does not count as parallel: oneDNN would start a team of its own there. The setting is
@@ -59,31 +74,6 @@ static void multiply(struct cpu_device *device, char trans_a, char trans_b, int6
                                     trans_b == 'N' ? n : k, beta, c, n);
     if (code != dnnl_success) {
         fail(device, code, m, n, k);
-    }
-}
-
-static pthread_t preparing;
-static bool is_preparing;
-
-static void *products_prepare(void *context)
-{
-    const float a[16 * 16] = {0.0f};
-    float c[16 * 16];
-    omp_set_num_threads(1);
-    dnnl_sgemm('N', 'N', 16, 16, 16, 1.0f, a, 16, a, 16, 0.0f, c, 16); /* any compiles all of oneDNN's kernels */
-    return context;
-}
-
-void device_cpu_prepare(void)
-{
-    is_preparing = pthread_create(&preparing, NULL, products_prepare, NULL) == 0;
-}
-
-void device_cpu_prepared(void)
-{
-    if (is_preparing) {
-        pthread_join(preparing, NULL);
-        is_preparing = false;
     }
 }
 

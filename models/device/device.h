@@ -443,11 +443,6 @@ static inline enum status device_sync(struct device *device)
 extern const struct device_ops device_reference;
 extern const struct device_ops device_cpu;
 
-/* Begin what the cpu's products need once in a process, 25 ms of one core: on a thread beside the caller, which waits
- * for a job meanwhile. The first product waits for it, and so does device_cpu_prepared: call it before exit, which
- * would take down what the thread is still making. */
-void device_cpu_prepare(void);
-void device_cpu_prepared(void);
 extern const struct device_ops
     device_cuda; /* in trainer-cuda.so; emulated (tests/emulator), in programs of tests, too */
 extern const struct device_ops

@@ -178,24 +178,14 @@ AGGREGATE_TEST(max, AGGREGATE_KIND_MAX)
 
 Test(op, weighted_sums_means_and_gcn_give_their_gradients_with_loops_and_without)
 {
-    graph.weighted = true;
-    aggregate_check(AGGREGATE_KIND_SUM, DATASET_LOOPS_STORED);
-    end();
-    begin();
-    graph.weighted = true;
-    aggregate_check(AGGREGATE_KIND_MEAN, DATASET_LOOPS_STORED);
-    end();
-    begin();
-    graph.weighted = true;
-    aggregate_check(AGGREGATE_KIND_MEAN, DATASET_LOOPS_IMPLICIT);
-    end();
-    begin();
-    graph.weighted = true;
-    aggregate_check(AGGREGATE_KIND_GCN, DATASET_LOOPS_STORED);
-    end();
-    begin();
-    graph.weighted = true;
-    aggregate_check(AGGREGATE_KIND_GCN, DATASET_LOOPS_IMPLICIT);
+    for (int kind = AGGREGATE_KIND_SUM; kind <= AGGREGATE_KIND_GCN; kind++) {
+        for (int implicit = 0; implicit < (kind == AGGREGATE_KIND_SUM ? 1 : 2); implicit++) {
+            end();
+            begin();
+            graph.weighted = true;
+            aggregate_check(kind, implicit ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_STORED);
+        }
+    }
 }
 
 #define N_HEAD 3

@@ -230,6 +230,8 @@ struct cpu_kernels {
     void (*transpose)(int64_t n_row, int64_t n_col, const float *from, int64_t from_step, float *to, int64_t to_step);
     /* A product of numbers rounded to BF16; its order: kernels_product.inc.h */
     void (*product)(const struct cpu_product *product);
+    /* One in float32 whose shape cpu_product_is_small, with oneDNN's bits; NULL: oneDNN's are others here. */
+    void (*product_small)(const struct cpu_product *product);
 };
 
 extern const struct cpu_kernels cpu_kernels_avx512;

@@ -32,5 +32,5 @@ const struct cpu_kernels cpu_kernels_portable = {
     "portable",        sum_rows,   sum_piece,    max_rows,    draw,        drop_values,    activate_forward,
     activate_backward, column_sum, tile_run,     tile_reduce, tile_weigh,  attention_rows, attention_piece,
     attention_begin,   head_dot,   head_dot_sum, link_row,    pair_scores, pair_gradients, pair_losses,
-    encode_row,        decode_row, round_row,    transpose,   product,
+    encode_row,        decode_row, round_row,    transpose,   product,     product_small,
 };

@@ -218,3 +218,87 @@ TARGET static void product(const struct cpu_product *p)
     _mm_setcsr(mode);
 #endif
 }
+
+/* --- small products in float32 --- */
+
+#if LANES == 16
+
+#define SMALL_INNER 384 /* numbers in one sum at most */
+
+/* Some of c's rows and columns, over some inner numbers; a's lie apart as they do in a. */
+struct small_cell {
+    const float *a, *b;
+    int64_t a_row, a_inner, b_step, n_inner;
+    bool begins; /* from 0 */
+    float *c;
+    int64_t c_step, n_row, n_column;
+};
+
+INLINE void small_sum(const int n_vector, const struct small_cell *cell)
+{
+    const lane_mask whole = mask_first(LANES), last = mask_first(cell->n_column - (n_vector - 1) * LANES);
+    const float *a[CELL_ROWS];
+    vector sum[CELL_ROWS][CELL_VECTORS], right[CELL_VECTORS];
+    cell_zero(n_vector, sum);
+    for (int r = 0; r < CELL_ROWS; r++) {
+        a[r] = cell->a + smaller(r, cell->n_row - 1) * cell->a_row;
+    }
+    for (int64_t k = 0; k < cell->n_inner; k++) {
+        for (int v = 0; v < n_vector; v++) {
+            right[v] = vector_load_mask(cell->b + k * cell->b_step + v * LANES, v < n_vector - 1 ? whole : last);
+        }
+        for (int r = 0; r < CELL_ROWS; r++) {
+            const vector left = vector_set(a[r][k * cell->a_inner]);
+            for (int v = 0; v < n_vector; v++) {
+                sum[r][v] = vector_fma(left, right[v], sum[r][v]);
+            }
+        }
+    }
+    for (int r = 0; r < CELL_ROWS && r < cell->n_row; r++) {
+        for (int v = 0; v < n_vector; v++) {
+            const lane_mask mask = v < n_vector - 1 ? whole : last;
+            float *to = cell->c + r * cell->c_step + v * LANES;
+            vector_store_mask(to, mask, cell->begins ? sum[r][v] : vector_add(vector_load_mask(to, mask), sum[r][v]));
+        }
+    }
+}
+
+/* oneDNN's next run of inner numbers where n are left. */
+static int64_t small_run(int64_t n)
+{
+    return n >= 2 * SMALL_INNER ? SMALL_INNER : n > SMALL_INNER ? (n + 1) / 2 : n;
+}
+
+/* Each run is added from 0, one fused multiply-add after the other, and then to c. */
+TARGET static void product_small(const struct cpu_product *p)
+{
+    _Alignas(64) float turned[SMALL_INNER * CELL_COLUMNS]; /* 48 KiB of the stack */
+    for (int64_t k = 0; k < p->k; k += small_run(p->k - k)) {
+        for (int64_t column = 0; column < p->n; column += CELL_COLUMNS) {
+            struct small_cell cell = {.b = p->b_is_turned ? turned : p->b + k * p->n + column,
+                                      .a_row = p->a_is_turned ? 1 : p->k,
+                                      .a_inner = p->a_is_turned ? p->m : 1,
+                                      .b_step = p->b_is_turned ? CELL_COLUMNS : p->n,
+                                      .n_inner = small_run(p->k - k),
+                                      .begins = k == 0 && !p->add,
+                                      .c_step = p->n,
+                                      .n_column = smaller(CELL_COLUMNS, p->n - column)};
+            if (p->b_is_turned) {
+                transpose(cell.n_column, cell.n_inner, p->b + column * p->k + k, p->k, turned, CELL_COLUMNS);
+            }
+            for (int64_t row = 0; row < p->m; row += CELL_ROWS) {
+                cell.a = p->a + row * cell.a_row + k * cell.a_inner;
+                cell.c = p->c + row * p->n + column;
+                cell.n_row = p->m - row;
+                if (cell.n_column > LANES) {
+                    small_sum(CELL_VECTORS, &cell);
+                } else {
+                    small_sum(1, &cell);
+                }
+            }
+        }
+    }
+}
+#else
+#define product_small NULL
+#endif

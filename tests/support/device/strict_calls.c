@@ -69,39 +69,15 @@ static const struct device_attention_rows *attention_rows_given(struct attention
     return &copy->rows;
 }
 
-struct relation_copy {
-    struct device_relation how;
-    struct device_block block;
-};
-
-static struct relation_copy relation_copied(const struct device_relation *how)
-{
-    return (struct relation_copy){*how, *how->block};
-}
-
-static const struct device_relation *relation_given(struct relation_copy *copy)
-{
-    copy->how.block = &copy->block;
-    return &copy->how;
-}
-
-struct tile_edges_copy {
-    struct device_tile_edges how;
-    struct device_block block;
-};
-
-static struct tile_edges_copy tile_edges_copied(const struct device_tile_edges *how)
-{
-    return (struct tile_edges_copy){*how, *how->block};
-}
-
-static const struct device_tile_edges *tile_edges_given(struct tile_edges_copy *copy)
-{
-    copy->how.block = &copy->block;
-    return &copy->how;
-}
-
 /* clang-format off */
+/* A description and its block, copied; and what is given on of the copies. */
+#define BLOCK_COPY(name, type) \
+    struct name##_copy { type how; struct device_block block; }; \
+    static struct name##_copy name##_copied(const type *how) { return (struct name##_copy){*how, *how->block}; } \
+    static const type *name##_given(struct name##_copy *copy) { copy->how.block = &copy->block; return &copy->how; }
+BLOCK_COPY(relation, struct device_relation)
+BLOCK_COPY(tile_edges, struct device_tile_edges)
+
 DEFER(fill_zero, (V, void *, to), (V, size_t, n_bytes))
 DEFER(linear, (S, struct device_linear, how), (V, float *, y))
 DEFER(linear_backward_weight, (V, int64_t, n), (V, int64_t, f_in), (V, int64_t, f_out), (V, const float *, x),

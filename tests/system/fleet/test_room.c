@@ -47,14 +47,14 @@ Test(room, without_any_shared_memory_a_job_says_how_much_it_needs)
 {
     shared_memory_make("size=16m");
     FILE *file = fopen("/proc/sys/kernel/shmmni", "w"); /* of this namespace */
-    cr_assert(file != NULL && fprintf(file, "19") > 0 && fclose(file) == 0);
+    cr_assert(file != NULL && fprintf(file, "24") > 0 && fclose(file) == 0);
     job_run_expect(71,
                    "5 processes need 40 MiB of shared memory, which System V's has no room for either (ipcs -lmu): "
                    "docker run --shm-size=40m",
                    "", "");
     cr_assert_not(folder_has("o"), "counted before anything is made");
     file = fopen("/proc/sys/kernel/shmmni", "w");
-    cr_assert(file != NULL && fprintf(file, "20") > 0 && fclose(file) == 0);
+    cr_assert(file != NULL && fprintf(file, "25") > 0 && fclose(file) == 0);
     job_run_expect(0, "they share System V's instead", "", "");
 }
 

@@ -17,9 +17,10 @@
 #define FILES_OWN 40 /* of a coordinator without workers: 26, and its data, results and pipes */
 #define FILES_EACH                                                                                                   \
     2 /* of a worker: its connection, and its log while it starts; as many of UCX's where it is elsewhere */
-#define TASKS_OWN 2                    /* of a coordinator: what cuts the graph, and a thread of UCX */
-#define TASKS_EACH 2                   /* of a worker, beside its threads */
-#define SEGMENTS_EACH 4                /* of System V: a process's queue and its buffers, and as many again */
+#define TASKS_OWN 2     /* of a coordinator: what cuts the graph, and a thread of UCX */
+#define TASKS_EACH 2    /* of a worker, beside its threads */
+#define SEGMENTS_EACH 5 /* of System V: a process's queue and four times BUFFERS of 8 KiB */
+#define BUFFERS "256"   /* that UCX takes at a time, for pages that it touches: as many as a queue has */
 #define LEAST_BYTES ((int64_t)5 << 20) /* of shared memory for a process that no message waits in */
 #define MIB(n) ((n) >> 20)             /* whole ones, for people */
 
@@ -75,6 +76,7 @@ static enum status segments_choose(int64_t n_process)
             "(docker run --shm-size=%lldm)\n",
             (long long)MIB(has), why, (long long)n_process, (long long)MIB(needs), (long long)MIB(needs));
     }
+    setenv("UCX_MM_RX_BUFS_GROW", BUFFERS, 0);
     setenv("UCX_TLS", has_other ? "sysv,cma,self" : "sm,self", 0);
     return STATUS_OK;
 }

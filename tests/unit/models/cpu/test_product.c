@@ -6,6 +6,7 @@
 #include <criterion/criterion.h>
 #include <float.h>
 #include <math.h>
+#include <oneapi/dnnl/dnnl.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -127,6 +128,35 @@ Test(product, has_the_bits_of_a_plain_loop_with_every_set_of_kernels, .timeout =
     for (int i = 0; i < (SANITIZED ? 8 : 60); i++) {
         int64_t m = 1 + random() % (i % 4 == 0 ? 300 : 40), n = 1 + random() % (i % 4 == 1 ? 300 : 40);
         shape_check((enum numbers)(i % NUMBERS_N), m, n, 1 + random() % 300, (int)(random() % 8));
+    }
+}
+
+/* Of shapes that oneDNN's code need not be compiled for, whatever set of kernels this processor has. */
+Test(product, a_small_one_in_float32_has_the_bits_of_onednn, .timeout = 100)
+{
+    void (*small)(const struct cpu_product *) = cpu_kernels_best()->product_small;
+    srandom(8);
+    for (int i = 0; i < (SANITIZED ? 500 : 5000) && small != NULL; i++) {
+        const int turn = (int)(random() % 8), numbers = i % 9 == 0 ? NOT_FINITE : i % 7 == 0 ? ANY : MODERATE;
+        const int64_t m = 1 + random() % (i % 2 ? 300 : 20), n = 1 + random() % (i % 3 ? 70 : 300),
+                      k = 1 + random() % (i % 5 ? 64 : 2000);
+        float *a = drawn(numbers, m * k), *b = drawn(numbers, k * n), *want = drawn(numbers, m * n),
+              *c = device_scratch((size_t)(m * n) * sizeof *c);
+        const struct cpu_product p = {m, n, k, a, b, turn & 1, turn & 2, turn & 4, c};
+        memcpy(c, want, (size_t)(m * n) * sizeof *c);
+        if (cpu_product_is_small(&p)) {
+            small(&p);
+            dnnl_sgemm(turn & 1 ? 'T' : 'N', turn & 2 ? 'T' : 'N', m, n, k, 1.0F, a, turn & 1 ? m : k, b,
+                       turn & 2 ? k : n, p.add ? 1.0F : 0.0F, want, n);
+        }
+        for (int64_t j = 0; j < m * n; j++) {
+            cr_assert(is_same(c[j], want[j]), "%d x %d x %d, turn %d: c[%d] is %a, expected %a", (int)m, (int)n,
+                      (int)k, turn, (int)j, (double)c[j], (double)want[j]);
+        }
+        free(c);
+        free(want);
+        free(b);
+        free(a);
     }
 }
 
