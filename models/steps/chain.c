@@ -182,14 +182,19 @@ static bool touches(const struct step *step, const struct step_operand *array)
     return any;
 }
 
-/* Does the device take all BF16 rows as they are? An op of one input twice would round a gradient twice. */
+bool chain_takes_bf16(const struct program *program, const struct step *step)
+{
+    const struct op *op = &program->op[step->op];
+    return op_defs[op->kind]->takes_bf16 && op->in[0] != op->in[1]; /* of one input twice: rounded twice */
+}
+
+/* Does the device take all BF16 rows as they are? */
 static bool is_direct(const struct chain *chain)
 {
     bool all = chain->device->ops->takes_bf16 && chain->device->products == DEVICE_PRODUCTS_BF16;
     for (int i = 0; i < chain->n_link; i++) {
         const struct chain_link *link = &chain->link[i];
-        const struct op *op = &chain->program->op[link->step->op];
-        bool takes = op_defs[op->kind]->takes_bf16 && op->in[0] != op->in[1];
+        bool takes = chain_takes_bf16(chain->program, link->step);
         for (int role = 0; role < OP_ROLE_N; role++) {
             all = all && (takes || !link->is_bf16[role]);
         }

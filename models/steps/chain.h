@@ -91,6 +91,9 @@ struct chain {
     const void *context;
 };
 
+/* Does a device that takes BF16 rows as they are do so in this step? */
+bool chain_takes_bf16(const struct program *program, const struct step *step);
+
 /* Give BF16 arrays that have all rows their stages, unless it is direct: of windows of n_window rows at most, from
  * byte `begin` of the slot's memory on. Links are filled in but for their stages. */
 void chain_stages(struct chain *chain, int64_t n_window, int64_t begin);

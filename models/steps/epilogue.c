@@ -1,5 +1,6 @@
 #include "models/steps/epilogue.h"
 
+#include "models/steps/chain.h"
 #include "protocol/base/log.h"
 
 #include <string.h>
@@ -62,9 +63,50 @@ void epilogue_take(const struct program *program, struct step_lists *lists, int 
     }
 }
 
+/* Does the step, number s, multiply the gradient by weights, in a chain whose rows the device takes as they lie? */
+static bool multiplies(const struct program *program, const struct step_list *list, int s, int value)
+{
+    const struct op *op = &program->op[list->step[s].op];
+    int first = s;
+    while (first > 0 && list->step[first].n_chain <= s - first) {
+        first--;
+    }
+    bool all = op->kind == OP_KIND_LINEAR && op->out == value && op->param[1] < 0 &&
+               list->step[s].kind == STEP_KIND_BACKWARD;
+    for (int k = first; k < first + list->step[first].n_chain; k++) {
+        all = all && chain_takes_bf16(program, &list->step[k]);
+    }
+    return all;
+}
+
+void epilogue_round(const struct program *program, struct step_lists *lists, int op)
+{
+    const int value = program->op[op].in[0];
+    bool all = program->value[value].is_bf16;
+    for (int turn = 0; turn < 2; turn++) {
+        for (int phase = 0; phase < STEP_PHASE_N; phase++) {
+            struct step_list *list = &lists->phase[phase];
+            for (int n = 0; n < list->n_step * STEP_N_OPERAND; n++) {
+                struct step *step = &list->step[n / STEP_N_OPERAND];
+                struct step_operand *o = &step->operand[n % STEP_N_OPERAND];
+                if (n % STEP_N_OPERAND >= step->n_operand || o->array != STEP_ARRAY_GRAD || o->index != value) {
+                    continue;
+                }
+                bool made = step->kind == STEP_KIND_HALO && step->op == op && o->access == STEP_ACCESS_WRITE;
+                all = all && (made || (o->access == STEP_ACCESS_READ &&
+                                       multiplies(program, list, n / STEP_N_OPERAND, value)));
+                o->element = turn == 1 && all ? STEP_ELEMENT_BF16 : o->element;
+            }
+        }
+    }
+}
+
 struct device_epilogue epilogue_of(const struct step *pass, const struct op_call *call)
 {
-    struct device_epilogue out = {.is_there = pass->n_epilogue > 0,
+    const struct step_operand *grad = step_operand(pass, OP_ROLE_GRAD_IN_0);
+    const bool rounds = grad != NULL && grad->element == STEP_ELEMENT_BF16;
+    struct device_epilogue out = {.is_there = pass->n_epilogue > 0 || rounds,
+                                  .is_bf16 = rounds,
                                   .activate = {.now = call->now, .node = call->node, .key = call->key}};
     out.activate.key.stream = RANDOM_STREAM_DROPOUT;
     for (int k = 0; k < pass->n_epilogue; k++) {

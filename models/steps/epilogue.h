@@ -7,9 +7,13 @@
 
 #include "models/steps/step.h"
 
-/* Rewrite the lists for an aggregate's forward passes; the last rewrite. What the pass makes is its operand OUT then;
- * values between, which no other step reads, are not made. */
+/* Rewrite the lists for an aggregate's forward passes. What the pass makes is its operand OUT then; values between,
+ * which no other step reads, are not made. */
 void epilogue_take(const struct program *program, struct step_lists *lists, int op);
+
+/* Store what an aggregate's backward pass makes as BF16, where only products in BF16 read it, which would round it
+ * so. Behind step_lists_finish. */
+void epilogue_round(const struct program *program, struct step_lists *lists, int op);
 
 /* What the pass does behind its sums, in a call of its own op. */
 struct device_epilogue epilogue_of(const struct step *pass, const struct op_call *call);

@@ -122,7 +122,7 @@ bool step_operand_is_bf16(const struct program *program, const struct step_opera
     case STEP_ARRAY_VALUE:
         return program->value[operand->index].is_bf16;
     case STEP_ARRAY_GRAD:
-        return program->value[operand->index].grad_is_bf16;
+        return operand->element == STEP_ELEMENT_BF16 || program->value[operand->index].grad_is_bf16;
     default:
         return false;
     }

@@ -81,8 +81,8 @@ enum step_access {
     STEP_ACCESS_UPDATE /* read and changed */
 };
 
-/* An operand of FLOAT32 may be stored as BF16: step_operand_is_bf16. */
-enum step_element { STEP_ELEMENT_FLOAT32, STEP_ELEMENT_FLOAT64, STEP_ELEMENT_BYTES };
+/* An operand of FLOAT32 may be stored as BF16: step_operand_is_bf16. BF16: it is, by a rewrite (epilogue_round). */
+enum step_element { STEP_ELEMENT_FLOAT32, STEP_ELEMENT_FLOAT64, STEP_ELEMENT_BYTES, STEP_ELEMENT_BF16 };
 
 struct step_operand {
     enum step_array array;

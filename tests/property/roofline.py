@@ -308,6 +308,15 @@ def main():
         except Failure as failure:
             failed += 1
             print(f"FAIL: {failure}")
+        def bf16_check():
+            """On a GPU GCN moves at most 0.55 of float32's bytes in BF16 (D100)."""
+            gcn = dict(draw(random.Random(3)), kind="gcn", nodes=20000, features=128, classes=47, hidden=256, layers=3, dropout=0.0)
+            text, h100 = job_text(gcn).replace('"cpu"', '"cuda"'), pathlib.Path("configs/devices/h100.toml").resolve()
+            whole, half = (sums_of(plan_of(trainerd, folder, text.replace("[train]", "[train]\n" + more), "--device", h100)["roofline"]["workers"][0])["all"]["bytes"]
+                           for more in ("", 'precision = "bf16"\nproducts = "bf16"'))
+            if not half <= 0.55 * whole:
+                raise Failure(f"BF16 moves {half / whole} of float32's bytes, expected at most 0.55")
+
         # A file's numbers are the ones that are built in.
         text = job_text(draw(random.Random(2)))
         try:
@@ -317,7 +326,8 @@ def main():
                     raise Failure(f"{path} is a device of another name")
             if plain != named:
                 raise Failure("without --device another cpu than that of configs/devices/cpu.toml")
-            passed += 1
+            bf16_check()
+            passed += 2
         except Failure as failure:
             failed += 1
             print(f"FAIL: {failure}")

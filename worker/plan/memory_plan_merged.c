@@ -200,21 +200,33 @@ int64_t memory_merged_bytes(int64_t n_row, int64_t n_edge, bool weighted)
            n_edge * (int64_t)(sizeof(uint32_t) + (weighted ? sizeof(float) : 0));
 }
 
-void memory_plan_epilogues(const struct memory_plan_input *in, struct memory_plan *plan)
+/* Is the op a sum over neighbours of training, and ends a row's in one block? */
+static bool ends_at_once(const struct memory_plan_input *in, const struct memory_plan *plan, const struct op *op)
 {
     const int64_t *n_edge = plan->merged.n_edge[PART_DIRECTION_IN];
+    int64_t hop = smaller(in->program->value[op->out].hop, plan->n_hop);
+    bool merges = memory_plan_merges(plan, in->program, op) && n_edge[hop] > 0 && n_edge[plan->n_hop] > 0;
+    return op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->is_linear && !op->is_static &&
+           (in->n_part == 1 || merges);
+}
+
+void memory_plan_epilogues(const struct memory_plan_input *in, struct memory_plan *plan)
+{
     if (!in->ops->takes_epilogue || in->job->model.kernel != JOB_KERNEL_OWN) {
         return;
     }
     for (int i = 0; i < in->program->n_op; i++) {
-        const struct op *op = &in->program->op[i];
-        int64_t hop = smaller(in->program->value[op->out].hop, plan->n_hop);
-        bool merges = memory_plan_merges(plan, in->program, op) && n_edge[hop] > 0 && n_edge[plan->n_hop] > 0;
-        if (op->kind == OP_KIND_AGGREGATE && aggregate_defs[op->aggregate]->is_linear && !op->is_static &&
-            (in->n_part == 1 || merges)) {
+        if (ends_at_once(in, plan, &in->program->op[i])) {
             epilogue_take(in->program, &plan->steps, i);
         }
     }
     step_lists_finish(in->program, &plan->steps);
+    bool back = in->own[0].halo->symmetric || plan->merged.n_edge[PART_DIRECTION_OUT][0] > 0; /* edges are merged */
+    bool rounds = in->job->train.products == JOB_PRODUCTS_BF16 && (in->n_part == 1 || (plan->n_hop == 0 && back));
+    for (int i = 0; i < in->program->n_op && rounds; i++) {
+        if (ends_at_once(in, plan, &in->program->op[i])) {
+            epilogue_round(in->program, &plan->steps, i);
+        }
+    }
     liveness_place(in->program, plan);
 }

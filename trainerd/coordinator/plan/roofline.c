@@ -59,7 +59,7 @@ enum status roofline_load(const char *path, const struct job *job, struct roofli
     static const char cpu[] = "name = 'cpu'\nfp32_tflops = 0.3\nbf16_tflops = 0.3\nbandwidth_gbs = 20";
     char *text;
     size_t n;
-    *out = (struct roofline){.peak = job->train.products == JOB_PRECISION_BF16 ? ROOFLINE_BF16 : ROOFLINE_FP32};
+    *out = (struct roofline){.peak = job->train.products == JOB_PRODUCTS_BF16 ? ROOFLINE_BF16 : ROOFLINE_FP32};
     if (path == NULL) {
         return job->workers.device != JOB_DEVICE_CUDA
                    ? text_read("cpu", cpu, sizeof cpu - 1, out)
