@@ -33,6 +33,17 @@ class AnAddress(unittest.TestCase):
             self.assertIn(words, str(caught.exception))
 
 
+class ASocket(unittest.TestCase):
+    def test_that_a_child_of_a_killed_daemon_still_holds_is_waited_for(self) -> None:
+        with tempfile.TemporaryDirectory() as folder, socket.socket(socket.AF_UNIX) as held:
+            held.bind(f"{folder}/socket")
+            held.listen()
+            threading.Timer(0.2, held.close).start()
+            daemon = Daemon(pathlib.Path(folder))
+            self.assertEqual(trainerd.Client(daemon.address).jobs(), [])
+            daemon.end()
+
+
 class OverTcp(DaemonCase):
     secret: pathlib.Path
     shared: pathlib.Path

@@ -181,11 +181,22 @@ static void arrived(uv_stream_t *listener, int error)
     enforce_limits(connection);
 }
 
-/* An existing socket is replaced if no process listens on it. */
-static enum status check_free(const char *path)
+static bool is_served(const char *path)
 {
     struct sockaddr_un name = {.sun_family = AF_UNIX};
     snprintf(name.sun_path, sizeof name.sun_path, "%s", path);
+    int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+    bool any = file >= 0 && (connect(file, (struct sockaddr *)&name, sizeof name) == 0 || errno != ECONNREFUSED);
+    file_close(file);
+    return any;
+}
+
+/* Of waiting for a child that a killed daemon had just forked: it holds the socket until it executes its program. */
+#define FREE_MS_MOST 640
+
+/* An existing socket is replaced if no process listens on it. */
+static enum status check_free(const char *path)
+{
     struct stat info;
     if (lstat(path, &info) != 0) {
         return errno == ENOENT ? STATUS_OK
@@ -194,11 +205,12 @@ static enum status check_free(const char *path)
     if (!S_ISSOCK(info.st_mode)) {
         return status_fail(STATUS_CREATE, "'%s' exists and is not a socket", path);
     }
-    int file = socket(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-    bool is_served = file >= 0 &&
-                     (connect(file, (struct sockaddr *)&name, sizeof name) == 0 || errno != ECONNREFUSED);
-    file_close(file);
-    if (is_served) {
+    bool served = is_served(path);
+    for (unsigned wait_ms = 10; served && wait_ms <= FREE_MS_MOST; wait_ms *= 2) {
+        uv_sleep(wait_ms);
+        served = is_served(path);
+    }
+    if (served) {
         return status_fail(STATUS_PEER, "another daemon listens on '%s'", path);
     }
     return unlink(path) == 0 ? STATUS_OK
