@@ -91,12 +91,14 @@ static void check_programs(struct doctor *doctor)
     }
 }
 
-/* Transports and their devices, from ucx_info. */
+/* Transports and their devices, from ucx_info: it runs in /, as it reads ./ucx.conf (program.c). */
 static void check_ucx(struct doctor *doctor)
 {
     static char printed[1 << 18];
-    char found[400] = "", transport[32] = "", device[64];
-    if (!capture((const char *const[]){"ucx_info", "-d", NULL}, WAIT_S, printed, sizeof printed)) {
+    char found[400] = "", transport[32] = "", device[64], program[PATH_MAX];
+    program_in_path("ucx_info", program);
+    if (!capture((const char *const[]){"/bin/sh", "-c", "cd / && exec \"$0\" -d", program, NULL}, WAIT_S, printed,
+                 sizeof printed)) {
         note(doctor, VERDICT_WARN, "UCX devices", "install ucx_info (Debian: ucx-utils) to see them",
              "ucx_info does not run");
         return;

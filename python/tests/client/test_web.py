@@ -521,7 +521,12 @@ class ASharedFolder(DaemonCase):
         shutil.rmtree(above)
 
     def test_other_programs_are_not_looked_for_there(self) -> None:
-        self.runs_nothing_of_it(str(PROGRAMS / "trainctl"), "doctor", PATH=".:PATH")
+        reader = self.folder / "reader/ucx_info"  # as UCX's own does, where it is installed
+        reader.parent.mkdir()
+        reader.write_text(f"#!/bin/sh\n[ ! -e ucx.conf ] || echo $0 >> {self.mark}\n", encoding="utf-8")
+        reader.chmod(0o755)
+        for path in (".:PATH", f".:{reader.parent}:PATH"):
+            self.runs_nothing_of_it(str(PROGRAMS / "trainctl"), "doctor", PATH=path)
         (self.place / "hosts").write_text("localhost\n", encoding="utf-8")
         (self.place / "job.toml").write_text(trainerd.job_text(SHORT | {"workers": {"launcher": "ssh", "hosts": "hosts", "threads": 1}}), encoding="utf-8")
         self.runs_nothing_of_it(str(PROGRAMS / "trainerd"), "--config", "job.toml", PATH=".:/nowhere")
