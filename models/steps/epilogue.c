@@ -63,40 +63,50 @@ void epilogue_take(const struct program *program, struct step_lists *lists, int 
     }
 }
 
-/* Does the step, number s, multiply the gradient by weights, in a chain whose rows the device takes as they lie? */
-static bool multiplies(const struct program *program, const struct step_list *list, int s, int value)
+static bool is_gradient(const struct step_operand *operand, int value)
 {
-    const struct op *op = &program->op[list->step[s].op];
-    int first = s;
-    while (first > 0 && list->step[first].n_chain <= s - first) {
-        first--;
+    return operand->array == STEP_ARRAY_GRAD && operand->index == value;
+}
+
+/* Does the step multiply the gradient by weights, in the chain that begins with `first`, whose rows the device takes
+ * as they lie? */
+static bool multiplies(const struct program *program, const struct step *first, const struct step *step, int value)
+{
+    const struct op *op = &program->op[step->op];
+    bool all = step->kind == STEP_KIND_BACKWARD && op->kind == OP_KIND_LINEAR && op->out == value && op->param[1] < 0;
+    for (int k = 0; k < first->n_chain; k++) {
+        all = all && chain_takes_bf16(program, &first[k]);
     }
-    bool all = op->kind == OP_KIND_LINEAR && op->out == value && op->param[1] < 0 &&
-               list->step[s].kind == STEP_KIND_BACKWARD;
-    for (int k = first; k < first + list->step[first].n_chain; k++) {
-        all = all && chain_takes_bf16(program, &list->step[k]);
+    return all;
+}
+
+/* Does the op's backward pass alone make the gradient of its input, and do only products read it? */
+static bool only_products_read(const struct program *program, const struct step_list *list, int op)
+{
+    const int value = program->op[op].in[0];
+    const struct step *first = list->step; /* of the chain at work */
+    bool all = program->value[value].is_bf16;
+    for (int s = 0; s < list->n_step; s++) {
+        const struct step *step = &list->step[s];
+        first = step->n_chain > 0 ? step : first;
+        for (int k = 0; k < step->n_operand && all; k++) {
+            const struct step_operand *o = &step->operand[k];
+            bool made = step->kind == STEP_KIND_HALO && step->op == op && o->access == STEP_ACCESS_WRITE;
+            bool read = o->access == STEP_ACCESS_READ && multiplies(program, first, step, value);
+            all = !is_gradient(o, value) || made || read;
+        }
     }
     return all;
 }
 
 void epilogue_round(const struct program *program, struct step_lists *lists, int op)
 {
-    const int value = program->op[op].in[0];
-    bool all = program->value[value].is_bf16;
-    for (int turn = 0; turn < 2; turn++) {
-        for (int phase = 0; phase < STEP_PHASE_N; phase++) {
-            struct step_list *list = &lists->phase[phase];
-            for (int n = 0; n < list->n_step * STEP_N_OPERAND; n++) {
-                struct step *step = &list->step[n / STEP_N_OPERAND];
-                struct step_operand *o = &step->operand[n % STEP_N_OPERAND];
-                if (n % STEP_N_OPERAND >= step->n_operand || o->array != STEP_ARRAY_GRAD || o->index != value) {
-                    continue;
-                }
-                bool made = step->kind == STEP_KIND_HALO && step->op == op && o->access == STEP_ACCESS_WRITE;
-                all = all && (made || (o->access == STEP_ACCESS_READ &&
-                                       multiplies(program, list, n / STEP_N_OPERAND, value)));
-                o->element = turn == 1 && all ? STEP_ELEMENT_BF16 : o->element;
-            }
+    struct step_list *list = &lists->phase[STEP_PHASE_TRAIN];
+    bool rounds = only_products_read(program, list, op);
+    for (int s = 0; s < list->n_step && rounds; s++) {
+        for (int k = 0; k < list->step[s].n_operand; k++) {
+            struct step_operand *o = &list->step[s].operand[k];
+            o->element = is_gradient(o, program->op[op].in[0]) ? STEP_ELEMENT_BF16 : o->element;
         }
     }
 }

@@ -13,6 +13,7 @@ import sys
 import tempfile
 
 FLOAT = 4
+DEVICES = pathlib.Path("configs/devices")
 
 
 class Failure(Exception):
@@ -285,6 +286,31 @@ def refusals_check(trainerd, folder):
     return n
 
 
+def devices_check(trainerd, folder):
+    """A file's numbers are the ones that are built in."""
+    text = job_text(draw(random.Random(2)))
+    plain, named = (plan_of(trainerd, folder, text, *more)["roofline"] for more in ([], ["--device", (DEVICES / "cpu.toml").resolve()]))
+    for path in DEVICES.glob("*.toml"):
+        if plan_of(trainerd, folder, text, "--device", path.resolve())["roofline"]["device"] != path.stem:
+            raise Failure(f"{path} is a device of another name")
+    if plain != named:
+        raise Failure("without --device another cpu than that of configs/devices/cpu.toml")
+    return 1
+
+
+def bf16_check(trainerd, folder):
+    """On a GPU GCN moves at most 0.55 of float32's bytes in BF16 (D100)."""
+    job = dict(draw(random.Random(3)), kind="gcn", nodes=20000, features=128, classes=47, hidden=256, layers=3, dropout=0.0)
+    bytes_of = {}
+    for precision in ("fp32", "bf16"):
+        text = job_text(job).replace('"cpu"', '"cuda"').replace("[train]", f'[train]\nprecision = "{precision}"\nproducts = "{precision}"')
+        roofline = plan_of(trainerd, folder, text, "--device", (DEVICES / "h100.toml").resolve())["roofline"]
+        bytes_of[precision] = sums_of(roofline["workers"][0])["all"]["bytes"]
+    if bytes_of["bf16"] > 0.55 * bytes_of["fp32"]:
+        raise Failure(f"a GCN moves {bytes_of} bytes, expected in BF16 at most 0.55 of float32's")
+    return 1
+
+
 def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("trainerd", type=pathlib.Path)
@@ -303,34 +329,12 @@ def main():
             except Failure as failure:
                 failed += 1
                 print(f"FAIL: draw {i}: {failure}\n  {job}")
-        try:
-            passed += refusals_check(trainerd, folder)
-        except Failure as failure:
-            failed += 1
-            print(f"FAIL: {failure}")
-        def bf16_check():
-            """On a GPU GCN moves at most 0.55 of float32's bytes in BF16 (D100)."""
-            gcn = dict(draw(random.Random(3)), kind="gcn", nodes=20000, features=128, classes=47, hidden=256, layers=3, dropout=0.0)
-            text, h100 = job_text(gcn).replace('"cpu"', '"cuda"'), pathlib.Path("configs/devices/h100.toml").resolve()
-            whole, half = (sums_of(plan_of(trainerd, folder, text.replace("[train]", "[train]\n" + more), "--device", h100)["roofline"]["workers"][0])["all"]["bytes"]
-                           for more in ("", 'precision = "bf16"\nproducts = "bf16"'))
-            if not half <= 0.55 * whole:
-                raise Failure(f"BF16 moves {half / whole} of float32's bytes, expected at most 0.55")
-
-        # A file's numbers are the ones that are built in.
-        text = job_text(draw(random.Random(2)))
-        try:
-            plain, named = (plan_of(trainerd, folder, text, *more)["roofline"] for more in ([], ["--device", pathlib.Path("configs/devices/cpu.toml").resolve()]))
-            for path in pathlib.Path("configs/devices").glob("*.toml"):
-                if plan_of(trainerd, folder, text, "--device", path.resolve())["roofline"]["device"] != path.stem:
-                    raise Failure(f"{path} is a device of another name")
-            if plain != named:
-                raise Failure("without --device another cpu than that of configs/devices/cpu.toml")
-            bf16_check()
-            passed += 2
-        except Failure as failure:
-            failed += 1
-            print(f"FAIL: {failure}")
+        for check in (refusals_check, devices_check, bf16_check):
+            try:
+                passed += check(trainerd, folder)
+            except Failure as failure:
+                failed += 1
+                print(f"FAIL: {failure}")
     print(f"tests: {passed} passed, {failed} failed, 0 skipped")
     return failed > 0
 

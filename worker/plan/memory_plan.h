@@ -326,8 +326,8 @@ void memory_plan_merge(const struct memory_plan_input *input, struct memory_plan
  * do that join. */
 bool memory_plan_merges(const struct memory_plan *plan, const struct program *program, const struct op *op);
 
-/* Sums over neighbours take steps behind them as epilogues (models/steps/epilogue.h), where the device can; then
- * arrays are placed anew. The last of the plan's rewrites. */
+/* Sums over neighbours take steps behind them as epilogues (models/steps/epilogue.h), where the device can, and
+ * store what products in BF16 read so; then arrays are placed anew. The last of the plan's rewrites. */
 void memory_plan_epilogues(const struct memory_plan_input *input, struct memory_plan *plan);
 
 /* Bytes of merged blocks, with the order of their rows, and the scales and nodes of these. */

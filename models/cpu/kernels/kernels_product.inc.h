@@ -1,4 +1,5 @@
-/* Products of numbers rounded to BF16, added in float32: c[i, j] (+)= Σ_k a[i, k] · b[k, j].
+/* Products of numbers rounded to BF16, added in float32: c[i, j] (+)= Σ_k a[i, k] · b[k, j]. At the end small ones of
+ * float32, whose order is oneDNN's.
  *
  * Order, which defines the bits: groups of 32 k from 0 on, at least one, the last filled up with zeros. In each
  * group two sums from 0, of its even k and of its odd ones, each product by one fused multiply-add, rounded to the

@@ -20,7 +20,7 @@
 #define TASKS_OWN 2     /* of a coordinator: what cuts the graph, and a thread of UCX */
 #define TASKS_EACH 2    /* of a worker, beside its threads */
 #define SEGMENTS_EACH 5 /* of System V: a process's queue and four times BUFFERS of 8 KiB */
-#define BUFFERS "256"   /* that UCX takes at a time, for pages that it touches: as many as a queue has */
+#define BUFFERS "256"   /* that UCX takes at a time, whose pages it touches at once: of its own accord 512 */
 #define LEAST_BYTES ((int64_t)5 << 20) /* of shared memory for a process that no message waits in */
 #define MIB(n) ((n) >> 20)             /* whole ones, for people */
 

@@ -191,7 +191,8 @@ static bool is_served(const char *path)
     return any;
 }
 
-/* Of waiting for a child that a killed daemon had just forked: it holds the socket until it executes its program. */
+/* The longest wait, of several, for a child that a killed daemon had just forked: it holds the socket until it
+ * executes its program. */
 #define FREE_MS_MOST 640
 
 /* An existing socket is replaced if no process listens on it. */
