@@ -29,14 +29,21 @@ static int n_thread, n_live, n_at_barrier;
 static int order_run[FIBER_N_MOST]; /* threads of this block in the order in which they run, each warp's together */
 static int run_begin, run_end; /* of the warp that runs until none of its lanes can: its stacks are in the cache */
 static int run_at, n_idle;     /* the lane whose turn it is; so many before it could not go on */
-static unsigned live[FIBER_N_MOST / WARP], meeting[FIBER_N_MOST / WARP]; /* lanes of each warp */
+static unsigned live[FIBER_N_MOST / WARP]; /* lanes of each warp */
+
+/* What each lane of a warp that is at a collective brings. */
+static struct meeting {
+    unsigned lanes; /* that are at one */
+    unsigned mask[WARP], line[WARP], what[WARP];
+    int from[WARP];
+    uint64_t value[WARP], result[WARP];
+} meeting_of[FIBER_N_MOST / WARP];
 
 /* Fibers that meet; no vector, whose memory ThreadSanitizer would watch. */
-struct group {
+static struct group {
     int n;
     fiber *of[FIBER_N_MOST];
-};
-static group who;
+} who;
 
 const dim3 &thread_index()
 {
@@ -75,43 +82,21 @@ void barrier(place where)
 
 /* --- collectives --- */
 
-static fiber *fiber_of(int warp, int of_lane)
+/* Do these lanes wait at the collective of lane l? */
+static bool lanes_agree(const meeting &m, unsigned lanes, int l)
 {
-    int t = warp * WARP + of_lane;
-    return of_lane >= 0 && of_lane < WARP && t < n_thread ? of_thread[t] : nullptr;
-}
-
-/* Are all lanes of f's mask that have not ended at a collective? */
-static bool lanes_are_there(const fiber *f)
-{
-    return (f->mask & live[f->warp] & ~meeting[f->warp]) == 0;
-}
-
-/* The lanes of f's mask that have not ended, if all of them wait at f's collective. */
-static bool lanes_gather(const fiber *f)
-{
-    if ((f->mask >> f->lane & 1) == 0) {
-        die("%s:%d: lane %d is not in its own mask %08x", f->where.file, f->where.line, f->lane, f->mask);
+    const unsigned mask = m.mask[l], line = m.line[l], what = m.what[l];
+    unsigned differ[WARP], any = 0;
+    for (int k = 0; k < WARP; k++) { /* vectors */
+        differ[k] = (m.mask[k] ^ mask) | (m.line[k] ^ line) | (m.what[k] ^ what);
+        any |= differ[k];
     }
-    who.n = 0;
-    for (unsigned left = f->mask & live[f->warp]; left != 0; left &= left - 1) {
-        fiber *peer = of_thread[f->warp * WARP + __builtin_ctz(left)];
-        if (*peer->state != FIBER_AT_COLLECTIVE || peer->mask != f->mask || peer->what != f->what ||
-            peer->where.line != f->where.line) {
+    for (unsigned left = any != 0 ? lanes : 0; left != 0; left &= left - 1) {
+        if (differ[__builtin_ctz(left)] != 0) {
             return false;
         }
-        who.of[who.n++] = peer;
     }
     return true;
-}
-
-static uint64_t shuffled(const fiber *f)
-{
-    const fiber *from = fiber_of(f->warp, f->from);
-    if (from == nullptr || *from->state != FIBER_AT_COLLECTIVE || (f->mask >> f->from & 1) == 0) {
-        die("%s:%d: lane %d reads lane %d, which takes no part", f->where.file, f->where.line, f->lane, f->from);
-    }
-    return from->value;
 }
 
 /* Operand i of a lane: in TF32 of word i, of which what it does not hold is ignored, in BF16 of a word's half. */
@@ -152,15 +137,15 @@ static float products_add(float before, const double *product, int n)
 }
 
 /* What all lanes of a warp multiply: 16 × 8 and 8 × 8 numbers, or 16 × 16 and 16 × 8. */
-static void group_multiply(const group *all)
+static void group_multiply(const meeting &m, unsigned lanes)
 {
-    const int n_k = ((const fragments *)all->of[0]->value)->n_k, each = n_k / 8; /* of a word */
+    const int n_k = ((const fragments *)m.value[__builtin_ctz(lanes)])->n_k, each = n_k / 8; /* of a word */
     double a[16][16], b[16][8];
-    if (all->n != WARP) {
-        die("%s:%d: %d lanes multiply, not all", fiber_current->where.file, fiber_current->where.line, all->n);
+    if (lanes != ~0U) {
+        die("%s:%d: lanes %08x multiply, not all", fiber_current->where.file, fiber_current->where.line, lanes);
     }
     for (int l = 0; l < WARP; l++) {
-        const fragments *of = (const fragments *)all->of[l]->value;
+        const fragments *of = (const fragments *)m.value[l];
         for (int i = 0; i < 4 * each; i++) {
             const int word = i / each, k = (l % 4 + word / 2 * 4) * each + i % each;
             a[l / 4 + word % 2 * 8][k] = operand(of->a, i, each == 2);
@@ -170,7 +155,7 @@ static void group_multiply(const group *all)
         }
     }
     for (int l = 0; l < WARP; l++) {
-        float *sum = ((const fragments *)all->of[l]->value)->sum;
+        float *sum = ((const fragments *)m.value[l])->sum;
         for (int i = 0; i < 4; i++) {
             double product[16];
             for (int k = 0; k < n_k; k++) {
@@ -181,27 +166,51 @@ static void group_multiply(const group *all)
     }
 }
 
-static bool meet_complete(fiber *f)
+static uint64_t shuffled(const meeting &m, int warp, unsigned lanes, int l)
 {
-    if (!lanes_are_there(f) || !lanes_gather(f)) {
+    const int from = m.from[l];
+    if (from < 0 || from >= WARP || (lanes >> from & 1) == 0) {
+        const place where = of_thread[warp * WARP + l]->where;
+        die("%s:%d: lane %d reads lane %d, which takes no part", where.file, where.line, l, from);
+    }
+    return m.value[from];
+}
+
+/* If the lanes of lane l's mask that have not ended all wait at its collective, they do it, and go on. */
+static bool meet_complete(int warp, int l)
+{
+    meeting &m = meeting_of[warp];
+    const collective what = (collective)m.what[l];
+    const unsigned lanes = m.mask[l] & live[warp];
+    unsigned bits = 0;
+    if ((lanes & ~m.lanes) != 0 || !lanes_agree(m, lanes, l)) {
         return false;
     }
-    unsigned bits = 0;
-    for (int i = 0; i < who.n && f->what == collective::BALLOT; i++) {
-        bits |= (unsigned)(who.of[i]->value != 0) << who.of[i]->lane;
+    if ((lanes >> l & 1) == 0) {
+        const place where = of_thread[warp * WARP + l]->where;
+        die("%s:%d: lane %d is not in its own mask %08x", where.file, where.line, l, m.mask[l]);
     }
-    for (int i = 0; i < who.n; i++) {
-        who.of[i]->result = f->what == collective::SHUFFLE ? shuffled(who.of[i]) : bits;
+    for (unsigned left = what == collective::BALLOT ? lanes : 0; left != 0; left &= left - 1) {
+        bits |= m.value[__builtin_ctz(left)] != 0 ? left & -left : 0;
     }
-    for (int i = 0; i < who.n; i++) {
-        *who.of[i]->state = FIBER_READY;
-        meeting[f->warp] &= ~(1U << who.of[i]->lane);
+    for (unsigned left = lanes; left != 0; left &= left - 1) {
+        const int k = __builtin_ctz(left);
+        m.result[k] = what == collective::SHUFFLE ? shuffled(m, warp, lanes, k) : bits;
     }
-    if (f->what == collective::MULTIPLY) {
-        group_multiply(&who);
+    for (unsigned left = lanes == ~0U ? 0 : lanes; left != 0; left &= left - 1) {
+        states[warp * WARP + __builtin_ctz(left)] = FIBER_READY;
     }
-    if (f->what == collective::SYNC) {
-        group_join(&who, &sync_lanes[f->warp * WARP + __builtin_ctz(f->mask)]);
+    memset(&states[warp * WARP], FIBER_READY, lanes == ~0U ? WARP : 0);
+    m.lanes &= ~lanes;
+    if (what == collective::MULTIPLY) {
+        group_multiply(m, lanes);
+    }
+    who.n = 0;
+    for (unsigned left = what == collective::SYNC ? lanes : 0; left != 0; left &= left - 1) {
+        who.of[who.n++] = of_thread[warp * WARP + __builtin_ctz(left)];
+    }
+    if (what == collective::SYNC) {
+        group_join(&who, &sync_lanes[warp * WARP + __builtin_ctz(m.mask[l])]);
     }
     return true;
 }
@@ -209,18 +218,21 @@ static bool meet_complete(fiber *f)
 uint64_t meet(place where, collective what, unsigned mask, uint64_t value, int from)
 {
     fiber *f = fiber_current;
+    const int warp = f->warp, l = f->lane;
+    meeting &m = meeting_of[warp];
     f->where = where;
     f->n_met++;
-    f->what = what;
-    f->mask = mask;
-    f->value = value;
-    f->from = from;
-    *f->state = FIBER_AT_COLLECTIVE;
-    meeting[f->warp] |= 1U << f->lane;
-    if (!lanes_are_there(f) || !meet_complete(f)) {
+    m.mask[l] = mask;
+    m.line[l] = (unsigned)where.line;
+    m.what[l] = (unsigned)what;
+    m.from[l] = from;
+    m.value[l] = value;
+    m.lanes |= 1U << l;
+    states[warp * WARP + l] = FIBER_AT_COLLECTIVE;
+    if ((mask & live[warp] & ~m.lanes) != 0 || !meet_complete(warp, l)) {
         fiber_wait();
     }
-    return f->result;
+    return m.result[l];
 }
 
 /* --- copies beside the kernel --- */
@@ -312,7 +324,8 @@ static void shared_release()
         if (*f->state == FIBER_AT_BARRIER) {
             snprintf(text, sizeof text, "barrier at %s:%d", f->where.file, f->where.line);
         } else if (*f->state == FIBER_AT_COLLECTIVE) {
-            snprintf(text, sizeof text, "collective at %s:%d, mask %08x", f->where.file, f->where.line, f->mask);
+            snprintf(text, sizeof text, "collective at %s:%d, mask %08x", f->where.file, f->where.line,
+                     meeting_of[f->warp].mask[f->lane]);
         }
         counts[text]++;
     }
@@ -337,7 +350,7 @@ static void block_begin()
         f->n_met = 0;
         f->copies = nullptr;
         live[f->warp] = f->lane == 0 ? 1 : live[f->warp] | 1U << f->lane;
-        meeting[f->warp] = 0;
+        meeting_of[f->warp].lanes = 0;
     }
 }
 
@@ -414,7 +427,7 @@ static void block_run(const char *kernel)
             continue;
         }
         for (int t = 0; t < n_thread && !moved; t++) { /* lanes that were waited for have ended */
-            moved = *of_thread[t]->state == FIBER_AT_COLLECTIVE && meet_complete(of_thread[t]);
+            moved = states[t] == FIBER_AT_COLLECTIVE && meet_complete(t / WARP, t % WARP);
         }
         if (n_live > 0 && !moved) {
             stuck(kernel);

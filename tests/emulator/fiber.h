@@ -18,12 +18,7 @@ struct fiber {
     enum fiber_state *state; /* in a list of all, which is all that the choice of the next one reads */
     uint64_t n_met;          /* barriers and collectives of this block */
     place where;             /* it waits */
-    /* at a collective */
-    collective what;
-    unsigned mask;
-    uint64_t value, result;
-    int from;
-    late_copies *copies; /* NULL: none yet in this block */
+    late_copies *copies;     /* NULL: none yet in this block */
     /* the machine's */
     void *sp, *stack, *tsan, *fake_stack;
 };

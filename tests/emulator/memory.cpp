@@ -182,8 +182,9 @@ cudaError_t cudaMalloc(void **out, size_t n_bytes)
         *out = arena_take(n);
     } else if (posix_memalign(out, ALIGN, n) != 0) {
         return cudaErrorMemoryAllocation;
-    } else if (n < (size_t)32 << 20) { /* cuBLAS works in so much, which nobody reads, and which takes a quarter of a job */
-        memset(*out, 0xff, n); /* NaNs */
+    } else if (n < (size_t)32
+                       << 20) { /* cuBLAS works in so much, which nobody reads, and which takes a quarter of a job */
+        memset(*out, 0xff, n);  /* NaNs */
     }
     blocks[(char *)*out] = n;
     n_taken += n;
