@@ -366,7 +366,7 @@ check: ## every test that finds a fault in seconds, and lint, with the release b
 check-all: ## what check leaves out: sanitizers, fuzzers, the emulated GPU, nvcc, tests at length, documents, package, service, Slurm, ssh, Kubernetes
 	$(Q)scripts/install-deps --test && scripts/install-deps --system
 	+$(Q)$(MAKE) --no-print-directory $(JOBS) WERROR=-Werror built-asan built-release built-emulated built-emulated-asan built-emulated-tsan built-fuzz
-	$(call RUN,5 TEST_BESIDE=8 TEST_PREPARED=1) scripts/check-emulated scripts/check-emulated-sanitizers TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property \
+	$(call RUN,5 TEST_PREPARED=1) scripts/check-emulated scripts/check-emulated-sanitizers TEST_THOROUGH=1 $(AT_LENGTH) scripts/check-property \
 	    TEST_THOROUGH= TEST_PROGRAMS=30 TEST_MODELS=6 scripts/check-python:at_random TEST_PROGRAMS= TEST_MODELS= scripts/check-wheel \
 	    scripts/check-slurm-runner scripts/check-service scripts/check-web scripts/check-nvcc scripts/check-bundle scripts/check-package scripts/check-docs \
 	    $(SANITIZED) scripts/check-slurm scripts/check-emulated-memory scripts/check-notebooks scripts/check-ssh \

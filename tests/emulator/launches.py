@@ -9,7 +9,7 @@ launches, output.trace its steps; both have the same clock, so that a launch bel
 At full size a step's floor (rows gathered) and a launch's blocks are what a line through both sizes says; of steps that run on windows a
 launch has a window's rows, and the floor is divided by the number of windows. A launch's work is 2 m n k / peak where it is a product of
 cuBLAS, which is taken to have a block for each 128 × 128 numbers; all others of a step share what the floor leaves, in the proportion of
-the least processor time that the emulator took for them in two epochs. A launch is idle where it has fewer than two blocks for each multiprocessor and works for more
+the least processor time that the emulator took for them in three epochs. A launch is idle where it has fewer than two blocks for each multiprocessor and works for more
 than 2 µs. Bars: at most 8 launches for a step (of k fused ones 8 k) and window, and no more idle ones than IDLE_MOST. Both are also asked of
 logs with a planted fault. And of jobs of GCN and GraphSAGE in BF16, stored and multiplied: no launch that only changes numbers' type; those
 that multiply float32 have some.
@@ -182,7 +182,7 @@ def main(programs):
     programs = pathlib.Path(programs).resolve()
     rows = eval(re.search(r"CUDA_N_WINDOW_FLOAT \(\(int64_t\)(1 << \d+)\)", (ROOT / "models/cuda/sizes.h").read_text())[1]) // 256
     with tempfile.TemporaryDirectory() as place:
-        (first, _), *larger = (epoch(programs, pathlib.Path(place), nodes) for nodes in (SMALL[0], *[SMALL[1]] * 2))
+        (first, _), *larger = (epoch(programs, pathlib.Path(place), nodes) for nodes in (SMALL[0], *[SMALL[1]] * 3))
         second, plan = least([steps for steps, _ in larger]), larger[0][1]
         passes = {(k, p): conversions(programs, pathlib.Path(place), k, p) for k in ("gcn", "sage") for p in ("bf16", "fp32")}
         apart = behind_sums(epoch(programs, pathlib.Path(place), SMALL[0], "cusparse")[0])

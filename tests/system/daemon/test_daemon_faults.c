@@ -46,7 +46,7 @@ enum { N_CASE = sizeof cases / sizeof *cases };
 
 static const char lines[] =
     "parts = 4\n[model]\nhidden = 8\ndropout = 0.5\n[train]\nepochs = 12\ncheckpoint_every = 4\n"
-    "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 1.0\n[output]\ndir = \"two\"\n";
+    "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 5.0\n[output]\ndir = \"two\"\n";
 
 TestSuite(daemon_faults, .init = folder_make, .fini = daemon_case_end, .timeout = 900);
 

@@ -91,7 +91,7 @@ static void make_all(void)
     folder_write("job.toml",
                  "[dataset]\ngenerator = \"karate\"\n[partition]\nparts = 4\ncache = \"off\"\n[model]\nhidden = 8\n"
                  "dropout = 0.5\n[train]\nepochs = 12\ncheckpoint_every = 4\n"
-                 "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 1.0\n");
+                 "[workers]\ncount = 2\nthreads = 1\nheartbeat_timeout = 60.0\n");
     cr_assert_eq(mkdir(folder_path("job"), 0700), 0);
     /* Orphans become ours: waiting for them is how they are seen to be gone. */
     cr_assert_eq(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
@@ -185,7 +185,8 @@ static void expect_recovered(const struct fault_case *fault, int at)
     char text[128], expected[2048];
     snprintf(text, sizeof text, "%s@%d/1", fault->where, at);
     setenv("TRAINERD_FAULTS", text, 1);
-    int code = run("two", "1", false);
+    /* on a busy machine others are silent, too */
+    int code = run_with("two", "1", false, strstr(text, "=stop") ? "workers.heartbeat_timeout=1" : "workers.count=2");
     cr_assert_eq(code, fault->code, "%s: exit %d: %s", text, code, process.words);
     /* What a coordinator's own death leaves, if it comes at a bad moment, the next attempt sweeps up. */
     (code == KILLED ? expect_no_process : expect_nothing_left)();
