@@ -7,6 +7,7 @@ import functools
 import http.server
 import os
 import pathlib
+import signal
 import statistics
 import subprocess
 import threading
@@ -72,10 +73,12 @@ class PagesCase(DaemonCase):
         for job in (cls.done, cls.failed, cls.diverged, *jobs, *links):
             job.wait(PATIENCE_S, check=False)
         cls.long = client.submit({**SHORT, "name": "epochs", "train": {"epochs": LONG_EPOCHS}})
-        cls.running = client.submit({**LONG, "name": "running", "dataset": {"generator": "sbm", "nodes": 20000}})
+        cls.running = client.submit({**LONG, "name": "running", "dataset": {"generator": "sbm", "nodes": 20000}}, set={"workers.heartbeat_timeout": 3600})
         for event in cls.running.watch(timeout=PATIENCE_S):
             if event.get("event") == "epoch":
                 break
+        cls._signal(signal.SIGSTOP)
+        cls.addClassCleanup(cls._signal, signal.SIGCONT)
         for part in range(WAITING // 1000):
             client.submit_group({**SHORT, "name": "waiting"}, [{"train.seed": 1000 * part + seed} for seed in range(1000)], group="waiting",
                                 set={"workers.count": 4, "partition.parts": 4})
@@ -84,6 +87,12 @@ class PagesCase(DaemonCase):
         cls.browser = browser_start()
         cls.addClassCleanup(cls.browser.quit)
         cls.browser.get(cls.address)
+
+    @classmethod
+    def _signal(cls, number: int) -> None:
+        """To the worker of the running job, which is stopped where nobody watches: the browser has the processors."""
+        for worker in cls.running.workers()["workers"]:
+            os.kill(worker["pid"], number)
 
     @classmethod
     def _serve(cls) -> None:
@@ -261,6 +270,8 @@ class Pages(PagesCase):
         self.assertIn(SCRIPT, self.browser.title)
 
     def test_a_running_job_is_drawn_as_it_goes(self) -> None:
+        self._signal(signal.SIGCONT)
+        self.addCleanup(self._signal, signal.SIGSTOP)
         self.open(f"job?job={self.running.id}")
         points = "return Math.max(0, ...Object.values(Chart.instances)[0]?.data.datasets.map(set => (set._data ?? set.data).length) ?? [])"
         first = self.until("curves", lambda: self.script(points))
