@@ -76,9 +76,9 @@ static void run(const struct trial *t, enum device_products products)
 /* What is multiplied for x; TF32's roundings are counted as errors. */
 static double operand(double x, enum device_products products)
 {
-    int exponent;
-    (void)frexp(x, &exponent);
-    return products == DEVICE_PRODUCTS_BF16 ? ldexp(rint(ldexp(x, 8 - exponent)), exponent - 8) : x;
+    int exponent = 0;
+    const double fraction = products == DEVICE_PRODUCTS_BF16 ? frexp(x, &exponent) : 0.0;
+    return products == DEVICE_PRODUCTS_BF16 ? ldexp(rint(256.0 * fraction), exponent - 8) : x;
 }
 
 /* The sum in double, that of absolute values, and the chain of float32. */
