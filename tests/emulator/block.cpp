@@ -33,8 +33,7 @@ static unsigned live[FIBER_N_MOST / WARP]; /* lanes of each warp */
 
 /* What each lane of a warp that is at a collective brings. */
 static struct meeting {
-    unsigned lanes; /* that are at one */
-    unsigned mask[WARP], line[WARP], what[WARP];
+    unsigned lanes, mask[WARP], line[WARP], what[WARP]; /* lanes: that are at one */
     int from[WARP];
     uint64_t value[WARP], result[WARP];
 } meeting_of[FIBER_N_MOST / WARP];

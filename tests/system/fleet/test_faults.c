@@ -185,7 +185,7 @@ static void expect_recovered(const struct fault_case *fault, int at)
     char text[128], expected[2048];
     snprintf(text, sizeof text, "%s@%d/1", fault->where, at);
     setenv("TRAINERD_FAULTS", text, 1);
-    /* on a busy machine others are silent, too */
+    /* Silence tells of a process that is stopped alone: on a busy machine others are silent, too. */
     int code = run_with("two", "1", false, strstr(text, "=stop") ? "workers.heartbeat_timeout=1" : "workers.count=2");
     cr_assert_eq(code, fault->code, "%s: exit %d: %s", text, code, process.words);
     /* What a coordinator's own death leaves, if it comes at a bad moment, the next attempt sweeps up. */
