@@ -229,14 +229,14 @@ void cpu_aggregate_sum(struct device *device, const struct device_block *block, 
         return;
     }
     struct cpu_small_schedule small;
-    cpu_sum(cpu_device(device), cpu_schedule_of(block, &small), &sum);
+    cpu_sum(cpu_device(device), cpu_block_schedule(block, &small), &sum);
 }
 
 void cpu_aggregate_max(struct device *device, const struct device_block *block, const struct device_max *how,
                        int64_t f, const float *x, float *out, uint32_t *arg)
 {
     struct cpu_small_schedule small;
-    const struct cpu_schedule *schedule = cpu_schedule_of(block, &small);
+    const struct cpu_schedule *schedule = cpu_block_schedule(block, &small);
     const struct cpu_max max = {.rows = block->rows,
                                 .indptr = block->indptr,
                                 .cols = block->cols,

@@ -78,7 +78,7 @@ static void run_unit(const struct cpu_device *device, const struct cpu_attention
 static void run_rows(const struct cpu_device *device, const struct cpu_attention *a, int64_t n_slot, double *sums)
 {
     struct cpu_small_schedule small;
-    const struct cpu_schedule *schedule = cpu_schedule_of(a->block, &small);
+    const struct cpu_schedule *schedule = cpu_block_schedule(a->block, &small);
     const int64_t n_range = schedule->n_range, n_set = n_slot < n_range ? n_slot : n_range;
     const struct units units = {schedule, sums != NULL ? n_set : n_range * RANGE_PARTS, sums};
     cpu_attention_hub(device, a, n_slot, sums);
@@ -167,7 +167,7 @@ void cpu_attention_backward_query(struct device *device, const struct device_att
     a.own.reads[1] = rows->target.grad_out;
     a.own.writes[0] = add ? NULL : grad_query;
     struct cpu_small_schedule small;
-    const struct cpu_schedule *schedule = cpu_schedule_of(rows->block, &small);
+    const struct cpu_schedule *schedule = cpu_block_schedule(rows->block, &small);
     int64_t width = cpu_attention_sums(rows->how), n_att = cpu_attention_att_sums(rows->how);
     int64_t n_unit = schedule->n_range > schedule->n_piece ? schedule->n_range : schedule->n_piece;
     int64_t n_part = n_unit < CPU_ATTENTION_PARTIALS ? n_unit : CPU_ATTENTION_PARTIALS;

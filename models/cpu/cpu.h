@@ -118,8 +118,8 @@ struct cpu_small_schedule {
     int64_t range[2];
 };
 
-static inline const struct cpu_schedule *cpu_schedule_of(const struct device_block *block,
-                                                         struct cpu_small_schedule *small)
+static inline const struct cpu_schedule *cpu_block_schedule(const struct device_block *block,
+                                                            struct cpu_small_schedule *small)
 {
     if (block->schedule != NULL) {
         return block->schedule;

@@ -118,7 +118,7 @@ void cpu_relation_sum(struct device *device, const struct device_relation *how, 
 {
     const struct device_block *block = how->block;
     struct cpu_small_schedule small;
-    const struct cpu_schedule *schedule = cpu_schedule_of(block, &small);
+    const struct cpu_schedule *schedule = cpu_block_schedule(block, &small);
     const struct relation_call s = call_of(device, how, out);
     bool parallel = cpu_n_edge(block) * how->f >= CPU_PARALLEL_MIN;
     CPU_LOOP_DYNAMIC(

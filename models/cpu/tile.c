@@ -488,7 +488,7 @@ void cpu_tile_edges(struct device *device, const struct device_tile_edges *how)
     layouts_find(how->of.tile, layout);
     const int64_t n_grad = tile_n_grad(how->of.tile);
     struct cpu_small_schedule small;
-    const struct cpu_schedule *schedule = cpu_schedule_of(how->block, &small);
+    const struct cpu_schedule *schedule = cpu_block_schedule(how->block, &small);
     int64_t n_unit = schedule->n_range > schedule->n_piece ? schedule->n_range : schedule->n_piece;
     n_unit = n_grad > 0 && n_unit > CPU_TILE_PARTIALS ? CPU_TILE_PARTIALS : n_unit;
     double *sets = n_grad > 0 ? how->of.scratch : NULL;

@@ -92,7 +92,7 @@ enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
 enum status cuda_gpus_placed(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out);
 /* The GPU of worker `turn` of n_here, and how many of these share it. errors  STATUS_PEER "no usable GPU:
  * <reason>" */
-enum status cuda_gpu_of(uint32_t turn, uint32_t n_here, struct cuda_gpu *out, uint32_t *n_sharing_out);
+enum status cuda_gpu_choose(uint32_t turn, uint32_t n_here, struct cuda_gpu *out, uint32_t *n_sharing_out);
 /* Work on it, in this thread and from now on. errors  likewise */
 enum status cuda_gpu_take(const struct cuda_gpu *gpu);
 /* The device on the GPU of worker `turn` of n_here. */

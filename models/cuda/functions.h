@@ -10,7 +10,7 @@
 
 #include <string.h>
 
-static __device__ __forceinline__ uint64_t bits_of(double x)
+static __device__ __forceinline__ uint64_t double_bits(double x)
 {
     uint64_t bits;
     memcpy(&bits, &x, sizeof bits);
@@ -49,7 +49,7 @@ static __device__ __forceinline__ double exp_of_negative(double x)
     sum = fma(sum, r, 0.5);
     sum = fma(sum, r, 1.0);
     sum = fma(sum, r, 1.0);
-    const double power = of_bits((bits_of(whole) + 1023) << 52);
+    const double power = of_bits((double_bits(whole) + 1023) << 52);
     return x > -708.0 ? sum * power : x <= -708.0 ? 0.0 : x;
 }
 
@@ -68,7 +68,7 @@ static __device__ __forceinline__ double twice_artanh(double s, int n)
  * x = 2^k m, m from 1/√2 to √2; ln m = 2 artanh((m - 1) / (m + 1)) */
 static __device__ __forceinline__ double log_above_one(double x)
 {
-    const uint64_t bits = bits_of(x);
+    const uint64_t bits = double_bits(x);
     double k = (double)((int)(bits >> 52) - 1023), m = of_bits((bits & 0xfffffffffffffULL) | 0x3ff0000000000000ULL);
     if (m > 0x1.6a09e667f3bcdp+0) {
         m *= 0.5;
@@ -79,7 +79,7 @@ static __device__ __forceinline__ double log_above_one(double x)
 }
 
 /* ln x */
-static __device__ __forceinline__ double log_of(double x)
+static __device__ __forceinline__ double fixed_log(double x)
 {
     return x < 0.0 ? (double)NAN : x < 1.0 ? -log_above_one(1.0 / x) : log_above_one(x);
 }
@@ -93,7 +93,7 @@ static __device__ __forceinline__ double log_of_one_and(double x)
 /* erfc z: for a = |z|, (1 + 2a) e^(a²) erfc a is a polynomial of t = (a - 3.75) / (a + 3.75), fitted at Chebyshev's
  * points.
  * source  Shepherd & Laframboise, Mathematics of Computation 36, 1981 */
-static __device__ __forceinline__ double erfc_of(double z)
+static __device__ __forceinline__ double fixed_erfc(double z)
 {
     const double a = fabs(z), t = (a - 3.75) / (a + 3.75);
     double sum = -0x1.aa4da37ae147bp-18;
@@ -117,16 +117,16 @@ static __device__ __forceinline__ double erfc_of(double z)
 }
 
 /* x Φ(x) */
-static __device__ __forceinline__ float gelu_of(float x)
+static __device__ __forceinline__ float fixed_gelu(float x)
 {
-    return (float)(0.5 * (double)x * erfc_of(-(double)x * M_SQRT1_2));
+    return (float)(0.5 * (double)x * fixed_erfc(-(double)x * M_SQRT1_2));
 }
 
 /* Φ(x) + x φ(x) */
-static __device__ __forceinline__ float gelu_slope_of(float x)
+static __device__ __forceinline__ float fixed_gelu_slope(float x)
 {
     const double d = (double)x;
-    return (float)(0.5 * erfc_of(-d * M_SQRT1_2) +
+    return (float)(0.5 * fixed_erfc(-d * M_SQRT1_2) +
                    d * exp_of_negative(-0.5 * d * d) * (0.5 * M_2_SQRTPI * M_SQRT1_2));
 }
 
@@ -134,7 +134,7 @@ static __device__ __forceinline__ float gelu_slope_of(float x)
 
 /* e^x for x ≤ 88, from fma alone: within 2 units in the last place; 0 below -87; NaN stays NaN.
  * x = k ln 2 + r, |r| ≤ ln 2 / 2; e^r − 1 by its series, times 2^k. */
-static __device__ __forceinline__ float exp_of(float x)
+static __device__ __forceinline__ float fixed_exp(float x)
 {
     float bounded = x < -87.0F ? -87.0F : x;
     bounded = bounded > 88.0F ? 88.0F : bounded;

@@ -56,7 +56,7 @@ enum status cuda_gpus(struct cuda_gpu out[CUDA_GPUS_MOST], int *n_out)
                                gpu.name, gpu.major, gpu.minor, MAJOR_LEAST);
 }
 
-enum status cuda_gpu_of(uint32_t turn, uint32_t n_here, struct cuda_gpu *out, uint32_t *n_sharing_out)
+enum status cuda_gpu_choose(uint32_t turn, uint32_t n_here, struct cuda_gpu *out, uint32_t *n_sharing_out)
 {
     struct cuda_gpu gpu[CUDA_GPUS_MOST];
     int n;

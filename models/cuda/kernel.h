@@ -37,7 +37,7 @@ extern "C" {
 #define GRID_MOST 65535
 
 /* Blocks for n pieces of work with `each` in a block; at least 1, since an empty launch is an error. */
-static inline unsigned grid_of(int64_t n, int64_t each)
+static inline unsigned grid_size(int64_t n, int64_t each)
 {
     int64_t n_block = (n + each - 1) / each;
     return (unsigned)(n_block < 1 ? 1 : n_block > GRID_MOST ? GRID_MOST : n_block);
@@ -76,7 +76,7 @@ static __device__ __forceinline__ uint4 draw_quad(const struct random_key key, u
     return philox(make_uint4(quad, (uint32_t)row, epoch, last), (uint32_t)key.seed, (uint32_t)(key.seed >> 32));
 }
 
-static __device__ __forceinline__ uint32_t draw_of(const uint4 draws, unsigned k)
+static __device__ __forceinline__ uint32_t draw_at(const uint4 draws, unsigned k)
 {
     return k == 0 ? draws.x : k == 1 ? draws.y : k == 2 ? draws.z : draws.w;
 }
@@ -89,7 +89,7 @@ struct dropout {
     const uint32_t *node;
 };
 
-static inline dropout dropout_of(const struct device_activate *activate)
+static inline dropout dropout_make(const struct device_activate *activate)
 {
     return {random_drop_threshold(activate->p), activate->key, activate->now, activate->node};
 }

@@ -82,7 +82,7 @@ enum status cuda_open_turn(uint32_t turn, uint32_t n_here, struct device **out)
 {
     struct cuda_gpu gpu;
     uint32_t n_sharing;
-    enum status status = cuda_gpu_of(turn, n_here, &gpu, &n_sharing);
+    enum status status = cuda_gpu_choose(turn, n_here, &gpu, &n_sharing);
     if (status != STATUS_OK) {
         return status;
     }

@@ -109,7 +109,7 @@ struct quad_rows {
 };
 
 /* x, of rows of f numbers, as the device finds it. */
-static inline quad_rows quad_rows_of(const struct device *device, const void *x, int64_t f)
+static inline quad_rows quad_rows_make(const struct device *device, const void *x, int64_t f)
 {
     const quad_rows out = {(void *)x, cuda_row_step(device, x, f), cuda_bf16(device, x) > 0};
     return out;
@@ -154,7 +154,7 @@ static void quads_launch(struct device *device, int64_t n, int64_t f, bool align
     if (n * f == 0) {
         return;
     }
-    const unsigned grid = grid_of(n * n_quad, BLOCK_THREADS);
+    const unsigned grid = grid_size(n * n_quad, BLOCK_THREADS);
     cudaStream_t stream = ((struct cuda_device *)device)->lane[lane].stream;
     if (aligned) {
         LAUNCH((quads_map<true, Map>), dim3(grid), dim3(BLOCK_THREADS), stream, n, f, n_quad, map);

@@ -55,7 +55,7 @@ static size_t csr_host_bytes(int64_t n_row, int64_t n_col, int64_t n_value)
 
 /* --- sums by cuSPARSE --- */
 
-struct cuda_sums_places cuda_sums_places_of(const struct device_sums *sums, const struct device_sum_sizes *most)
+struct cuda_sums_places cuda_sums_places_make(const struct device_sums *sums, const struct device_sum_sizes *most)
 {
     struct cuda_sums_places at = {.n_ones = sums->plain ? most->n_unweighted : 0};
     int64_t widest = 0, widest_odd = 0;
@@ -77,7 +77,7 @@ struct cuda_sums_places cuda_sums_places_of(const struct device_sums *sums, cons
 
 size_t cuda_sums_bytes(const struct device_sums *sums, const struct device_sum_sizes *most)
 {
-    return cuda_sums_places_of(sums, most).n_byte;
+    return cuda_sums_places_make(sums, most).n_byte;
 }
 
 /* An algorithm that shares out rows' ends and edges together (Merrill & Garland, SC 2016; Yang et al., Euro-Par 2018)
@@ -172,7 +172,8 @@ int64_t cuda_tile_sets(int64_t n_grad)
     return most < TILE_SET_LEAST ? TILE_SET_LEAST : smaller(most, TILE_SET_MOST);
 }
 
-struct cuda_tile_places cuda_tile_places_of(int64_t n_float, int64_t n_grad, int64_t n_instruction, int64_t n_result)
+struct cuda_tile_places cuda_tile_places_make(int64_t n_float, int64_t n_grad, int64_t n_instruction,
+                                              int64_t n_result)
 {
     struct cuda_tile_places at = {.n_warp = 0};
     int64_t floats = cuda_tile_floats(n_float), warps = TILE_FLOATS_MOST / floats / TILE_WARP_LEAST * TILE_WARP_LEAST;
@@ -187,7 +188,7 @@ struct cuda_tile_places cuda_tile_places_of(int64_t n_float, int64_t n_grad, int
 
 /* --- blocks --- */
 
-struct cuda_schedule_places cuda_schedule_places_of(int64_t n_row, int64_t n_edge)
+struct cuda_schedule_places cuda_schedule_places_make(int64_t n_row, int64_t n_edge)
 {
     struct cuda_schedule_places at;
     at.n_chunk = (n_row + CUDA_SCHEDULE_ROWS - 1) / CUDA_SCHEDULE_ROWS;
@@ -202,13 +203,13 @@ struct cuda_schedule_places cuda_schedule_places_of(int64_t n_row, int64_t n_edg
 
 size_t cuda_schedule_bytes(int64_t n_row, int64_t n_edge)
 {
-    return n_edge > CUDA_LONG_EDGES ? cuda_schedule_places_of(n_row, n_edge).n_byte : 0;
+    return n_edge > CUDA_LONG_EDGES ? cuda_schedule_places_make(n_row, n_edge).n_byte : 0;
 }
 
-struct cuda_made_places cuda_made_places_of(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed)
+struct cuda_made_places cuda_made_places_make(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed)
 {
-    size_t n = (size_t)n_edge, picking = cuda_picked_places_of(n_col, n_edge).n_byte,
-           ordering = cuda_order_places_of(n_edge).n_byte;
+    size_t n = (size_t)n_edge, picking = cuda_picked_places_make(n_col, n_edge).n_byte,
+           ordering = cuda_order_places_make(n_edge).n_byte;
     struct cuda_made_places at;
     at.indptr = aligned(cuda_schedule_bytes(n_row, n_edge));
     at.cols = at.indptr + aligned(((size_t)n_row + 1) * sizeof(int64_t));
@@ -222,10 +223,10 @@ struct cuda_made_places cuda_made_places_of(int64_t n_row, int64_t n_col, int64_
 static size_t block_made_bytes(int64_t n_row, int64_t n_col, int64_t n_edge, size_t edge_bytes)
 {
     size_t extra = edge_bytes - sizeof(uint32_t);
-    return cuda_made_places_of(n_row, n_col, n_edge, extra >= sizeof(float), extra % sizeof(float) != 0).n_byte;
+    return cuda_made_places_make(n_row, n_col, n_edge, extra >= sizeof(float), extra % sizeof(float) != 0).n_byte;
 }
 
-struct cuda_picked_places cuda_picked_places_of(int64_t n_col, int64_t n_edge)
+struct cuda_picked_places cuda_picked_places_make(int64_t n_col, int64_t n_edge)
 {
     struct cuda_picked_places at;
     at.n_word = n_edge / 32 + 1; /* one word more, which may be empty */
@@ -236,7 +237,7 @@ struct cuda_picked_places cuda_picked_places_of(int64_t n_col, int64_t n_edge)
     return at;
 }
 
-struct cuda_order_places cuda_order_places_of(int64_t n_edge)
+struct cuda_order_places cuda_order_places_make(int64_t n_edge)
 {
     struct cuda_order_places at;
     at.n_tile = (n_edge + CUDA_ORDER_TILE - 1) / CUDA_ORDER_TILE;
@@ -287,7 +288,7 @@ size_t cuda_bytes(enum device_bytes what, const int64_t *size)
     case DEVICE_BYTES_BLOCK_MADE:
         return block_made_bytes(size[0], size[1], size[2], (size_t)size[3]);
     case DEVICE_BYTES_TILE:
-        return cuda_tile_places_of(size[0], size[1], size[3], size[4]).n_byte;
+        return cuda_tile_places_make(size[0], size[1], size[3], size[4]).n_byte;
     case DEVICE_BYTES_LOSS:
         return loss_bytes(size[0]);
     }

@@ -45,7 +45,7 @@ struct cuda_sums_places {
     size_t offsets, columns, values, ones, x, sum, buffer, n_byte; /* sum: of rows that a block lists */
 };
 
-struct cuda_sums_places cuda_sums_places_of(const struct device_sums *sums, const struct device_sum_sizes *most);
+struct cuda_sums_places cuda_sums_places_make(const struct device_sums *sums, const struct device_sum_sizes *most);
 /* An approximate upper bound: cuSPARSE was not queried. */
 size_t cuda_sums_buffer_most(struct device *device, int64_t n_col, int64_t n_row, int64_t n_edge, int64_t f);
 
@@ -74,7 +74,8 @@ struct cuda_tile_places {
     size_t sets, registers, n_byte;
 };
 
-struct cuda_tile_places cuda_tile_places_of(int64_t n_float, int64_t n_grad, int64_t n_instruction, int64_t n_result);
+struct cuda_tile_places cuda_tile_places_make(int64_t n_float, int64_t n_grad, int64_t n_instruction,
+                                              int64_t n_result);
 
 /* --- losses and sums by relation: rows of a chunk; chunks at most for so many sums each --- */
 int64_t cuda_score_chunk_rows(int64_t n);
@@ -89,7 +90,7 @@ struct cuda_schedule_places {
     size_t units, counts, scan, partial, n_byte;
 };
 
-struct cuda_schedule_places cuda_schedule_places_of(int64_t n_row, int64_t n_edge);
+struct cuda_schedule_places cuda_schedule_places_make(int64_t n_row, int64_t n_edge);
 /* Bytes of the schedule of a block of so many rows and edges; 0: it has no long row. */
 size_t cuda_schedule_bytes(int64_t n_row, int64_t n_edge);
 
@@ -99,7 +100,8 @@ struct cuda_made_places {
     size_t indptr, cols, weights, types, work, n_byte;
 };
 
-struct cuda_made_places cuda_made_places_of(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed);
+struct cuda_made_places cuda_made_places_make(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted,
+                                              bool typed);
 
 /* Picking out edges by a bit for each: the columns' places lie at 0; n_word: of 32 edges' bits. */
 struct cuda_picked_places {
@@ -107,7 +109,7 @@ struct cuda_picked_places {
     size_t bits, before, scan, n_byte;
 };
 
-struct cuda_picked_places cuda_picked_places_of(int64_t n_col, int64_t n_edge);
+struct cuda_picked_places cuda_picked_places_make(int64_t n_col, int64_t n_edge);
 
 /* Putting edges in order by 8 bits at a time: two orders that take turns, the first at 0, of which the second may be
  * the memory of the columns; counts of a digit in a tile of edges. */
@@ -119,7 +121,7 @@ struct cuda_order_places {
     size_t second, count, scan, n_byte;
 };
 
-struct cuda_order_places cuda_order_places_of(int64_t n_edge);
+struct cuda_order_places cuda_order_places_make(int64_t n_edge);
 
 /* --- sums of all numbers before each (block/scan.h) --- */
 /* Numbers that one block of threads adds up. */

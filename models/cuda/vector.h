@@ -62,7 +62,7 @@ static __device__ __forceinline__ void vector_set(float x, float4 *to)
     *to = make_float4(x, x, x, x);
 }
 
-template <typename T> static __device__ __forceinline__ T vector_of(float x)
+template <typename T> static __device__ __forceinline__ T vector_fill(float x)
 {
     T value;
     vector_set(x, &value);

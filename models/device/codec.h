@@ -114,7 +114,7 @@ struct codec_range {
     float low, step, per_step;
 };
 
-CODEC_FUNCTION struct codec_range codec_range_of(uint32_t header, int level)
+CODEC_FUNCTION struct codec_range codec_range_read(uint32_t header, int level)
 {
     float low = codec_from_bits(header << 16), high = codec_from_bits(header & 0xffff0000u), width = high - low;
     struct codec_range range = {header, low, width / (float)level, width > 0.0F ? (float)level / width : 0.0F};
@@ -125,7 +125,7 @@ CODEC_FUNCTION struct codec_range codec_range_of(uint32_t header, int level)
 CODEC_FUNCTION struct codec_range codec_range_make(float low, float high, bool finite, int level)
 {
     uint32_t header = (uint32_t)codec_bf16_outwards(low, false) | (uint32_t)codec_bf16_outwards(high, true) << 16;
-    struct codec_range range = codec_range_of(header, level), none = {CODEC_NO_NUMBER, 0.0F, 0.0F, 0.0F};
+    struct codec_range range = codec_range_read(header, level), none = {CODEC_NO_NUMBER, 0.0F, 0.0F, 0.0F};
     return finite && isfinite(range.step) ? range : none;
 }
 

@@ -99,7 +99,7 @@ void reference_rows_decode(struct device *device, enum device_codec codec, int64
         const uint8_t *row = (const uint8_t *)from + r * codec_row_bytes(codec, f);
         uint32_t header;
         memcpy(&header, row, sizeof header);
-        const struct codec_range range = codec_range_of(header, level);
+        const struct codec_range range = codec_range_read(header, level);
         for (int64_t c = 0; c < f; c++) {
             if (codec == DEVICE_CODEC_BF16) {
                 out[r * f + c] = reference_bf16(f, from, r, c);

@@ -111,7 +111,7 @@ void epilogue_round(const struct program *program, struct step_lists *lists, int
     }
 }
 
-struct device_epilogue epilogue_of(const struct step *pass, const struct op_call *call)
+struct device_epilogue epilogue_make(const struct step *pass, const struct op_call *call)
 {
     const struct step_operand *grad = step_operand(pass, OP_ROLE_GRAD_IN_0);
     const bool rounds = grad != NULL && grad->element == STEP_ELEMENT_BF16;

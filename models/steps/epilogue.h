@@ -16,6 +16,6 @@ void epilogue_take(const struct program *program, struct step_lists *lists, int 
 void epilogue_round(const struct program *program, struct step_lists *lists, int op);
 
 /* What the pass does behind its sums, in a call of its own op. */
-struct device_epilogue epilogue_of(const struct step *pass, const struct op_call *call);
+struct device_epilogue epilogue_make(const struct step *pass, const struct op_call *call);
 
 #endif

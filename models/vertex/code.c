@@ -111,7 +111,7 @@ struct code_value code_in_buffer(int buffer, int64_t at, int64_t head, int64_t n
         {.kind = TILE_REGISTER, .which = buffer, .at = at, .head = head, .column = 1}, n_head, n_column};
 }
 
-struct code_value code_result_of(struct code *code, struct tile_instruction of)
+struct code_value code_result_add(struct code *code, struct tile_instruction of)
 {
     int buffer = buffer_append(code, of.n_head * of.n_column);
     of.out_head = of.n_column;
@@ -130,11 +130,11 @@ struct tile_operand code_repeated(const struct code_value *value, int64_t n_head
 
 struct code_value code_unary(struct code *code, enum tile_op op, struct code_value a, double first, double second)
 {
-    return code_result_of(code, (struct tile_instruction){.op = op,
-                                                          .n_head = a.n_head,
-                                                          .n_column = a.n_column,
-                                                          .a = code_repeated(&a, a.n_head, a.n_column),
-                                                          .number = {(float)first, (float)second}});
+    return code_result_add(code, (struct tile_instruction){.op = op,
+                                                           .n_head = a.n_head,
+                                                           .n_column = a.n_column,
+                                                           .a = code_repeated(&a, a.n_head, a.n_column),
+                                                           .number = {(float)first, (float)second}});
 }
 
 static bool is_one(const struct code_value *value)
@@ -152,11 +152,11 @@ struct code_value code_binary(struct code *code, enum tile_op op, struct code_va
     }
     int64_t n_head = a.n_head > b.n_head ? a.n_head : b.n_head;
     int64_t n_column = a.n_column > b.n_column ? a.n_column : b.n_column;
-    return code_result_of(code, (struct tile_instruction){.op = op,
-                                                          .n_head = n_head,
-                                                          .n_column = n_column,
-                                                          .a = code_repeated(&a, n_head, n_column),
-                                                          .b = code_repeated(&b, n_head, n_column)});
+    return code_result_add(code, (struct tile_instruction){.op = op,
+                                                           .n_head = n_head,
+                                                           .n_column = n_column,
+                                                           .a = code_repeated(&a, n_head, n_column),
+                                                           .b = code_repeated(&b, n_head, n_column)});
 }
 
 /* Elements (h, ·, k) */
@@ -172,12 +172,12 @@ struct code_value code_dot(struct code *code, struct code_value a, struct code_v
 {
     int64_t n_head = a.n_head > b.n_head ? a.n_head : b.n_head;
     int64_t n_inner = a.n_column > b.n_column ? a.n_column : b.n_column;
-    return code_result_of(code, (struct tile_instruction){.op = TILE_OP_CONTRACT,
-                                                          .n_head = n_head,
-                                                          .n_column = 1,
-                                                          .n_inner = n_inner,
-                                                          .a = along_columns(&a, n_head, n_inner),
-                                                          .b = along_columns(&b, n_head, n_inner)});
+    return code_result_add(code, (struct tile_instruction){.op = TILE_OP_CONTRACT,
+                                                           .n_head = n_head,
+                                                           .n_column = 1,
+                                                           .n_inner = n_inner,
+                                                           .a = along_columns(&a, n_head, n_inner),
+                                                           .b = along_columns(&b, n_head, n_inner)});
 }
 
 /* Elements (·, c, k) */
@@ -193,7 +193,7 @@ struct code_value code_sum_heads(struct code *code, struct code_value a, struct 
 {
     int64_t n_column = a.n_column > b.n_column ? a.n_column : b.n_column;
     int n = code->n_instruction;
-    struct code_value out = code_result_of(
+    struct code_value out = code_result_add(
         code, (struct tile_instruction){.op = TILE_OP_CONTRACT,
                                         .n_head = 1,
                                         .n_column = n_column,
@@ -208,12 +208,12 @@ struct code_value code_sum_heads(struct code *code, struct code_value a, struct 
 
 struct code_value code_product(struct code *code, struct code_value a, struct tile_operand matrix, int64_t f_out)
 {
-    return code_result_of(code, (struct tile_instruction){.op = TILE_OP_CONTRACT,
-                                                          .n_head = a.n_head,
-                                                          .n_column = f_out,
-                                                          .n_inner = a.n_column,
-                                                          .a = along_columns(&a, a.n_head, a.n_column),
-                                                          .b = matrix});
+    return code_result_add(code, (struct tile_instruction){.op = TILE_OP_CONTRACT,
+                                                           .n_head = a.n_head,
+                                                           .n_column = f_out,
+                                                           .n_inner = a.n_column,
+                                                           .a = along_columns(&a, a.n_head, a.n_column),
+                                                           .b = matrix});
 }
 
 /* Write a value into some columns of each head of a buffer. */

@@ -180,12 +180,12 @@ static void give_inner(struct differentiation *d, const struct tile_instruction 
     other.inner = y->column;
     other.column = y->inner;
     give(d, &to,
-         code_result_of(d->code, (struct tile_instruction){.op = TILE_OP_CONTRACT,
-                                                           .n_head = i->n_head,
-                                                           .n_column = i->n_inner,
-                                                           .n_inner = i->n_column,
-                                                           .a = gradient,
-                                                           .b = other}));
+         code_result_add(d->code, (struct tile_instruction){.op = TILE_OP_CONTRACT,
+                                                            .n_head = i->n_head,
+                                                            .n_column = i->n_inner,
+                                                            .n_inner = i->n_column,
+                                                            .a = gradient,
+                                                            .b = other}));
 }
 
 /* An operand of a sum over heads, as heads × columns. */

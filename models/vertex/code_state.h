@@ -14,7 +14,7 @@ struct code_value code_side_by_side(struct code *code, struct code_value value);
 struct code_value code_in_buffer(int buffer, int64_t at, int64_t head, int64_t n_head, int64_t n_column);
 
 /* Append an instruction whose result is a fresh buffer. */
-struct code_value code_result_of(struct code *code, struct tile_instruction of);
+struct code_value code_result_add(struct code *code, struct tile_instruction of);
 
 /* The operand of a result with so many heads and columns: one of either is repeated. */
 struct tile_operand code_repeated(const struct code_value *value, int64_t n_head, int64_t n_column);

@@ -121,17 +121,17 @@ static void row_count(const struct counting *c, int32_t p, uint32_t v)
         if (other == rank) {
             continue;
         }
-        int64_t *seen = &c->seen[other * PART_DEDUP_N_SIDE + (uint32_t)part_dedup_side_of(p, q)];
+        int64_t *seen = &c->seen[other * PART_DEDUP_N_SIDE + (uint32_t)part_dedup_side_at(p, q)];
         if (*seen != (int64_t)v + 1) {
             *seen = (int64_t)v + 1;
-            node_add(c, PART_DIRECTION_OUT, v, other, part_dedup_side_of(p, q));
+            node_add(c, PART_DIRECTION_OUT, v, other, part_dedup_side_at(p, q));
         }
         uint32_t *seen_by = c->seen_by != NULL
-                                ? &c->seen_by[(size_t)u * PART_DEDUP_N_SIDE + (size_t)part_dedup_side_of(q, p)]
+                                ? &c->seen_by[(size_t)u * PART_DEDUP_N_SIDE + (size_t)part_dedup_side_at(q, p)]
                                 : NULL;
         if (seen_by != NULL && *seen_by != rank + 1) {
             *seen_by = rank + 1;
-            node_add(c, PART_DIRECTION_IN, u, rank, part_dedup_side_of(q, p));
+            node_add(c, PART_DIRECTION_IN, u, rank, part_dedup_side_at(q, p));
         }
     }
 }

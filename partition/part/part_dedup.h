@@ -37,7 +37,7 @@ struct part_dedup {
 };
 
 /* The list that part `to` takes part q's rows from. */
-static inline enum part_dedup_side part_dedup_side_of(int32_t q, int32_t to)
+static inline enum part_dedup_side part_dedup_side_at(int32_t q, int32_t to)
 {
     return to < q ? PART_DEDUP_BELOW : PART_DEDUP_ABOVE;
 }

@@ -255,7 +255,7 @@ static void rows_count(struct covering *c, enum part_direction d, int32_t of, in
     for (int side = 0; side < PART_DEDUP_N_SIDE; side++) {
         for (int32_t i = c->rank_begin[rank]; i < c->rank_begin[rank + 1]; i++) {
             int32_t other = c->part_of_rank[i];
-            if ((int)part_dedup_side_of(of, other) == side) {
+            if ((int)part_dedup_side_at(of, other) == side) {
                 list_add(c, d == PART_DIRECTION_IN ? of : other, d == PART_DIRECTION_IN ? other : of);
             }
         }

@@ -163,7 +163,7 @@ static void chunk_count(const struct side_tables *tables, const struct side *sid
             place[i] = tables->place[u[i]];
         }
         for (int64_t i = 0; i < n; i++) {
-            int32_t j = side_part_of(tables, place[i]);
+            int32_t j = side_part_at(tables, place[i]);
             cursor[j].edge++;
             cursor[j].row += cursor[j].seen != r + 1;
             cursor[j].seen = r + 1;
@@ -259,7 +259,7 @@ static void hops_add(uint32_t *counts, int32_t n_hop)
 void side_columns_hops(const struct side_tables *tables, const struct side *side, int32_t b, uint32_t *out)
 {
     const struct partition *partition = tables->partition;
-    const struct side_columns columns = side_columns_of(tables, side, b);
+    const struct side_columns columns = side_columns_at(tables, side, b);
     for (int64_t i = side_column_next(side, &columns, columns.begin); i < columns.end;
          i = side_column_next(side, &columns, i + 1)) {
         int32_t hop = partition->hop[partition->order[i]];

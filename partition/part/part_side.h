@@ -124,7 +124,7 @@ static inline void side_row(const struct side *side, int64_t r, const uint32_t *
 }
 
 /* The part that a place lies in. */
-static inline int32_t side_part_of(const struct side_tables *tables, uint32_t place)
+static inline int32_t side_part_at(const struct side_tables *tables, uint32_t place)
 {
     int32_t part = tables->part[place >> tables->shift];
     while (place >= tables->partition->part_begin[part + 1]) {
@@ -179,7 +179,7 @@ struct side_columns {
     bool own;
 };
 
-static inline struct side_columns side_columns_of(const struct side_tables *tables, const struct side *side,
+static inline struct side_columns side_columns_at(const struct side_tables *tables, const struct side *side,
                                                   int32_t b)
 {
     int32_t part = side->block[b].part;

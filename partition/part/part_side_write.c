@@ -107,7 +107,7 @@ static void columns_write(const struct side_tables *tables, const struct side *s
     const struct partition *partition = tables->partition;
     int64_t k = 0;
     for (int32_t b = 0; b < side->n_block; b++) {
-        const struct side_columns columns = side_columns_of(tables, side, b);
+        const struct side_columns columns = side_columns_at(tables, side, b);
         if (partition->n_hop > 0) {
             side_columns_hops(tables, side, b, to->hops + b * (int64_t)partition->n_hop);
         }
@@ -136,7 +136,7 @@ static int32_t row_write(const struct side_tables *tables, const struct side *si
     const uint32_t *u, *end;
     side_row(side, r, &u, &end);
     for (int64_t i = 0, at = u - side->indices; i < end - u; i++, at++) {
-        int32_t j = side_part_of(tables, place[i]);
+        int32_t j = side_part_at(tables, place[i]);
         struct side_cursor *cursor = &cursors[j];
         if (cursor->seen != r + 1) {
             cursor->seen = r + 1;

@@ -23,7 +23,7 @@ int64_t cgroup_number(const char *path)
     return all && errno == 0 && number > 0 ? number : INT64_MAX;
 }
 
-int64_t cgroup_number_of(const char *path, const char *word)
+int64_t cgroup_number_read(const char *path, const char *word)
 {
     char line[128];
     long long number = -1;
@@ -55,7 +55,7 @@ static void look_upwards(const char *mount, const char *group, struct found *fou
         found->limit = limit < found->limit ? limit : found->limit;
         if (found->kills < 0) {
             snprintf(path, sizeof path, "%s%.*s/memory.events", mount, (int)n, group);
-            found->kills = cgroup_number_of(path, "oom_kill");
+            found->kills = cgroup_number_read(path, "oom_kill");
         }
         if (n == 0) {
             return;
@@ -111,5 +111,5 @@ int64_t cgroup_oom_kills(const char *root)
     char path[PATH_MAX];
     int64_t kills = look(root).kills;
     snprintf(path, sizeof path, "%s/proc/vmstat", root);
-    return kills >= 0 ? kills : cgroup_number_of(path, "oom_kill");
+    return kills >= 0 ? kills : cgroup_number_read(path, "oom_kill");
 }

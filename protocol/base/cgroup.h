@@ -30,6 +30,6 @@ bool cgroup_own(const char *root, char out[PATH_MAX]);
 int64_t cgroup_number(const char *path);
 
 /* The number behind a word that begins a line, in a file of groups or of /proc; -1: there is no such line. */
-int64_t cgroup_number_of(const char *path, const char *word);
+int64_t cgroup_number_read(const char *path, const char *word);
 
 #endif

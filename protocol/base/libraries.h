@@ -67,7 +67,7 @@ static inline struct library_text library_range_text(struct library_range range)
     return out;
 }
 
-static inline struct library_ranges library_ranges_of(const struct library_versions *worker, uint32_t n_worker)
+static inline struct library_ranges library_ranges_make(const struct library_versions *worker, uint32_t n_worker)
 {
     struct library_ranges out;
     for (int l = 0; l < LIBRARY_N; l++) {

@@ -21,7 +21,7 @@
 static const char *log_proc = "trainerd";
 static int log_rank = -1;
 static enum log_level log_most = LOG_LEVEL_WARN;
-static char log_of[JOB_BYTES]; /* " job=7 attempt=2" */
+static char fixed_log[JOB_BYTES]; /* " job=7 attempt=2" */
 static bool is_journal;
 static bool is_for_people; /* a terminal, of a process that tells nothing but warnings and errors */
 
@@ -47,10 +47,10 @@ void log_init(const char *proc, int rank, enum log_level most)
     is_for_people = most <= LOG_LEVEL_WARN && isatty(STDERR_FILENO) == 1;
     /* The environment may hold any text; it must stay on one line. */
     const char *job = getenv(JOB_VARIABLE);
-    log_of[0] = '\0';
+    fixed_log[0] = '\0';
     if (job != NULL && job[0] != '\0') {
-        printable_copy(job, log_of + 1, sizeof log_of - 1);
-        log_of[0] = ' ';
+        printable_copy(job, fixed_log + 1, sizeof fixed_log - 1);
+        fixed_log[0] = ' ';
     }
 }
 
@@ -159,12 +159,12 @@ void log_line(enum log_level level, const char *file, int line, const char *form
     va_start(arguments, format);
     vsnprintf(text, sizeof text, format, arguments);
     va_end(arguments);
-    put(level, file, line, log_of, text);
+    put(level, file, line, fixed_log, text);
     errno = saved;
 }
 
-void log_line_of(enum log_level level, const char *file, int line, int64_t job, int32_t attempt, const char *format,
-                 ...)
+void log_job_line(enum log_level level, const char *file, int line, int64_t job, int32_t attempt, const char *format,
+                  ...)
 {
     if (level > log_most) {
         return;

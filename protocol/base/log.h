@@ -30,16 +30,16 @@ enum log_level log_level(void);
 void log_line(enum log_level level, const char *file, int line, const char *format, ...)
     __attribute__((format(printf, 4, 5)));
 /* The same for one job of several. attempt 0: before its first */
-void log_line_of(enum log_level level, const char *file, int line, int64_t job, int32_t attempt, const char *format,
-                 ...) __attribute__((format(printf, 6, 7)));
+void log_job_line(enum log_level level, const char *file, int line, int64_t job, int32_t attempt, const char *format,
+                  ...) __attribute__((format(printf, 6, 7)));
 
 #define log_error(...) log_line(LOG_LEVEL_ERROR, __FILE__, __LINE__, __VA_ARGS__)
 #define log_warn(...) log_line(LOG_LEVEL_WARN, __FILE__, __LINE__, __VA_ARGS__)
 #define log_info(...) log_line(LOG_LEVEL_INFO, __FILE__, __LINE__, __VA_ARGS__)
 #define log_debug(...) log_line(LOG_LEVEL_DEBUG, __FILE__, __LINE__, __VA_ARGS__)
 /* (job, attempt, format, …) */
-#define log_warn_of(...) log_line_of(LOG_LEVEL_WARN, __FILE__, __LINE__, __VA_ARGS__)
-#define log_info_of(...) log_line_of(LOG_LEVEL_INFO, __FILE__, __LINE__, __VA_ARGS__)
+#define log_job_warn(...) log_job_line(LOG_LEVEL_WARN, __FILE__, __LINE__, __VA_ARGS__)
+#define log_job_info(...) log_job_line(LOG_LEVEL_INFO, __FILE__, __LINE__, __VA_ARGS__)
 
 /* Always on; a failure is a bug of ours. Nothing from a file, a socket or a user is ever asserted. */
 #define ASSERT(condition) ((condition) ? (void)0 : log_bug(__FILE__, __LINE__, #condition))

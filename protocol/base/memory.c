@@ -218,7 +218,7 @@ const char *memory_machine_name(void)
 /* A "Name:   123 kB" line of /proc/self/status, in bytes. */
 static int64_t status_line(const char *name)
 {
-    int64_t n_kb = cgroup_number_of("/proc/self/status", name);
+    int64_t n_kb = cgroup_number_read("/proc/self/status", name);
     return n_kb > 0 ? 1024 * n_kb : 0;
 }
 

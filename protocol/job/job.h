@@ -199,7 +199,7 @@ const char *job_choice_text(const char *section, const char *key, int value);
 bool job_seals(const struct job *job);
 
 /* What train.products may be on a device (not auto): a bit of each choice. */
-uint32_t job_products_of(int device);
+uint32_t job_device_products(int device);
 
 /* Does the job predict with a trained model (predict.model) rather than train one? */
 bool job_predicts(const struct job *job);

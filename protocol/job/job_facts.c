@@ -69,7 +69,7 @@ bool job_makes_features(const struct job *job)
     return job->dataset.features < 0;
 }
 
-uint32_t job_products_of(int device)
+uint32_t job_device_products(int device)
 {
     return JOB_BIT(PRODUCTS_FP32) | JOB_BIT(PRODUCTS_BF16) |
            (device == JOB_DEVICE_CUDA ? JOB_BIT(PRODUCTS_TF32) | JOB_BIT(PRODUCTS_TF32X3) : 0);

@@ -430,8 +430,8 @@ static void check_device(const struct job *job, const struct check *check)
                "goes to host memory by memory.offload",
                name);
     }
-    if (device != JOB_DEVICE_AUTO && (job_products_of(device) >> job->train.products & 1) == 0) {
-        choices_text(&job_keys[JOB_KEY_train_products], job_products_of(device), expect);
+    if (device != JOB_DEVICE_AUTO && (job_device_products(device) >> job->train.products & 1) == 0) {
+        choices_text(&job_keys[JOB_KEY_train_products], job_device_products(device), expect);
         BROKEN(train_products,
                "train.products = \"%s\" does not go with workers.device = \"%s\": expected train.products = %s",
                job_choice_text("train", "products", job->train.products), name, expect);

@@ -19,7 +19,7 @@ static bool text_of(const struct sockaddr *address, char out[64])
            getnameinfo(address, n, out, 64, NULL, 0, NI_NUMERICHOST) == 0;
 }
 
-void route_of(int socket, struct route *out)
+void route_read(int socket, struct route *out)
 {
     struct sockaddr_storage own = {0};
     socklen_t n = sizeof own;

@@ -21,7 +21,7 @@ struct route {
 };
 
 /* The way that a connected socket takes. */
-void route_of(int socket, struct route *out);
+void route_read(int socket, struct route *out);
 
 /* "10.0.0.2 (eth0)", for messages. */
 #define ROUTE_TEXT_BYTES 96

@@ -14,10 +14,10 @@ static enum status unknown_parameter(struct trace *trace, int32_t node, const st
 {
     char name[VERTEX_NAME_BYTES], callee[VERTEX_NAME_BYTES], what[2 * VERTEX_NAME_BYTES];
     struct nearest nearest;
-    trace_name(trace, node_of(trace, node)->name, name);
+    trace_name(trace, trace_node(trace, node)->name, name);
     nearest_init(name, &nearest);
-    for (int32_t p = function->parameters; p >= 0; p = node_of(trace, p)->next) {
-        nearest_offer(&nearest, trace_keep_name(trace, node_of(trace, p)->name));
+    for (int32_t p = function->parameters; p >= 0; p = trace_node(trace, p)->next) {
+        nearest_offer(&nearest, trace_keep_name(trace, trace_node(trace, p)->name));
     }
     trace_name(trace, function->name, callee);
     snprintf(what, sizeof what, "parameter of %s is called", callee);
@@ -32,14 +32,14 @@ static enum status run(struct trace *trace, int32_t node, const struct vertex_fu
     char name[VERTEX_NAME_BYTES], callee[VERTEX_NAME_BYTES];
     trace_name(trace, function->name, callee);
     trace->frame = NULL; /* defaults see no variables */
-    for (int32_t p = function->parameters; p >= 0 && status == STATUS_OK; p = node_of(trace, p)->next) {
-        struct value *slot = &frame->slot[node_of(trace, p)->slot];
+    for (int32_t p = function->parameters; p >= 0 && status == STATUS_OK; p = trace_node(trace, p)->next) {
+        struct value *slot = &frame->slot[trace_node(trace, p)->slot];
         if (slot->kind != VALUE_NONE) {
             continue;
         }
-        trace_name(trace, node_of(trace, p)->name, name);
-        status = node_of(trace, p)->a >= 0 ? trace_value(trace, node_of(trace, p)->a, slot)
-                                           : TRACE_FAIL(trace, node, "%s lacks its argument %s", callee, name);
+        trace_name(trace, trace_node(trace, p)->name, name);
+        status = trace_node(trace, p)->a >= 0 ? trace_value(trace, trace_node(trace, p)->a, slot)
+                                              : TRACE_FAIL(trace, node, "%s lacks its argument %s", callee, name);
     }
     trace->frame = frame;
     if (status == STATUS_OK) {
@@ -68,23 +68,23 @@ enum status trace_call(struct trace *trace, int32_t node, int32_t number, struct
     struct frame frame = {.function = function,
                           .slot = memory_alloc((size_t)function->n_slot + 1, sizeof *frame.slot)};
     int32_t parameter = function->parameters;
-    for (int32_t a = node_of(trace, node)->b; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
-        bool by_name = node_of(trace, a)->kind == VERTEX_NODE_KEYWORD;
+    for (int32_t a = trace_node(trace, node)->b; a >= 0 && status == STATUS_OK; a = trace_node(trace, a)->next) {
+        bool by_name = trace_node(trace, a)->kind == VERTEX_NODE_KEYWORD;
         int32_t to = by_name ? function->parameters : parameter;
-        while (by_name && to >= 0 && node_of(trace, to)->name != node_of(trace, a)->name) {
-            to = node_of(trace, to)->next;
+        while (by_name && to >= 0 && trace_node(trace, to)->name != trace_node(trace, a)->name) {
+            to = trace_node(trace, to)->next;
         }
         if (to < 0) {
             status = by_name ? unknown_parameter(trace, a, function)
                              : TRACE_FAIL(trace, a, "%s takes fewer arguments", name);
             break;
         }
-        if (frame.slot[node_of(trace, to)->slot].kind != VALUE_NONE) {
+        if (frame.slot[trace_node(trace, to)->slot].kind != VALUE_NONE) {
             status = TRACE_FAIL(trace, a, "%s has this argument already", name);
             break;
         }
-        status = trace_value(trace, by_name ? node_of(trace, a)->a : a, &frame.slot[node_of(trace, to)->slot]);
-        parameter = by_name ? parameter : node_of(trace, parameter)->next;
+        status = trace_value(trace, by_name ? trace_node(trace, a)->a : a, &frame.slot[trace_node(trace, to)->slot]);
+        parameter = by_name ? parameter : trace_node(trace, parameter)->next;
     }
     trace->active[number] = true;
     if (status == STATUS_OK) {
@@ -206,14 +206,14 @@ static void trace_close(struct trace *trace)
 static enum status settings(struct trace *trace)
 {
     enum status status = STATUS_OK;
-    for (int32_t s = trace->tree->settings; s >= 0 && status == STATUS_OK; s = node_of(trace, s)->next) {
+    for (int32_t s = trace->tree->settings; s >= 0 && status == STATUS_OK; s = trace_node(trace, s)->next) {
         struct value value;
-        status = trace_value(trace, node_of(trace, s)->b, &value);
+        status = trace_value(trace, trace_node(trace, s)->b, &value);
         if (status == STATUS_OK && value.kind != VALUE_NUMBER && value.kind != VALUE_BOOL &&
             value.kind != VALUE_TEXT) {
-            return trace_refuse(trace, node_of(trace, s)->b, &value, "a value that is known before training");
+            return trace_refuse(trace, trace_node(trace, s)->b, &value, "a value that is known before training");
         }
-        trace->global[node_of(trace, node_of(trace, s)->a)->name] = value;
+        trace->global[trace_node(trace, trace_node(trace, s)->a)->name] = value;
     }
     return status;
 }

@@ -11,7 +11,7 @@ static bool is_static(const struct value *value)
 
 void trace_quote(const struct trace *trace, int32_t node, char out[VERTEX_QUOTE_BYTES])
 {
-    vertex_quote(&trace->tree->source, node_of(trace, node)->at, out);
+    vertex_quote(&trace->tree->source, trace_node(trace, node)->at, out);
 }
 
 void trace_name(const struct trace *trace, int32_t name, char out[VERTEX_NAME_BYTES])
@@ -137,7 +137,7 @@ enum status trace_text(struct trace *trace, int32_t node, const char *what, cons
     return status;
 }
 
-enum status trace_row_of(struct trace *trace, int32_t node, const struct value *value, int32_t *out)
+enum status trace_row_make(struct trace *trace, int32_t node, const struct value *value, int32_t *out)
 {
     if (value->kind == VALUE_NUMBER) {
         return trace_leaf(trace, node, VERTEX_OP_NUMBER, VERTEX_PLACE_WEIGHT, 1, value->number, out);
@@ -156,7 +156,7 @@ enum status trace_row(struct trace *trace, int32_t node, int32_t *out)
     if (status != STATUS_OK) {
         return status;
     }
-    return trace_row_of(trace, node, &value, out);
+    return trace_row_make(trace, node, &value, out);
 }
 
 /* --- operands --- */
@@ -199,7 +199,7 @@ static bool is_comparison(enum vertex_sign sign)
 static enum status static_binary(struct trace *trace, int32_t node, const struct value *a, const struct value *b,
                                  struct value *out)
 {
-    enum vertex_sign sign = node_of(trace, node)->sign;
+    enum vertex_sign sign = trace_node(trace, node)->sign;
     bool texts = a->kind == VALUE_TEXT && b->kind == VALUE_TEXT;
     bool is_equality = sign == VERTEX_SIGN_EQUAL || sign == VERTEX_SIGN_UNEQUAL;
     if (a->kind == VALUE_TEXT || b->kind == VALUE_TEXT) {
@@ -273,7 +273,7 @@ static enum status binary(struct trace *trace, int32_t node, struct value *out)
                                                              [VERTEX_SIGN_MINUS] = VERTEX_OP_SUBTRACT,
                                                              [VERTEX_SIGN_TIMES] = VERTEX_OP_MULTIPLY,
                                                              [VERTEX_SIGN_OVER] = VERTEX_OP_DIVIDE};
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     struct value a, b;
     int32_t left = -1, right = -1;
     enum status status = trace_value(trace, of->a, &a);
@@ -295,7 +295,7 @@ static enum status binary(struct trace *trace, int32_t node, struct value *out)
         return STATUS_OK;
     }
     *out = (struct value){.kind = VALUE_OP};
-    status = trace_row_of(trace, of->a, &a, &left);
+    status = trace_row_make(trace, of->a, &a, &left);
     if (status == STATUS_OK && of->sign == VERTEX_SIGN_POWER) {
         if (b.kind != VALUE_NUMBER) {
             return trace_refuse(trace, of->b, &b, "an exponent that is known before training");
@@ -308,7 +308,7 @@ static enum status binary(struct trace *trace, int32_t node, struct value *out)
         return trace_op(trace, node, op, &out->op);
     }
     if (status == STATUS_OK) {
-        status = trace_row_of(trace, of->b, &b, &right);
+        status = trace_row_make(trace, of->b, &b, &right);
     }
     if (status != STATUS_OK) {
         return status;
@@ -321,7 +321,7 @@ static enum status binary(struct trace *trace, int32_t node, struct value *out)
 static enum status negative(struct trace *trace, int32_t node, struct value *out)
 {
     struct value value;
-    int32_t of = node_of(trace, node)->a, row = -1, minus = -1;
+    int32_t of = trace_node(trace, node)->a, row = -1, minus = -1;
     enum status status = trace_value(trace, of, &value);
     if (status == STATUS_OK && value.kind == VALUE_NUMBER) {
         *out = (struct value){.kind = VALUE_NUMBER, .number = -value.number};
@@ -329,10 +329,10 @@ static enum status negative(struct trace *trace, int32_t node, struct value *out
     }
     const struct value one = {.kind = VALUE_NUMBER, .number = -1.0};
     if (status == STATUS_OK) {
-        status = trace_row_of(trace, of, &value, &row);
+        status = trace_row_make(trace, of, &value, &row);
     }
     if (status == STATUS_OK) {
-        status = trace_row_of(trace, of, &one, &minus);
+        status = trace_row_make(trace, of, &one, &minus);
     }
     *out = (struct value){.kind = VALUE_OP};
     if (status != STATUS_OK) {
@@ -344,7 +344,7 @@ static enum status negative(struct trace *trace, int32_t node, struct value *out
 /* not, and, or: what stands behind a deciding operand is not traced, as in Python. */
 static enum status logic(struct trace *trace, int32_t node, struct value *out)
 {
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     double left = 0.0, right = 0.0;
     enum status status = trace_truth(trace, of->a, &left);
     bool decides = of->kind == VERTEX_NODE_AND ? left == 0.0 : of->kind == VERTEX_NODE_OR ? left == 1.0 : true;
@@ -362,7 +362,7 @@ static enum status logic(struct trace *trace, int32_t node, struct value *out)
 /* a if b else c */
 static enum status choice(struct trace *trace, int32_t node, struct value *out)
 {
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     struct value first;
     double which = 0.0;
     enum status status = trace_truth(trace, of->b, &which);
@@ -387,15 +387,15 @@ static enum status choice(struct trace *trace, int32_t node, struct value *out)
 
 static enum status call_value(struct trace *trace, int32_t node, struct value *out)
 {
-    const struct vertex_node *callee = node_of(trace, node_of(trace, node)->a);
+    const struct vertex_node *callee = trace_node(trace, trace_node(trace, node)->a);
     if (callee->kind == VERTEX_NODE_FIELD) {
         return trace_method(trace, node, out);
     }
     if (callee->kind != VERTEX_NODE_NAME || callee->slot >= 0) {
         char quoted[VERTEX_QUOTE_BYTES], instead[TRACE_FOREIGN_BYTES] = "", name[VERTEX_NAME_BYTES];
-        trace_quote(trace, node_of(trace, node)->a, quoted);
+        trace_quote(trace, trace_node(trace, node)->a, quoted);
         if (callee->kind == VERTEX_NODE_CALL) { /* a module's class: nn.Linear(16, 8)(x) */
-            const struct vertex_node *class = node_of(trace, callee->a);
+            const struct vertex_node *class = trace_node(trace, callee->a);
             if (class->kind == VERTEX_NODE_FIELD || class->kind == VERTEX_NODE_NAME) {
                 trace_name(trace, class->name, name);
                 (void)trace_foreign(name, instead);
@@ -409,7 +409,7 @@ static enum status call_value(struct trace *trace, int32_t node, struct value *o
 
 static enum status value_of(struct trace *trace, int32_t node, struct value *out)
 {
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     switch (of->kind) {
     case VERTEX_NODE_NUMBER:
         *out = (struct value){.kind = VALUE_NUMBER, .number = of->number};

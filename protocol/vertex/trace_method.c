@@ -16,27 +16,27 @@ static enum status method_heads(struct trace *trace, int32_t node, int32_t row, 
         shape_text(&x, true, shape);
         return TRACE_FAIL(trace, node, "%s do not become %lld heads", shape, (long long)heads);
     }
-    return trace_unary(trace, node, VERTEX_OP_HEADS, row, shape_of(heads, known ? columns / heads : VERTEX_UNKNOWN),
+    return trace_unary(trace, node, VERTEX_OP_HEADS, row, shape_make(heads, known ? columns / heads : VERTEX_UNKNOWN),
                        out);
 }
 
 enum status trace_method(struct trace *trace, int32_t node, struct value *out)
 {
     static const char *const names[] = {"heads", "flat", "mean_heads", "sum_heads"};
-    const struct vertex_node *callee = node_of(trace, node_of(trace, node)->a);
+    const struct vertex_node *callee = trace_node(trace, trace_node(trace, node)->a);
     char name[VERTEX_NAME_BYTES];
-    int32_t row = -1, argument = node_of(trace, node)->b;
+    int32_t row = -1, argument = trace_node(trace, node)->b;
     trace_name(trace, callee->name, name);
     int method = name_find(names, 4, name);
     if (method < 0) {
         char instead[TRACE_FOREIGN_BYTES];
         bool is_known = trace_foreign(name, instead);
-        return TRACE_FAIL(trace, node_of(trace, node)->a, ".%s(…) is not part of programs%s", name,
+        return TRACE_FAIL(trace, trace_node(trace, node)->a, ".%s(…) is not part of programs%s", name,
                           is_known ? instead : "; expected .heads(n), .flat(), .mean_heads() or .sum_heads()");
     }
     enum status status = trace_row(trace, callee->a, &row);
     bool wants = method == 0, has = argument >= 0;
-    if (status == STATUS_OK && (wants != has || (has && node_of(trace, argument)->next >= 0))) {
+    if (status == STATUS_OK && (wants != has || (has && trace_node(trace, argument)->next >= 0))) {
         return TRACE_FAIL(trace, node, "%s takes %d argument%s", name, wants, wants ? "" : "s");
     }
     if (status != STATUS_OK) {
@@ -52,10 +52,10 @@ enum status trace_method(struct trace *trace, int32_t node, struct value *out)
     case 0:
         return method_heads(trace, node, row, argument, &out->op);
     case 1:
-        return trace_unary(trace, node, VERTEX_OP_FLAT, row, shape_of(0, size), &out->op);
+        return trace_unary(trace, node, VERTEX_OP_FLAT, row, shape_make(0, size), &out->op);
     case 2:
-        return trace_unary(trace, node, VERTEX_OP_MEAN_HEADS, row, shape_of(0, columns), &out->op);
+        return trace_unary(trace, node, VERTEX_OP_MEAN_HEADS, row, shape_make(0, columns), &out->op);
     default:
-        return trace_unary(trace, node, VERTEX_OP_SUM_HEADS, row, shape_of(0, columns), &out->op);
+        return trace_unary(trace, node, VERTEX_OP_SUM_HEADS, row, shape_make(0, columns), &out->op);
     }
 }

@@ -18,7 +18,7 @@ static bool is_variable(const struct trace *trace, int32_t name)
 
 enum status trace_name_value(struct trace *trace, int32_t node, struct value *out)
 {
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     char name[VERTEX_NAME_BYTES];
     trace_name(trace, of->name, name);
     if (of->slot >= 0 && trace->frame != NULL) {
@@ -61,7 +61,7 @@ enum status trace_name_value(struct trace *trace, int32_t node, struct value *ou
 /* v.NAME, also as it stands at an edge's end */
 static enum status field_of_node(struct trace *trace, int32_t node, const char *name, const char *owner, int32_t *out)
 {
-    int32_t number = node_of(trace, node)->name;
+    int32_t number = trace_node(trace, node)->name;
     if (strcmp(name, "x") == 0) {
         return trace_leaf(trace, node, VERTEX_OP_INPUT, VERTEX_PLACE_NODE, trace->facts->n_in, 0, out);
     }
@@ -77,7 +77,7 @@ static enum status field_of_node(struct trace *trace, int32_t node, const char *
         return TRACE_FAIL(trace, node, "v.%s is not there yet, it is assigned on line %d", name, line);
     }
     line = vertex_assigned(trace->tree, VERTEX_NODE_NAME, number);
-    if (line > 0 && line < vertex_line(&trace->tree->source, node_of(trace, node)->at.begin)) {
+    if (line > 0 && line < vertex_line(&trace->tree->source, trace_node(trace, node)->at.begin)) {
         return TRACE_FAIL(trace, node,
                           "%s has no %s: line %d assigns a name of the function; v.%s = … makes a value of nodes",
                           owner, name, line, name);
@@ -164,7 +164,7 @@ static enum status field_of_graph(struct trace *trace, int32_t node, const char 
 
 enum status trace_field(struct trace *trace, int32_t node, struct value *out)
 {
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     struct value owner;
     char name[VERTEX_NAME_BYTES], quoted[VERTEX_QUOTE_BYTES];
     enum status status = trace_value(trace, of->a, &owner);
@@ -243,7 +243,7 @@ static enum status relation_row(struct trace *trace, int32_t node, struct vertex
 /* W[number] */
 enum status trace_slice(struct trace *trace, int32_t node, struct value *out)
 {
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     int32_t weight = -1;
     struct value index;
     enum status status = trace_row(trace, of->a, &weight);
@@ -290,7 +290,7 @@ enum status trace_slice(struct trace *trace, int32_t node, struct value *out)
 /* x[:, a:b] */
 enum status trace_columns(struct trace *trace, int32_t node, struct value *out)
 {
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     int32_t row = -1;
     int64_t from = 0, to = 0;
     enum status status = trace_row(trace, of->a, &row);
@@ -317,7 +317,7 @@ enum status trace_columns(struct trace *trace, int32_t node, struct value *out)
         return TRACE_FAIL(trace, node, "columns %lld to %lld are no columns", (long long)from, (long long)to);
     }
     struct vertex_op op = {.kind = VERTEX_OP_COLUMNS,
-                           .shape = shape_of(shape_heads(&x.shape), known ? to - from : VERTEX_UNKNOWN),
+                           .shape = shape_make(shape_heads(&x.shape), known ? to - from : VERTEX_UNKNOWN),
                            .in = {row, -1, -1},
                            .number = {(double)from, (double)to},
                            .relation = -1};

@@ -9,7 +9,7 @@
 
 /* --- shapes --- */
 
-struct vertex_shape shape_of(int64_t heads, int64_t columns)
+struct vertex_shape shape_make(int64_t heads, int64_t columns)
 {
     return heads == 0 ? (struct vertex_shape){1, {columns}} : (struct vertex_shape){2, {heads, columns}};
 }
@@ -197,7 +197,7 @@ enum status trace_leaf(struct trace *trace, int32_t node, enum vertex_op_kind ki
 {
     const struct vertex_op op = {.kind = kind,
                                  .place = place,
-                                 .shape = shape_of(0, columns),
+                                 .shape = shape_make(0, columns),
                                  .in = {-1, -1, -1},
                                  .number = {number},
                                  .relation = -1};
@@ -259,7 +259,7 @@ enum status trace_binary(struct trace *trace, int32_t node, enum vertex_op_kind 
     bool joined = shape_join(&a->shape, &b->shape, &op.shape);
     if (joined && op.shape.n_dim == 3 && (a->place != VERTEX_PLACE_WEIGHT || b->place != VERTEX_PLACE_WEIGHT)) {
         joined = op.shape.dim[0] == 1; /* a weight of one row's heads */
-        op.shape = shape_of(op.shape.dim[1], op.shape.dim[2]);
+        op.shape = shape_make(op.shape.dim[1], op.shape.dim[2]);
     }
     if (!joined) {
         char x[VERTEX_QUOTE_BYTES], y[VERTEX_QUOTE_BYTES], x_shape[SHAPE_TEXT_BYTES], y_shape[SHAPE_TEXT_BYTES];
@@ -272,7 +272,7 @@ enum status trace_binary(struct trace *trace, int32_t node, enum vertex_op_kind 
                           x_shape, y, y_shape, texts[kind]);
     }
     if (kind == VERTEX_OP_DOT) {
-        op.shape = shape_of(shape_heads(&op.shape), 1);
+        op.shape = shape_make(shape_heads(&op.shape), 1);
     }
     return trace_op(trace, node, op, out);
 }

@@ -58,7 +58,7 @@ struct trace {
 
 #define TRACE_DEPTH_MOST 512
 
-static inline const struct vertex_node *node_of(const struct trace *trace, int32_t node)
+static inline const struct vertex_node *trace_node(const struct trace *trace, int32_t node)
 {
     return &trace->tree->node[node];
 }
@@ -74,7 +74,7 @@ enum status trace_whole(struct trace *trace, int32_t node, const char *what, int
                         int64_t *out);                                   /* VERTEX_UNKNOWN where the data has it */
 enum status trace_truth(struct trace *trace, int32_t node, double *out); /* 0, 1, or NAN */
 enum status trace_row(struct trace *trace, int32_t node, int32_t *out);  /* an operation; a number becomes one */
-enum status trace_row_of(struct trace *trace, int32_t node, const struct value *value, int32_t *out);
+enum status trace_row_make(struct trace *trace, int32_t node, const struct value *value, int32_t *out);
 enum status trace_text(struct trace *trace, int32_t node, const char *what, const char **out);
 /* What a value is, for messages: "one of edges". */
 const char *trace_value_text(const struct trace *trace, const struct value *value);
@@ -127,7 +127,7 @@ enum status trace_unary(struct trace *trace, int32_t node, enum vertex_op_kind k
                         struct vertex_shape shape, int32_t *out);
 enum status trace_weight(struct trace *trace, int32_t node, const struct vertex_weight *weight, int32_t *out);
 
-struct vertex_shape shape_of(int64_t heads, int64_t columns); /* heads 0: columns alone */
+struct vertex_shape shape_make(int64_t heads, int64_t columns); /* heads 0: columns alone */
 int64_t shape_columns(const struct vertex_shape *shape);
 int64_t shape_heads(const struct vertex_shape *shape); /* 0: a row without heads */
 int64_t shape_size(const struct vertex_shape *shape);  /* VERTEX_UNKNOWN where a dimension is */

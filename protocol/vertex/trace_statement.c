@@ -14,9 +14,10 @@ static bool has_returned(const struct trace *trace)
 /* v.NAME = a value of nodes */
 static enum status assign_field(struct trace *trace, int32_t target, const struct value *value)
 {
-    const struct vertex_node *of = node_of(trace, target);
-    const struct value *owner = node_of(trace, of->a)->slot >= 0 ? &trace->frame->slot[node_of(trace, of->a)->slot]
-                                                                 : NULL;
+    const struct vertex_node *of = trace_node(trace, target);
+    const struct value *owner = trace_node(trace, of->a)->slot >= 0
+                                    ? &trace->frame->slot[trace_node(trace, of->a)->slot]
+                                    : NULL;
     char name[VERTEX_NAME_BYTES];
     trace_name(trace, of->name, name);
     if (owner == NULL || owner->kind != VALUE_NODE) {
@@ -37,20 +38,20 @@ static enum status assign_field(struct trace *trace, int32_t target, const struc
 static enum status assign(struct trace *trace, int32_t node)
 {
     enum { MOST = 64 };
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     struct value values[MOST];
     int n = 0;
     enum status status = STATUS_OK;
-    for (int32_t v = of->b; v >= 0 && status == STATUS_OK; v = node_of(trace, v)->next) {
+    for (int32_t v = of->b; v >= 0 && status == STATUS_OK; v = trace_node(trace, v)->next) {
         status = n < MOST ? trace_value(trace, v, &values[n++])
                           : TRACE_FAIL(trace, node, "more than %d names in one statement", MOST);
     }
     n = 0;
-    for (int32_t t = of->a; t >= 0 && status == STATUS_OK; t = node_of(trace, t)->next, n++) {
-        if (node_of(trace, t)->kind == VERTEX_NODE_FIELD) {
+    for (int32_t t = of->a; t >= 0 && status == STATUS_OK; t = trace_node(trace, t)->next, n++) {
+        if (trace_node(trace, t)->kind == VERTEX_NODE_FIELD) {
             status = assign_field(trace, t, &values[n]);
         } else {
-            trace->frame->slot[node_of(trace, t)->slot] = values[n];
+            trace->frame->slot[trace_node(trace, t)->slot] = values[n];
         }
     }
     return status;
@@ -59,7 +60,7 @@ static enum status assign(struct trace *trace, int32_t node)
 /* Where the data decides which branch is taken, both are checked, and nothing behind them. */
 static enum status branch(struct trace *trace, int32_t node)
 {
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     double which = 0.0;
     enum status status = trace_truth(trace, of->a, &which);
     if (status != STATUS_OK || !isnan(which)) {
@@ -96,7 +97,7 @@ static enum status branch(struct trace *trace, int32_t node)
 
 static enum status loop(struct trace *trace, int32_t node)
 {
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     int64_t from = 0, to = 0;
     enum status status = STATUS_OK;
     if (of->a >= 0) {
@@ -121,11 +122,11 @@ static enum status loop(struct trace *trace, int32_t node)
 
 static enum status statement(struct trace *trace, int32_t node)
 {
-    switch (node_of(trace, node)->kind) {
+    switch (trace_node(trace, node)->kind) {
     case VERTEX_NODE_ASSIGN:
         return assign(trace, node);
     case VERTEX_NODE_RETURN:
-        return trace_value(trace, node_of(trace, node)->a, &trace->frame->result);
+        return trace_value(trace, trace_node(trace, node)->a, &trace->frame->result);
     case VERTEX_NODE_IF:
         return branch(trace, node);
     default:
@@ -139,7 +140,7 @@ enum status trace_block(struct trace *trace, int32_t first)
     if (++trace->depth > TRACE_DEPTH_MOST) {
         return TRACE_FAIL(trace, first, "blocks and calls are nested more than %d deep", TRACE_DEPTH_MOST);
     }
-    for (int32_t s = first; s >= 0 && status == STATUS_OK && !has_returned(trace); s = node_of(trace, s)->next) {
+    for (int32_t s = first; s >= 0 && status == STATUS_OK && !has_returned(trace); s = trace_node(trace, s)->next) {
         status = statement(trace, s);
     }
     trace->depth--;

@@ -25,9 +25,9 @@ bool trace_init_find(const char *name, struct value *out)
 /* uniform(bound), constant(value) */
 enum status trace_drawn(struct trace *trace, int32_t node, const char *name, struct value *out)
 {
-    int32_t argument = node_of(trace, node)->b;
-    bool one = argument >= 0 && node_of(trace, argument)->next < 0 &&
-               node_of(trace, argument)->kind != VERTEX_NODE_KEYWORD;
+    int32_t argument = trace_node(trace, node)->b;
+    bool one = argument >= 0 && trace_node(trace, argument)->next < 0 &&
+               trace_node(trace, argument)->kind != VERTEX_NODE_KEYWORD;
     *out = (struct value){.kind = VALUE_INIT,
                           .init = strcmp(name, "uniform") == 0 ? VERTEX_INIT_UNIFORM : VERTEX_INIT_CONSTANT};
     return one ? trace_number(trace, argument, "a number that is known before training", &out->number)
@@ -96,7 +96,7 @@ enum status trace_linear(struct trace *trace, int32_t node, const int32_t argume
         return trace_fail_quoted(trace, argument[1], argument[1],
                                  "has no rows of columns that linear could multiply; .flat() joins heads");
     }
-    struct vertex_op op = {.kind = VERTEX_OP_LINEAR, .shape = shape_of(0, f_out), .relation = -1};
+    struct vertex_op op = {.kind = VERTEX_OP_LINEAR, .shape = shape_make(0, f_out), .relation = -1};
     w.fan_in = shape_columns(&row->shape);
     w.fan_out = f_out;
     w.shape = (struct vertex_shape){2, {f_out, w.fan_in}};
@@ -125,9 +125,9 @@ enum status trace_param(struct trace *trace, int32_t node, int32_t *out)
     const char *name = NULL;
     double trains = 1.0;
     enum status status = STATUS_OK;
-    int32_t first = node_of(trace, node)->b;
-    for (int32_t a = first; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
-        const struct vertex_node *argument = node_of(trace, a);
+    int32_t first = trace_node(trace, node)->b;
+    for (int32_t a = first; a >= 0 && status == STATUS_OK; a = trace_node(trace, a)->next) {
+        const struct vertex_node *argument = trace_node(trace, a);
         char keyword[VERTEX_NAME_BYTES];
         if (argument->kind != VERTEX_NODE_KEYWORD && a != first && w.shape.n_dim == VERTEX_N_DIM) {
             return TRACE_FAIL(trace, a, "a weight has at most %d dimensions", VERTEX_N_DIM);

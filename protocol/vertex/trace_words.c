@@ -81,15 +81,15 @@ static enum status bind(struct trace *trace, int32_t node, const struct word *wo
     while (n < TRACE_N_ARGUMENT && forms[word->form].name[n] != NULL) {
         argument[n++] = -1;
     }
-    for (int32_t a = node_of(trace, node)->b; a >= 0; a = node_of(trace, a)->next) {
+    for (int32_t a = trace_node(trace, node)->b; a >= 0; a = trace_node(trace, a)->next) {
         int to = at++;
         int32_t value = a;
-        if (node_of(trace, a)->kind == VERTEX_NODE_KEYWORD) {
+        if (trace_node(trace, a)->kind == VERTEX_NODE_KEYWORD) {
             char name[VERTEX_NAME_BYTES];
-            trace_name(trace, node_of(trace, a)->name, name);
+            trace_name(trace, trace_node(trace, a)->name, name);
             for (to = 0; to < n && strcmp(forms[word->form].name[to], name) != 0; to++) {
             }
-            value = node_of(trace, a)->a;
+            value = trace_node(trace, a)->a;
             if (to == n) {
                 return unknown_argument(trace, a, word, name);
             }
@@ -158,9 +158,9 @@ static enum status word_element(struct trace *trace, int32_t node, const struct 
     struct vertex_op op = {.kind = word->op, .in = {-1, -1, -1}, .number = {0.01}, .relation = -1};
     int32_t right = -1;
     *out = (struct value){.kind = VALUE_OP};
-    status = trace_row_of(trace, argument[0], &x, &op.in[0]);
+    status = trace_row_make(trace, argument[0], &x, &op.in[0]);
     if (status == STATUS_OK && pair) {
-        status = trace_row_of(trace, argument[1], &y, &right);
+        status = trace_row_make(trace, argument[1], &y, &right);
         if (status != STATUS_OK) {
             return status;
         }
@@ -183,11 +183,11 @@ static enum status word_element(struct trace *trace, int32_t node, const struct 
 /* Columns side by side. */
 static enum status word_concat(struct trace *trace, int32_t node, int32_t *out)
 {
-    int32_t first = node_of(trace, node)->b;
+    int32_t first = trace_node(trace, node)->b;
     enum status status = first >= 0 ? STATUS_OK : TRACE_FAIL(trace, node, "concat lacks an argument");
-    for (int32_t a = first; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
+    for (int32_t a = first; a >= 0 && status == STATUS_OK; a = trace_node(trace, a)->next) {
         int32_t row = -1;
-        if (node_of(trace, a)->kind == VERTEX_NODE_KEYWORD) {
+        if (trace_node(trace, a)->kind == VERTEX_NODE_KEYWORD) {
             return TRACE_FAIL(trace, a, "concat takes rows alone, and joins their columns: concat(x, y)");
         }
         status = trace_row(trace, a, &row);
@@ -209,7 +209,7 @@ static enum status word_concat(struct trace *trace, int32_t node, int32_t *out)
         int64_t x = shape_columns(&left->shape), y = shape_columns(&right->shape);
         bool known = x != VERTEX_UNKNOWN && y != VERTEX_UNKNOWN;
         struct vertex_op op = {.kind = VERTEX_OP_CONCAT,
-                               .shape = shape_of(shape_heads(&left->shape), known ? x + y : VERTEX_UNKNOWN),
+                               .shape = shape_make(shape_heads(&left->shape), known ? x + y : VERTEX_UNKNOWN),
                                .in = {*out, row, -1},
                                .relation = -1};
         status = trace_op(trace, node, op, out);
@@ -242,7 +242,7 @@ static enum status word_row(struct trace *trace, int32_t node, const struct word
         return x->place != VERTEX_PLACE_WEIGHT ? STATUS_OK
                                                : TRACE_FAIL(trace, node, "dropout of a weight; expected rows");
     }
-    op.shape = word->form == COLUMN ? shape_of(x->shape.n_dim == 2 ? x->shape.dim[0] : 0, 1) : x->shape;
+    op.shape = word->form == COLUMN ? shape_make(x->shape.n_dim == 2 ? x->shape.dim[0] : 0, 1) : x->shape;
     return trace_op(trace, node, op, out);
 }
 
@@ -252,7 +252,7 @@ static enum status word_names(struct trace *trace, int32_t node, struct value *o
     char text[VERTEX_STRING_MOST + 1];
     size_t n = 0;
     enum status status = STATUS_OK;
-    for (int32_t a = node_of(trace, node)->b; a >= 0 && status == STATUS_OK; a = node_of(trace, a)->next) {
+    for (int32_t a = trace_node(trace, node)->b; a >= 0 && status == STATUS_OK; a = trace_node(trace, a)->next) {
         struct value value;
         status = trace_value(trace, a, &value);
         if (status == STATUS_OK && value.kind != VALUE_TEXT && value.kind != VALUE_NUMBER) {
@@ -260,7 +260,7 @@ static enum status word_names(struct trace *trace, int32_t node, struct value *o
         } else if (status == STATUS_OK) {
             char number[32];
             snprintf(number, sizeof number, "%.10g", isnan(value.number) ? 0.0 : value.number);
-            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", a == node_of(trace, node)->b ? "" : ".",
+            n += (size_t)snprintf(text + n, sizeof text - n, "%s%s", a == trace_node(trace, node)->b ? "" : ".",
                                   value.kind == VALUE_TEXT ? value.text : number);
         }
         if (n > VERTEX_STRING_MOST) {
@@ -315,11 +315,11 @@ static enum status unknown_function(struct trace *trace, int32_t node, const cha
                    strcmp(name, "min") == 0 || strcmp(name, "var") == 0 || strcmp(name, "std") == 0;
     if (reduces) {
         char quoted[VERTEX_QUOTE_BYTES] = "v.x";
-        int32_t argument = node_of(trace, node)->b;
+        int32_t argument = trace_node(trace, node)->b;
         if (argument >= 0) {
             trace_quote(trace, argument, quoted);
         }
-        bool is_two = argument >= 0 && node_of(trace, argument)->next >= 0;
+        bool is_two = argument >= 0 && trace_node(trace, argument)->next >= 0;
         if (is_two && (strcmp(name, "max") == 0 || strcmp(name, "min") == 0)) {
             return TRACE_FAIL(trace, node,
                               "%s(…) is over v.in_edges: %s(… for e in v.in_edges); of two rows: %simum(x, y)", name,
@@ -333,7 +333,7 @@ static enum status unknown_function(struct trace *trace, int32_t node, const cha
     if (trace_foreign(name, instead)) {
         return TRACE_FAIL(trace, node, "no function %s%s", name, instead);
     }
-    return trace_unknown(trace, node_of(trace, node)->a, "function", name, &nearest);
+    return trace_unknown(trace, trace_node(trace, node)->a, "function", name, &nearest);
 }
 
 static const struct word *word_find(const char *name)
@@ -370,7 +370,7 @@ enum status trace_word(struct trace *trace, int32_t node, struct value *out)
 {
     char name[VERTEX_NAME_BYTES];
     int32_t argument[TRACE_N_ARGUMENT], left = -1, right = -1;
-    trace_name(trace, node_of(trace, node_of(trace, node)->a)->name, name);
+    trace_name(trace, trace_node(trace, trace_node(trace, node)->a)->name, name);
     const struct word *word = word_find(name);
     if (word == NULL) {
         bool draws = strcmp(name, "uniform") == 0 || strcmp(name, "constant") == 0;
@@ -423,7 +423,7 @@ enum status trace_reduce(struct trace *trace, int32_t node, struct value *out)
         enum vertex_op_kind kind;
     } kinds[] = {{"sum", VERTEX_OP_SUM}, {"mean", VERTEX_OP_MEAN}, {"max", VERTEX_OP_MAX},
                  {"min", VERTEX_OP_MIN}, {"var", VERTEX_OP_VAR},   {"std", VERTEX_OP_STD}};
-    const struct vertex_node *of = node_of(trace, node);
+    const struct vertex_node *of = trace_node(trace, node);
     struct value owner;
     char name[VERTEX_NAME_BYTES];
     size_t kind = 0;

@@ -15,19 +15,19 @@ int64_t digits_read(const char **at, int64_t most)
     return number;
 }
 
-const char *text_of(const json_t *object, const char *key)
+const char *field_text(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
     return text != NULL ? text : "";
 }
 
-double number_of(const json_t *object, const char *key)
+double field_number(const json_t *object, const char *key)
 {
     const json_t *value = json_object_get(object, key);
     return json_is_number(value) ? json_number_value(value) : (double)NAN;
 }
 
-int64_t integer_of(const json_t *object, const char *key)
+int64_t field_integer(const json_t *object, const char *key)
 {
     return json_integer_value(json_object_get(object, key));
 }

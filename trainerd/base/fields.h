@@ -6,9 +6,9 @@
 #include <stdint.h>
 
 /* "" / NaN / 0 where the field is missing, null or of another type. */
-const char *text_of(const json_t *object, const char *key);
-double number_of(const json_t *object, const char *key);
-int64_t integer_of(const json_t *object, const char *key);
+const char *field_text(const json_t *object, const char *key);
+double field_number(const json_t *object, const char *key);
+int64_t field_integer(const json_t *object, const char *key);
 
 /* A number, null when it is not finite. */
 json_t *number_json(double value);

@@ -118,7 +118,7 @@ static void report_machines(struct coordinator *c)
 static void report_libraries(struct coordinator *c)
 {
     uint32_t n = (uint32_t)c->job.workers.count;
-    c->training.libraries = library_ranges_of(c->workers.libraries, n);
+    c->training.libraries = library_ranges_make(c->workers.libraries, n);
     for (int l = 0; l < LIBRARY_N; l++) {
         uint32_t first = c->workers.libraries[0].of[l], other = 0;
         while (other < n && c->workers.libraries[other].of[l] == first) {

@@ -267,7 +267,7 @@ static void print_training(struct coordinator *c)
     const struct figure last = progress_metric(&c->progress, state->last.of[0].test);
     if (c->training.end == TRAINING_END_PATIENCE) {
         progress_print(&c->progress, "stopped after %s: no better valid %s in %s",
-                       figure_count(state->n_epoch, "epoch").text, patience_of(&c->training),
+                       figure_count(state->n_epoch, "epoch").text, patience_text(&c->training),
                        figure_count(state->n_stale, "evaluation").text);
     }
     if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {

@@ -136,7 +136,7 @@ static void put_end(json_t *all, const struct coordinator *c)
     if (job_predicts(&c->job)) {
         reason = json_sprintf("all %lld nodes are predicted", (long long)c->facts.n_node);
     } else if (training->end == TRAINING_END_PATIENCE) {
-        reason = json_sprintf("no better valid %s in %s, after %lld of %lld epochs", patience_of(training),
+        reason = json_sprintf("no better valid %s in %s, after %lld of %lld epochs", patience_text(training),
                               figure_count(training->state.n_stale, "evaluation").text, n,
                               (long long)training->job->train.epochs);
     } else {

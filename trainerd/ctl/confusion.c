@@ -68,7 +68,8 @@ void confusion_print(const json_t *result, FILE *file)
         add_percent(&table, json_array_get(json_object_get(confusion, "precision"), k));
     }
     fprintf(file, "\n%s of the %s nodes%s\n", n_shown > 0 ? "confusion matrix" : "classes",
-            text_of(confusion, "split"), n_shown > 0 ? ": a row for each class, a column for each prediction" : "");
+            field_text(confusion, "split"),
+            n_shown > 0 ? ": a row for each class, a column for each prediction" : "");
     table_print(&table, file, text_columns(file), NULL);
     if (n_line < n_class) {
         fprintf(file, "and %zu more classes, in result.json\n", n_class - n_line);

@@ -133,7 +133,7 @@ enum status run_scale(const struct ctl_arguments *arguments)
 
 static void print_drained(const json_t *answer)
 {
-    long long n = integer_of(answer, "running");
+    long long n = field_integer(answer, "running");
     printf("no job starts until trainctl undrain; %lld %s\n", n, n == 1 ? "runs" : "run");
 }
 

@@ -281,10 +281,10 @@ static void check_daemon(struct doctor *doctor, const struct ctl_arguments *argu
         note(doctor, VERDICT_WARN, "daemon", "jobs also run without one: trainerd --config job.toml", "%s",
              status_reason());
     } else {
-        const char *version = text_of(answer, "version");
+        const char *version = field_text(answer, "version");
         note(doctor, strcmp(version, TRAINERD_VERSION) == 0 ? VERDICT_OK : VERDICT_WARN, "daemon",
              "restart it after an upgrade: its jobs run on meanwhile", "trainerd %s, process %lld", version,
-             (long long)integer_of(answer, "pid"));
+             (long long)field_integer(answer, "pid"));
         check_daemon_gpus(doctor, arguments);
     }
     json_decref(answer);
@@ -296,9 +296,10 @@ static void print_checks(const json_t *answer)
     size_t i;
     json_array_foreach(json_object_get(answer, "checks"), i, check)
     {
-        printf("%-4s  %-20s %s\n", text_of(check, "verdict"), text_of(check, "name"), text_of(check, "found"));
-        if (text_of(check, "advice")[0] != '\0') {
-            printf("      %-20s → %s\n", "", text_of(check, "advice"));
+        printf("%-4s  %-20s %s\n", field_text(check, "verdict"), field_text(check, "name"),
+               field_text(check, "found"));
+        if (field_text(check, "advice")[0] != '\0') {
+            printf("      %-20s → %s\n", "", field_text(check, "advice"));
         }
     }
 }

@@ -141,8 +141,8 @@ static void report(const struct ctl_arguments *arguments, const struct known_hos
         json_decref(value);
     } else {
         fprintf(stderr, "logged in at %s%s%s, with the role %s, as user %lld there\n", host->address,
-                host->user[0] != '\0' ? " as " : "", host->user, text_of(hello, "role"),
-                (long long)integer_of(hello, "uid"));
+                host->user[0] != '\0' ? " as " : "", host->user, field_text(hello, "role"),
+                (long long)field_integer(hello, "uid"));
     }
 }
 

@@ -25,7 +25,7 @@ enum status run_backup(const struct ctl_arguments *arguments)
     }
     ctl_print(arguments, answer, NULL);
     if (!ctl_given(arguments, CTL_OPTION_JSON)) {
-        printf("%lld jobs in %s\n", (long long)integer_of(answer, "jobs"), path);
+        printf("%lld jobs in %s\n", (long long)field_integer(answer, "jobs"), path);
     }
     json_decref(answer);
     return STATUS_OK;

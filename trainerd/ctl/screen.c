@@ -103,7 +103,7 @@ struct frame {
 static void print_cut(const struct frame *frame, const char *content)
 {
     char *text = text_printable(content);
-    fprintf(frame->file, "%.*s\x1b[K", text_bytes_of(text, frame->n_column), text);
+    fprintf(frame->file, "%.*s\x1b[K", text_prefix_bytes(text, frame->n_column), text);
     free(text);
 }
 
@@ -142,7 +142,7 @@ static void draw_bar(struct frame *frame, double share)
 
 void history_add(struct history *history, const json_t *event)
 {
-    double at = number_of(event, "epoch");
+    double at = field_number(event, "epoch");
     if (!isfinite(at)) {
         return;
     }
@@ -151,7 +151,7 @@ void history_add(struct history *history, const json_t *event)
     }
     history->epoch = memory_list_grow(history->epoch, (int32_t)history->n, sizeof *history->epoch);
     history->epoch[history->n++] = (struct history_epoch){
-        at, {number_of(event, "loss"), number_of(event, "valid_metric")}};
+        at, {field_number(event, "loss"), field_number(event, "valid_metric")}};
 }
 
 void history_release(struct history *history)
@@ -215,11 +215,11 @@ static void draw_sparks(struct frame *frame, const json_t *job, const struct his
     enum job_metric metric = JOB_METRIC_AUTO;
     int n_cell = frame->n_column / 3;
     n_cell = n_cell < SPARKS_MOST ? n_cell : SPARKS_MOST;
-    job_metric_find(text_of(job, "metric"), &metric);
+    job_metric_find(field_text(job, "metric"), &metric);
     const char *name = metric != JOB_METRIC_AUTO ? job_choice_text("train", "metric", (int)metric) : "metric";
     int label = (int)strlen(name) + 2;
     history_sparks(history, HISTORY_LOSS, n_cell, sparks);
-    line(frame, "%-*s%s  %s", label, "loss", sparks, figure_number(number_of(job, "loss")).text);
+    line(frame, "%-*s%s  %s", label, "loss", sparks, figure_number(field_number(job, "loss")).text);
     history_sparks(history, HISTORY_VALID, n_cell, sparks);
     line(frame, "%-*s%s  valid %s  train %s  test %s", label, name, sparks, text_metric(job, "valid_metric").text,
          text_metric(job, "train_metric").text, text_metric(job, "test_metric").text);
@@ -236,16 +236,17 @@ static void draw_sparks(struct frame *frame, const json_t *job, const struct his
 static void draw_head(struct frame *frame, const json_t *job)
 {
     char progress[4 * FIGURE_BYTES] = "no epochs";
-    line(frame, "job %lld  %s  %s  %s", (long long)integer_of(job, "id"), text_of(job, "name"), text_of(job, "state"),
-         text_reason(job).text);
-    if (integer_of(job, "epochs") > 0) {
+    line(frame, "job %lld  %s  %s  %s", (long long)field_integer(job, "id"), field_text(job, "name"),
+         field_text(job, "state"), text_reason(job).text);
+    if (field_integer(job, "epochs") > 0) {
         snprintf(progress, sizeof progress, "epoch %s, %s left, %s/epoch", text_epochs(job).text,
-                 figure_seconds(number_of(job, "seconds_left")).text, figure_seconds(number_of(job, "epoch_s")).text);
+                 figure_seconds(field_number(job, "seconds_left")).text,
+                 figure_seconds(field_number(job, "epoch_s")).text);
     }
     line(frame, "%s  %s, attempt %lld  memory %s of %s planned", progress,
-         figure_count(integer_of(job, "workers"), "worker").text, (long long)integer_of(job, "attempt"),
-         figure_bytes(number_of(job, "memory_measured")).text, figure_bytes(number_of(job, "memory")).text);
-    draw_bar(frame, number_of(job, "percent") / 100.0);
+         figure_count(field_integer(job, "workers"), "worker").text, (long long)field_integer(job, "attempt"),
+         figure_bytes(field_number(job, "memory_measured")).text, figure_bytes(field_number(job, "memory")).text);
+    draw_bar(frame, field_number(job, "percent") / 100.0);
 }
 
 void screen_draw(FILE *file, const struct screen_view *view)

@@ -32,31 +32,32 @@ static void print_line(const char *name, const char *format, ...)
 static char *cell_state(const json_t *job, const char *path)
 {
     const struct reason reason = text_reason(job);
-    return text_format("%s%s%s", text_of(job, path), reason.text[0] != '\0' ? ": " : "", reason.text);
+    return text_format("%s%s%s", field_text(job, path), reason.text[0] != '\0' ? ": " : "", reason.text);
 }
 
 static char *cell_ran(const json_t *job, const char *path)
 {
-    double limit = number_of(job, "time_limit_s");
-    return text_format("%s%s%s", figure_seconds(number_of(job, path)).text, limit > 0 ? " of at most " : "",
+    double limit = field_number(job, "time_limit_s");
+    return text_format("%s%s%s", figure_seconds(field_number(job, path)).text, limit > 0 ? " of at most " : "",
                        limit > 0 ? figure_seconds(limit).text : "");
 }
 
 static char *cell_attempt(const json_t *job, const char *path)
 {
-    return text_format("%lld, %lld of at most %s", (long long)integer_of(job, path),
-                       (long long)integer_of(job, "restarts"),
-                       figure_count(integer_of(job, "max_restarts"), "restart").text);
+    return text_format("%lld, %lld of at most %s", (long long)field_integer(job, path),
+                       (long long)field_integer(job, "restarts"),
+                       figure_count(field_integer(job, "max_restarts"), "restart").text);
 }
 
 /* "2 workers, 2 slots, 0 GPUs, priority 0, 4 parts" */
 static char *cell_needs(const json_t *job, const char *path)
 {
     bool has_parts = json_is_integer(json_object_get(job, "parts")); /* else they are not known yet */
-    return text_format("%s, %s, %s, priority %lld%s%s", figure_count(integer_of(job, path), "worker").text,
-                       figure_count(integer_of(job, "slots"), "slot").text,
-                       figure_count(integer_of(job, "gpus"), "GPU").text, (long long)integer_of(job, "priority"),
-                       has_parts ? ", " : "", has_parts ? figure_count(integer_of(job, "parts"), "part").text : "");
+    return text_format("%s, %s, %s, priority %lld%s%s", figure_count(field_integer(job, path), "worker").text,
+                       figure_count(field_integer(job, "slots"), "slot").text,
+                       figure_count(field_integer(job, "gpus"), "GPU").text,
+                       (long long)field_integer(job, "priority"), has_parts ? ", " : "",
+                       has_parts ? figure_count(field_integer(job, "parts"), "part").text : "");
 }
 
 /* A line each, of what is known. */
@@ -78,8 +79,8 @@ static const struct column job_lines[] = {
 
 static void print_job(const json_t *job)
 {
-    char *name = text_printable(text_of(job, "name"));
-    printf("job %lld, %s\n", (long long)integer_of(job, "id"), name);
+    char *name = text_printable(field_text(job, "name"));
+    printf("job %lld, %s\n", (long long)field_integer(job, "id"), name);
     free(name);
     for (size_t i = 0; i < sizeof job_lines / sizeof *job_lines; i++) {
         char *text = job_lines[i].cell(job, job_lines[i].path);
@@ -102,25 +103,27 @@ static void print_part(const char *name, double part, double whole)
 /* Time, traffic and memory of the last epoch: from the job's progress, else from its metrics. */
 static void print_epoch(const json_t *job, const json_t *last)
 {
-    const json_t *from = isfinite(number_of(job, "compute_s")) ? job : last;
-    double epoch_s = number_of(job, "epoch_s");
+    const json_t *from = isfinite(field_number(job, "compute_s")) ? job : last;
+    double epoch_s = field_number(job, "epoch_s");
     printf("\nlast epoch\n");
-    print_line("done", "%lld of %lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
-    print_line("loss", "%s", figure_number(number_of(job, "loss")).text);
-    print_line(text_of(job, "metric")[0] != '\0' ? text_of(job, "metric") : "metric", "train %s, valid %s, test %s",
-               text_metric(job, "train_metric").text, text_metric(job, "valid_metric").text,
-               text_metric(job, "test_metric").text);
+    print_line("done", "%lld of %lld", (long long)field_integer(job, "epoch"),
+               (long long)field_integer(job, "epochs"));
+    print_line("loss", "%s", figure_number(field_number(job, "loss")).text);
+    print_line(field_text(job, "metric")[0] != '\0' ? field_text(job, "metric") : "metric",
+               "train %s, valid %s, test %s", text_metric(job, "train_metric").text,
+               text_metric(job, "valid_metric").text, text_metric(job, "test_metric").text);
     print_line("at the best", "valid %s, test %s", text_metric(job, "best_valid_metric").text,
                text_metric(job, "best_test_metric").text);
     print_part("time", epoch_s, 0);
-    print_part("compute", number_of(from, "compute_s"), epoch_s);
-    print_part("packing", number_of(last, "pack_s"), epoch_s);
-    print_part("waiting", number_of(from, "wait_s"), epoch_s);
-    print_part("evaluation", number_of(from, "evaluate_s"), epoch_s);
-    print_line("traffic", "%s sent, %s received, by all workers", figure_bytes(number_of(from, "bytes_sent")).text,
-               figure_bytes(number_of(from, "bytes_received")).text);
+    print_part("compute", field_number(from, "compute_s"), epoch_s);
+    print_part("packing", field_number(last, "pack_s"), epoch_s);
+    print_part("waiting", field_number(from, "wait_s"), epoch_s);
+    print_part("evaluation", field_number(from, "evaluate_s"), epoch_s);
+    print_line("traffic", "%s sent, %s received, by all workers", figure_bytes(field_number(from, "bytes_sent")).text,
+               figure_bytes(field_number(from, "bytes_received")).text);
     print_line("memory", "%s in use by all workers, %s planned, processes included",
-               figure_bytes(number_of(job, "memory_measured")).text, figure_bytes(number_of(job, "memory")).text);
+               figure_bytes(field_number(job, "memory_measured")).text,
+               figure_bytes(field_number(job, "memory")).text);
 }
 
 /* exchange.guard_every: the last comparison of gradients, from the result or the last epoch's metrics. */
@@ -128,9 +131,9 @@ static void print_guard(const json_t *result, const json_t *last)
 {
     const json_t *guard = json_object_get(result, "guard"), *found = json_object_get(guard, "last");
     bool ended = json_is_object(guard);
-    double error = ended ? number_of(found, "error") : number_of(last, "guard_error");
-    double cosine = ended ? number_of(found, "cosine") : number_of(last, "guard_cosine");
-    double epoch = ended ? number_of(found, "epoch") : number_of(last, "guard_epoch");
+    double error = ended ? field_number(found, "error") : field_number(last, "guard_error");
+    double cosine = ended ? field_number(found, "cosine") : field_number(last, "guard_cosine");
+    double epoch = ended ? field_number(found, "epoch") : field_number(last, "guard_epoch");
     if (!isfinite(epoch)) {
         return;
     }
@@ -139,11 +142,11 @@ static void print_guard(const json_t *result, const json_t *last)
         snprintf(numbers, sizeof numbers, "%.3g, cosine %.4g", error, cosine);
     }
     print_line("guard", "gradient's error %s in epoch %.0f; %s", numbers, epoch,
-               figure_count(integer_of(ended ? guard : last, "back_offs"), "back-off").text);
+               figure_count(field_integer(ended ? guard : last, "back_offs"), "back-off").text);
     if (ended) {
-        print_line("", "%g of the boundary rows%s, %s, gradients %s", number_of(guard, "sampling"),
-                   number_of(guard, "stale") > 0.0 ? " of the epoch before" : "", text_of(guard, "codec"),
-                   text_of(guard, "codec_backward"));
+        print_line("", "%g of the boundary rows%s, %s, gradients %s", field_number(guard, "sampling"),
+                   field_number(guard, "stale") > 0.0 ? " of the epoch before" : "", field_text(guard, "codec"),
+                   field_text(guard, "codec_backward"));
     }
 }
 
@@ -187,7 +190,7 @@ static void print_traffic(const json_t *result)
     const json_t *traffic = json_object_get(result, "traffic"), *planned = json_object_get(traffic, "planned"),
                  *counted = json_object_get(traffic, "measured"), *layers = json_object_get(planned, "layers"),
                  *layer;
-    bool trained = integer_of(traffic, "epochs") > 0;
+    bool trained = field_integer(traffic, "epochs") > 0;
     const char *sums = trained ? "reduce" : "reduce_evaluate", *direction = trained ? "backward" : "evaluate";
     size_t i;
     if (json_array_size(layers) == 0 || json_array_size(json_object_get(result, "memory")) < 2) {
@@ -196,7 +199,7 @@ static void print_traffic(const json_t *result)
     json_t *rows = json_array();
     json_array_foreach(layers, i, layer)
     {
-        char *name = text_format("%lld %s", (long long)integer_of(layer, "op"), text_of(layer, "aggregate"));
+        char *name = text_format("%lld %s", (long long)field_integer(layer, "op"), field_text(layer, "aggregate"));
         json_array_append_new(rows, json_pack("{s:s, s:O, s:O?}", "name", name, "planned", layer, "counted",
                                               json_array_get(json_object_get(counted, "layers"), i)));
         free(name);
@@ -214,7 +217,7 @@ static void print_seconds(const json_t *result)
     const json_t *seconds = json_object_get(result, "seconds");
     const char *name;
     json_t *value;
-    double total = number_of(seconds, "total");
+    double total = field_number(seconds, "total");
     if (!isfinite(total)) {
         return;
     }
@@ -239,8 +242,8 @@ static void print_submission(const json_t *answer)
     const json_t *setting;
     size_t i;
     printf("\nsubmitted\n");
-    print_line("folder", "%s", text_of(answer, "folder"));
-    print_line("output", "%s", text_of(answer, "output"));
+    print_line("folder", "%s", field_text(answer, "folder"));
+    print_line("output", "%s", field_text(answer, "output"));
     json_array_foreach(json_object_get(answer, "set"), i, setting)
     {
         print_line("--set", "%s", json_string_value(setting) != NULL ? json_string_value(setting) : "");
@@ -252,7 +255,7 @@ static void print_answer(const json_t *answer)
     const json_t *job = json_object_get(answer, "job"), *result = json_object_get(answer, "result");
     print_job(job);
     print_submission(answer);
-    if (integer_of(job, "epoch") > 0) {
+    if (field_integer(job, "epoch") > 0) {
         print_epoch(job, json_object_get(answer, "last"));
         print_guard(result, json_object_get(answer, "last"));
     }

@@ -25,23 +25,23 @@ static char *short_duration(double seconds)
 
 static char *cell_age(const json_t *job, const char *key)
 {
-    return short_duration(clock_wall_s() - number_of(job, key));
+    return short_duration(clock_wall_s() - field_number(job, key));
 }
 
 static char *cell_ran(const json_t *job, const char *key)
 {
-    return short_duration(number_of(job, key) > 0 ? number_of(job, key) : NAN);
+    return short_duration(field_number(job, key) > 0 ? field_number(job, key) : NAN);
 }
 
 static char *cell_left(const json_t *job, const char *key)
 {
-    return short_duration(strcmp(text_of(job, "state"), "RUNNING") == 0 ? number_of(job, key) : NAN);
+    return short_duration(strcmp(field_text(job, "state"), "RUNNING") == 0 ? field_number(job, key) : NAN);
 }
 
 static char *cell_name(const json_t *job, const char *key)
 {
     int n_column = text_columns(stdout);
-    return text_cut(text_of(job, key), n_column == 0 ? 0 : n_column < SCREEN_WIDE ? NAME_MOST : NAME_WIDE, false);
+    return text_cut(field_text(job, key), n_column == 0 ? 0 : n_column < SCREEN_WIDE ? NAME_MOST : NAME_WIDE, false);
 }
 
 static char *cell_epochs(const json_t *job, const char *key)
@@ -164,9 +164,9 @@ static void print_versions(const json_t *both)
     const json_t *daemon = json_object_get(both, "daemon");
     printf("trainctl %s\n", TRAINERD_VERSION);
     if (json_is_object(daemon)) {
-        printf("trainerd %s, process %lld, up for %s, %s\n", text_of(daemon, "version"),
-               (long long)integer_of(daemon, "pid"), figure_seconds(number_of(daemon, "uptime_s")).text,
-               figure_count(integer_of(daemon, "jobs"), "job").text);
+        printf("trainerd %s, process %lld, up for %s, %s\n", field_text(daemon, "version"),
+               (long long)field_integer(daemon, "pid"), figure_seconds(field_number(daemon, "uptime_s")).text,
+               figure_count(field_integer(daemon, "jobs"), "job").text);
     } else {
         printf("no daemon: %s\n", status_reason());
     }

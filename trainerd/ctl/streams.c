@@ -7,19 +7,19 @@
 /* Logs are printed as they are, metrics in fixed columns. */
 static void print_event(const json_t *event, bool is_first)
 {
-    if (strcmp(text_of(event, "event"), "log") == 0) {
-        text_print_lines(stdout, text_of(event, "text"));
+    if (strcmp(field_text(event, "event"), "log") == 0) {
+        text_print_lines(stdout, field_text(event, "text"));
         return;
     }
     if (is_first) {
         printf("%8s %12s %9s %9s %9s %9s %9s %9s %10s\n", "EPOCH", "LOSS", "TRAIN", "VALID", "TEST", "TIME",
                "COMPUTE", "WAIT", "SENT");
     }
-    printf("%8lld %12s %9s %9s %9s %9s %9s %9s %10s\n", (long long)integer_of(event, "epoch"),
-           figure_number(number_of(event, "loss")).text, text_metric(event, "train_metric").text,
+    printf("%8lld %12s %9s %9s %9s %9s %9s %9s %10s\n", (long long)field_integer(event, "epoch"),
+           figure_number(field_number(event, "loss")).text, text_metric(event, "train_metric").text,
            text_metric(event, "valid_metric").text, text_metric(event, "test_metric").text,
-           figure_seconds(number_of(event, "epoch_s")).text, figure_seconds(number_of(event, "compute_s")).text,
-           figure_seconds(number_of(event, "wait_s")).text, figure_bytes(number_of(event, "bytes_sent")).text);
+           figure_seconds(field_number(event, "epoch_s")).text, figure_seconds(field_number(event, "compute_s")).text,
+           figure_seconds(field_number(event, "wait_s")).text, figure_bytes(field_number(event, "bytes_sent")).text);
 }
 
 static enum status print_stream(const struct ctl_arguments *arguments, json_t *request)

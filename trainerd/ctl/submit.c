@@ -190,7 +190,7 @@ struct wait {
 
 static void show_job(struct wait *wait, const json_t *job)
 {
-    const char *state = text_of(job, "state"), *reason = text_of(job, "reason");
+    const char *state = field_text(job, "state"), *reason = field_text(job, "reason");
     if (!wait->is_quiet && (strcmp(state, wait->state) != 0 || strcmp(reason, wait->reason) != 0)) {
         text_print_job(stderr, job);
         snprintf(wait->state, sizeof wait->state, "%s", state);
@@ -200,7 +200,7 @@ static void show_job(struct wait *wait, const json_t *job)
 
 static void show_epoch(struct wait *wait, const json_t *event)
 {
-    bool is_last = integer_of(event, "epoch") == integer_of(event, "epochs");
+    bool is_last = field_integer(event, "epoch") == field_integer(event, "epochs");
     if (wait->is_quiet || (!is_last && clock_s() - wait->shown_s < LINE_S)) {
         return;
     }
@@ -219,7 +219,7 @@ static enum status watch(struct client *client, struct wait *wait)
             continue;
         }
         bool ends = json_is_true(json_object_get(event, "end"));
-        const char *kind = text_of(event, "event");
+        const char *kind = field_text(event, "event");
         if (strcmp(kind, "job") == 0) {
             json_decref(wait->last);
             wait->last = json_incref(json_object_get(event, "job"));
@@ -286,8 +286,8 @@ static char *settings_text(const json_t *set)
 static void show_row(const json_t *job, const json_t *set)
 {
     char *name = settings_text(set), *reason = text_printable(text_reason(job).text);
-    fprintf(stderr, "%6lld  %-28s  %-9s %11s %7s %9s %9s  %s\n", (long long)integer_of(job, "id"), name,
-            text_of(job, "state"), text_epochs(job).text, text_duration_short(number_of(job, "ran_s")).text,
+    fprintf(stderr, "%6lld  %-28s  %-9s %11s %7s %9s %9s  %s\n", (long long)field_integer(job, "id"), name,
+            field_text(job, "state"), text_epochs(job).text, text_duration_short(field_number(job, "ran_s")).text,
             text_metric(job, "best_valid_metric").text, text_metric(job, "best_test_metric").text, reason);
     free(name);
     free(reason);
@@ -342,11 +342,11 @@ static void print_answer(const struct ctl_arguments *arguments, const json_t *an
         return;
     }
     if (!is_sweep) {
-        printf("%lld\n", (long long)integer_of(answer, "job"));
+        printf("%lld\n", (long long)field_integer(answer, "job"));
         fflush(stdout);
         return;
     }
-    text_print_lines(stdout, text_of(answer, "group"));
+    text_print_lines(stdout, field_text(answer, "group"));
     printf("\n");
     fflush(stdout);
     fprintf(stderr, "%s, %lld", figure_count((int64_t)n, "job").text,

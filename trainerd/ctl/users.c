@@ -21,8 +21,8 @@ static char *cell_memory(const json_t *user, const char *key)
 {
     const json_t *limits = json_object_get(user, "limits");
     bool is_limited = json_is_integer(json_object_get(limits, key));
-    return text_format("%s%s%s", figure_bytes(number_of(user, key)).text, is_limited ? "/" : "",
-                       is_limited ? figure_bytes(number_of(limits, key)).text : "");
+    return text_format("%s%s%s", figure_bytes(field_number(user, key)).text, is_limited ? "/" : "",
+                       is_limited ? figure_bytes(field_number(limits, key)).text : "");
 }
 
 static const struct column columns[] = {

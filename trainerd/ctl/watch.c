@@ -26,7 +26,7 @@ struct watch {
 
 static void print_event(const struct watch *watch, const json_t *event)
 {
-    const char *kind = text_of(event, "event");
+    const char *kind = field_text(event, "event");
     if (watch->is_json) {
         text_print_json(event);
     } else if (strcmp(kind, "job") == 0) {
@@ -34,7 +34,7 @@ static void print_event(const struct watch *watch, const json_t *event)
     } else if (strcmp(kind, "epoch") == 0) {
         text_print_epoch(stdout, event);
     } else if (strcmp(kind, "checkpoint") == 0) {
-        printf("checkpoint after epoch %lld\n", (long long)integer_of(event, "epoch"));
+        printf("checkpoint after epoch %lld\n", (long long)field_integer(event, "epoch"));
     }
     fflush(stdout);
 }
@@ -63,15 +63,15 @@ static void handle_epoch(struct watch *watch, const json_t *event)
             json_object_set(watch->job, keys[i].name, value);
         }
     }
-    double n = number_of(event, "epochs");
+    double n = field_number(event, "epochs");
     if (n > 0) {
-        json_object_set_new(watch->job, "percent", json_real(100.0 * number_of(event, "epoch") / n));
+        json_object_set_new(watch->job, "percent", json_real(100.0 * field_number(event, "epoch") / n));
     }
 }
 
 static void handle_event(struct watch *watch, const json_t *event)
 {
-    const char *kind = text_of(event, "event");
+    const char *kind = field_text(event, "event");
     if (json_is_true(json_object_get(event, "end"))) {
         watch->ends = true;
         return;
@@ -83,10 +83,10 @@ static void handle_event(struct watch *watch, const json_t *event)
         handle_epoch(watch, event);
     } else if (strcmp(kind, "checkpoint") == 0) {
         snprintf(watch->footer, sizeof watch->footer, "q: quit, the job runs on   checkpoint after epoch %lld",
-                 (long long)integer_of(event, "epoch"));
+                 (long long)field_integer(event, "epoch"));
     } else if (strcmp(kind, "end") == 0) {
         snprintf(watch->footer, sizeof watch->footer, "q: quit   attempt %lld ended: %.150s",
-                 (long long)integer_of(event, "attempt"), text_of(event, "reason"));
+                 (long long)field_integer(event, "attempt"), field_text(event, "reason"));
     }
     if (!watch->is_live) {
         print_event(watch, event);
@@ -144,9 +144,10 @@ static enum status run_live(struct watch *watch)
 /* Where the job was when its screen was left. */
 static void print_left(const json_t *job)
 {
-    printf("job %lld: %s", (long long)integer_of(job, "id"), text_of(job, "state"));
-    if (integer_of(job, "epochs") > 0) {
-        printf(", epoch %lld of %lld", (long long)integer_of(job, "epoch"), (long long)integer_of(job, "epochs"));
+    printf("job %lld: %s", (long long)field_integer(job, "id"), field_text(job, "state"));
+    if (field_integer(job, "epochs") > 0) {
+        printf(", epoch %lld of %lld", (long long)field_integer(job, "epoch"),
+               (long long)field_integer(job, "epochs"));
     }
     printf("\n");
 }

@@ -78,7 +78,7 @@ static void print_workers(const json_t *answer)
     json_t *worker, *rows = json_array();
     const json_t *gpus = json_object_get(answer, "gpus");
     size_t i;
-    if (integer_of(answer, "coordinator") != 0) {
+    if (field_integer(answer, "coordinator") != 0) {
         json_array_append_new(rows, json_pack("{s:s, s:O, s:O?}", "rank", "coordinator", "pid",
                                               json_object_get(answer, "coordinator"), "host",
                                               json_object_get(answer, "host")));

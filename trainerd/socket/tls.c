@@ -164,7 +164,7 @@ static enum status note_fingerprint(struct tls *tls)
     if (certificate == NULL || n == 0) {
         return status_fail(STATUS_PEER, "the daemon has shown no certificate");
     }
-    return tls_fingerprint_of(&certificate[0], tls->fingerprint);
+    return tls_fingerprint_make(&certificate[0], tls->fingerprint);
 }
 
 enum status tls_shake(struct tls *tls, bool *done_out)

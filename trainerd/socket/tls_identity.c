@@ -24,7 +24,7 @@
 
 /* --- fingerprints --- */
 
-enum status tls_fingerprint_of(const gnutls_datum_t *certificate, char out[TLS_FINGERPRINT_BYTES])
+enum status tls_fingerprint_make(const gnutls_datum_t *certificate, char out[TLS_FINGERPRINT_BYTES])
 {
     unsigned char digest[DIGEST_BYTES];
     int error = gnutls_hash_fast(GNUTLS_DIG_SHA256, certificate->data, certificate->size, digest);
@@ -169,7 +169,7 @@ static enum status take(const char *path, char *text, size_t n, struct tls_ident
                            "daemon makes a new one, whose fingerprint all clients have to be told",
                            path, gnutls_strerror(error));
     }
-    return tls_fingerprint_of(&certificate, identity->fingerprint);
+    return tls_fingerprint_make(&certificate, identity->fingerprint);
 }
 
 enum status tls_identity_open(const char *folder, bool makes, struct tls_identity **out)

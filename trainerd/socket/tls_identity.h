@@ -12,6 +12,6 @@ struct tls_identity {
 };
 
 /* A certificate's fingerprint. errors  STATUS_PEER */
-enum status tls_fingerprint_of(const gnutls_datum_t *certificate, char out[TLS_FINGERPRINT_BYTES]);
+enum status tls_fingerprint_make(const gnutls_datum_t *certificate, char out[TLS_FINGERPRINT_BYTES]);
 
 #endif

@@ -214,7 +214,7 @@ static enum status bytes_receive(struct control *control)
 
 void control_route(const struct control *control, struct route *out)
 {
-    route_of(control->socket, out);
+    route_read(control->socket, out);
 }
 
 bool control_is_cut(const struct control *control)

@@ -49,7 +49,7 @@ struct part_rows halo_rows_given(const struct halo *h, int32_t i)
     return halo_owners_out(&h->owners, i, h->pass->direction, h->hop.travelling);
 }
 
-struct halo_route halo_route_of(const struct halo *h, int32_t i, int32_t k)
+struct halo_route halo_route_at(const struct halo *h, int32_t i, int32_t k)
 {
     const struct part_rows given = halo_rows_given(h, i);
     return (struct halo_route){.from = h->trainer->own.number[i],
@@ -150,7 +150,7 @@ static void pass_begin(struct trainer *t, const struct step *step)
     bool shares = t->routes.dedup != NULL && !step->stored && h->pass->direction != HALO_DIRECTION_RETURN;
     h->sample = step->lossy ? t->routes.sample : NULL;
     h->owners.drawn = h->sample != NULL ? sample_drawn(h->sample) : NULL;
-    h->owners.dedup = h->sample != NULL && shares ? sample_dedup_counts(sample_dedup_of(h->sample))
+    h->owners.dedup = h->sample != NULL && shares ? sample_dedup_counts(sample_get_dedup(h->sample))
                                                   : dedup_counts(t->routes.dedup);
     h->dedup = shares ? h->owners.dedup : NULL;
     hops_find(h);

@@ -147,11 +147,11 @@ enum status halo_group_walk(struct halo *h);
 
 /* --- pack.c --- */
 /* The route of own part i's rows to its pair k, wherever that lies. */
-struct halo_route halo_route_of(const struct halo *h, int32_t i, int32_t k);
+struct halo_route halo_route_at(const struct halo *h, int32_t i, int32_t k);
 /* Places of a maximum in own part i's pair k: behind own rows and the payload rows of the parts in between. */
 uint32_t halo_arg_base(const struct halo *h, int32_t i, int32_t k);
 /* How rows in this role travel in this pass; FP32: as they lie. */
-enum device_codec halo_codec_of(const struct halo *h, enum op_role role);
+enum device_codec halo_role_codec(const struct halo *h, enum op_role role);
 /* Pieces of a payload of n_row rows that has arrived: where they lie, or where they are written down in low precision
  * decoded at `to`. */
 void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload, float *to,

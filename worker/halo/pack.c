@@ -67,7 +67,7 @@ static enum device_codec codec_at(const struct halo *h, enum op_role role, const
     return level != NULL ? halo_codec(&h->trainer->program, h->op, role, level) : DEVICE_CODEC_FP32;
 }
 
-enum device_codec halo_codec_of(const struct halo *h, enum op_role role)
+enum device_codec halo_role_codec(const struct halo *h, enum op_role role)
 {
     return codec_at(h, role, h->level);
 }
@@ -79,7 +79,7 @@ static struct device_coding coding_of(const struct halo *h, int p, int32_t i, co
     static const uint16_t classes[HALO_DIRECTION_N] = {
         [HALO_DIRECTION_IN] = 0, [HALO_DIRECTION_OUT] = HALO_N_PIECE, [HALO_DIRECTION_RETURN] = 2 * HALO_N_PIECE};
     const struct trainer *t = h->trainer;
-    struct device_coding how = {.codec = halo_codec_of(h, h->pass->piece[p]),
+    struct device_coding how = {.codec = halo_role_codec(h, h->pass->piece[p]),
                                 .f = h->width[p],
                                 .factor = 1.0F,
                                 .key = {.seed = (uint64_t)t->setup.job->train.seed,
@@ -115,7 +115,7 @@ void halo_payload_open(const struct halo *h, int64_t n_row, const void *payload,
 {
     const char *at = payload;
     for (int p = 0; p < HALO_N_PIECE; p++) {
-        enum device_codec codec = p < h->pass->n_piece ? halo_codec_of(h, h->pass->piece[p]) : DEVICE_CODEC_FP32;
+        enum device_codec codec = p < h->pass->n_piece ? halo_role_codec(h, h->pass->piece[p]) : DEVICE_CODEC_FP32;
         float *decoded = to;
         piece_out[p] = piece_open(h, codec, n_row, h->width[p], at, &to);
         if (codec != DEVICE_CODEC_FP32 && h->trainer->routes.feedback != NULL) {
@@ -206,7 +206,7 @@ static struct device_coding rows_coding(const struct halo *h, int p, int32_t i, 
     bool returns = h->pass->direction == HALO_DIRECTION_RETURN;
     const struct step_operand *from = step_operand(h->step, returns ? h->pass->ask[p] : h->pass->piece[p]);
     struct device_coding how = coding_of(h, p, i, t->own.part[i].node);
-    how.codec = halo_codec_of(h, from->role);
+    how.codec = halo_role_codec(h, from->role);
     how.n_row = rows->n;
     how.f = returns ? halo_ask_width(&t->program, h->op, h->pass, p) : h->width[p];
     how.rows = rows->rows;
@@ -257,7 +257,7 @@ static struct rows rows_to(const struct halo *h, const struct halo_packing *what
     const struct halo_route *route = &what->route;
     const struct dedup_list to = list_of(h, route);
     const uint32_t *rows = !route->is_dedup    ? rows_given(h, route->i, route->k)
-                           : h->sample != NULL ? sample_dedup_given(sample_dedup_of(h->sample), &to)
+                           : h->sample != NULL ? sample_dedup_given(sample_get_dedup(h->sample), &to)
                                                : dedup_given(t->routes.dedup, &to);
     return (struct rows){.n = n, .rows = rows + first, .factor = halo_factor(h)};
 }
@@ -307,7 +307,7 @@ bool halo_rows_lend(const struct halo *h, const struct halo_route *route, int64_
     }
     int64_t first = h->bytes[p] > 0 ? (at - begin) / h->bytes[p] : 0, n = route->n_row - n_sum - first;
     bool made = h->pass->direction == HALO_DIRECTION_RETURN ||
-                halo_codec_of(h, h->pass->piece[p]) != DEVICE_CODEC_FP32;
+                halo_role_codec(h, h->pass->piece[p]) != DEVICE_CODEC_FP32;
     if (n <= 0 || h->bytes[p] == 0 || made) {
         return false;
     }
@@ -363,7 +363,7 @@ void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out)
         if (width > 0) {
             rows_write(h, p, i, &rows, (char *)out + at);
         }
-        at += n_row * codec_row_bytes(halo_codec_of(h, h->pass->ask[p]), width);
+        at += n_row * codec_row_bytes(halo_role_codec(h, h->pass->ask[p]), width);
     }
     packed(h, i, begin_s);
 }

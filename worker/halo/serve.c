@@ -113,7 +113,7 @@ static struct halo_route *route_asked(const struct halo *h, uint32_t to, uint32_
         return NULL;
     }
     if (h->dedup != NULL) {
-        enum part_dedup_side side = part_dedup_side_of((int32_t)from, (int32_t)to);
+        enum part_dedup_side side = part_dedup_side_at((int32_t)from, (int32_t)to);
         return halo_routes_given(&h->routes, i, halo_route_taker(t->setup.rank_of_part[to], side));
     }
     int32_t k = part_pair_find((returns_ask ? halo_rows_taken(h, i) : halo_rows_given(h, i)).pairs, (int32_t)to);

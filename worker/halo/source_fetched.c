@@ -39,7 +39,7 @@ static void scatter(struct halo *h, const struct halo_pair *pair, const char *fr
     enum part_direction d = halo_edges(h->pass->direction);
     const struct part_rows taken = halo_rows_taken(h, pair->i);
     int64_t n_row = part_rows_at(&taken, pair->k), n_all = h->routes.take[h->fetch.n_used].n_row;
-    const uint32_t *places = h->sample != NULL ? sample_dedup_scatter(sample_dedup_of(h->sample), pair->i, pair->k)
+    const uint32_t *places = h->sample != NULL ? sample_dedup_scatter(sample_get_dedup(h->sample), pair->i, pair->k)
                                                : dedup_scatter(t->routes.dedup, d, pair->i, pair->k);
     for (int p = 0; p < h->pass->n_piece; p++) {
         int64_t n_word = h->bytes[p] / (int64_t)sizeof(float); /* of which coded rows, too, have a whole number */

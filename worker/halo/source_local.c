@@ -45,7 +45,7 @@ static enum status packed_take(struct halo *h, const struct halo_pair *pair, str
         halo_pack_asked(h, pair->i, pair->k, asked);
     }
     const struct halo_packing what = {
-        .route = halo_route_of(h, pair->j, k), .n_most = INT64_MAX, .asked = asked, .out = payload};
+        .route = halo_route_at(h, pair->j, k), .n_most = INT64_MAX, .asked = asked, .out = payload};
     halo_pack(h, &what);
     source_point(h, pair, payload, call);
     if (pair->i == pair->j) {
@@ -62,7 +62,7 @@ static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct
 {
     const struct trainer *t = h->trainer;
     enum part_direction d = halo_edges(h->pass->direction);
-    enum part_dedup_side side = part_dedup_side_of(pair->q, t->own.number[pair->i]);
+    enum part_dedup_side side = part_dedup_side_at(pair->q, t->own.number[pair->i]);
     h->block = part_device_block(&t->own.part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
     h->block.n_col = h->routes.take[h->fetch.n_used].n_row;
     call->block = &h->block;
@@ -87,6 +87,6 @@ void source_point(struct halo *h, const struct halo_pair *pair, const void *payl
         halo_block(h, pair->i, d, pair->k, call);
     }
     call->back.n_row = n_row;
-    call->payload_bf16 = call->own_bf16 && halo_codec_of(h, h->pass->piece[0]) == DEVICE_CODEC_FP32;
+    call->payload_bf16 = call->own_bf16 && halo_role_codec(h, h->pass->piece[0]) == DEVICE_CODEC_FP32;
     halo_payload_open(h, n_row, payload, (float *)(void *)halo_workspace(h, h->workspace->packed_at), call->payload);
 }

@@ -11,7 +11,7 @@
 static struct spill_range spilled(const struct halo *h, int32_t i, int32_t k, enum spill_access access)
 {
     return payloads_range(h->trainer->routes.payloads, h->pass->direction, i, k,
-                          halo_route_of(h, i, k).n_row * h->slots.n_row_bytes, h->slots.n_row_bytes, access);
+                          halo_route_at(h, i, k).n_row * h->slots.n_row_bytes, h->slots.n_row_bytes, access);
 }
 
 /* Are payloads of this rank's parts packed when a block wants them? */
@@ -130,7 +130,7 @@ static enum status payload_write(struct halo *h, int32_t i, int32_t k)
     }
     if (payload.n_bytes > 0) {
         const struct halo_packing what = {
-            .route = halo_route_of(h, i, k), .n_most = payload.n_bytes, .asked = rows, .out = place_of(&payload)};
+            .route = halo_route_at(h, i, k), .n_most = payload.n_bytes, .asked = rows, .out = place_of(&payload)};
         halo_pack(h, &what);
     }
     if (made_of.n_bytes > 0) { /* they are read once */
@@ -238,7 +238,7 @@ static enum status payload_gather(struct halo *h, const struct halo_pair *pair, 
     struct pin pin = pin_open(h->trainer, h->step, PIN_USE_PACKING);
     enum status status = pin_begin(&pin, pair->j);
     if (status == STATUS_OK && payload->n_bytes > 0) {
-        const struct halo_packing what = {.route = halo_route_of(h, pair->j, k),
+        const struct halo_packing what = {.route = halo_route_at(h, pair->j, k),
                                           .n_most = payload->n_bytes,
                                           .asked = made_of,
                                           .out = place_of(payload)};

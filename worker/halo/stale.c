@@ -214,7 +214,7 @@ static void payload_make(struct halo *h, int p, int32_t i, int32_t k, void *out)
         return;
     }
     int rows = h->pass->n_ask > 0 ? stale_list_find(stale->list, payload->op, HALO_DIRECTION_IN) : -1;
-    const struct halo_packing what = {.route = halo_route_of(h, i, k),
+    const struct halo_packing what = {.route = halo_route_at(h, i, k),
                                       .n_most = INT64_MAX,
                                       .asked = rows >= 0 ? taken_at(stale, rows, i, k) : NULL,
                                       .out = out};

@@ -66,7 +66,7 @@ struct op_call halo_call_begin(const struct halo *h, int32_t i)
     for (int k = 0; k < HALO_N_PIECE; k++) {
         call.own[k] = halo_own_rows(h, k, i);
     }
-    call.epilogue = epilogue_of(h->step, &call);
+    call.epilogue = epilogue_make(h->step, &call);
     return call;
 }
 

@@ -46,13 +46,13 @@ void pairs_draw_close(struct pairs_draw *draw)
 /* Pairs of nodes between parts a ≤ b, and of all before these two. */
 static int64_t nodes_pairs(const struct pairs_draw *draw, int32_t a, int32_t b, int64_t *before_out)
 {
-    int64_t n_row = pairs_rows_of(draw, a), within = n_row * (n_row - 1) / 2;
+    int64_t n_row = pairs_part_rows(draw, a), within = n_row * (n_row - 1) / 2;
     *before_out = draw->before[a];
     if (a == b) {
         return within;
     }
     *before_out += within + n_row * (draw->begin[b] - draw->begin[a + 1]);
-    return n_row * pairs_rows_of(draw, b);
+    return n_row * pairs_part_rows(draw, b);
 }
 
 /* Pairs that are drawn of the first so many pairs of nodes: rounded by the epoch's number u in [0, 1). */
@@ -99,7 +99,7 @@ size_t pairs_draw_bytes(const struct pairs_draw *draw, int32_t n_own, const int3
     for (int32_t i = 0; i < n_own; i++) {
         for (int32_t q = 0; q < draw->n_part; q++) {
             int32_t a = own[i] < q ? own[i] : q, b = own[i] < q ? q : own[i];
-            size_t n_bytes = block_bytes(pairs_rows_of(draw, own[i]), pairs_draw_most(draw, a, b), a == b);
+            size_t n_bytes = block_bytes(pairs_part_rows(draw, own[i]), pairs_draw_most(draw, a, b), a == b);
             most = n_bytes > most ? n_bytes : most;
         }
     }
@@ -140,8 +140,8 @@ static void pair_draw(const struct drawing *d, int64_t t)
     uint32_t counter[4], words[2], out[4], *end = d->end + 2 * t;
     random_counter(&key, parts, (uint32_t)t, counter, words);
     random_philox(counter, words, out);
-    end[0] = scaled(out[0], pairs_rows_of(draw, d->a));
-    end[1] = scaled(out[1], pairs_rows_of(draw, d->b) - within);
+    end[0] = scaled(out[0], pairs_part_rows(draw, d->a));
+    end[1] = scaled(out[1], pairs_part_rows(draw, d->b) - within);
     end[1] += within && end[1] >= end[0];
     int64_t place = draw->begin[is_first ? d->b : d->a] + end[is_first ? 1 : 0];
     if (is_edge(d->own, end[is_first ? 0 : 1], (uint32_t)place)) {

@@ -29,7 +29,7 @@ struct pairs_draw {
     int64_t *before;
 };
 
-static inline int64_t pairs_rows_of(const struct pairs_draw *draw, int32_t part)
+static inline int64_t pairs_part_rows(const struct pairs_draw *draw, int32_t part)
 {
     return draw->begin[part + 1] - draw->begin[part];
 }

@@ -41,7 +41,7 @@ int64_t pairs_ends_count(const struct pairs_draw *draw, const struct random_key 
 int64_t pairs_ends_most(const struct pairs_draw *draw, int32_t p, int32_t q)
 {
     double n = (double)(draw->n_end[p] * draw->negatives), n_node = (double)draw->begin[draw->n_part];
-    return (int64_t)(n * ((double)pairs_rows_of(draw, q) / n_node)) + 2;
+    return (int64_t)(n * ((double)pairs_part_rows(draw, q) / n_node)) + 2;
 }
 
 static int64_t pair_edges(const struct part_halo *halo, enum part_direction d, int32_t q)
@@ -151,7 +151,7 @@ static void pair_draw(const struct drawing *d, int64_t i)
     const int64_t pair = permutation_at(&d->order, d->first + i), entry = pair / d->draw->negatives;
     const int64_t row = row_of(d->own, entry);
     const uint32_t drawn = random_u32(&d->key, (uint64_t)(d->first + i), COLUMN_NODE),
-                   other = (uint32_t)((uint64_t)drawn * (uint64_t)pairs_rows_of(d->draw, d->q) >> 32),
+                   other = (uint32_t)((uint64_t)drawn * (uint64_t)pairs_part_rows(d->draw, d->q) >> 32),
                    place = (uint32_t)d->draw->begin[d->q] + other;
     bool is_itself = d->q == d->own->part && other == row;
     d->out[i] = (struct pairs_item){

@@ -1,6 +1,6 @@
 #include "worker/pairs/pairs_routes.h"
 
-struct pairs_span pairs_span_of(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank)
+struct pairs_span pairs_span_make(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank)
 {
     struct pairs_span out = {.first = -1, .last = -1};
     for (int32_t q = 0; q < n_part; q++) {
@@ -15,7 +15,7 @@ struct pairs_span pairs_span_of(const uint32_t *rank_of_part, int32_t n_part, ui
 /* How many times a rank receives rows of parts of rank `from`, or of all but its own where that is it. */
 static int32_t n_between(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank, uint32_t from)
 {
-    const struct pairs_span span = pairs_span_of(rank_of_part, n_part, rank);
+    const struct pairs_span span = pairs_span_make(rank_of_part, n_part, rank);
     int32_t n = 0;
     for (int32_t q = 0; q < n_part; q++) {
         bool counts = from == rank ? rank_of_part[q] != rank : rank_of_part[q] == from;

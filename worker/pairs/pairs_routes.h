@@ -15,7 +15,7 @@ struct pairs_span {
     int32_t first, last;
 };
 
-struct pairs_span pairs_span_of(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank);
+struct pairs_span pairs_span_make(const uint32_t *rank_of_part, int32_t n_part, uint32_t rank);
 
 /* Does a rank with these parts receive rows of another one's part q on this way, the first (0) or the second (1)? */
 static inline bool pairs_receives(const struct pairs_span *span, int32_t q, int way)

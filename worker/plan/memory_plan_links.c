@@ -12,7 +12,7 @@
 static int64_t part_bytes(const struct memory_plan_input *in, int32_t q)
 {
     const struct program *program = in->program;
-    return pairs_rows_of(in->links, q) * program->value[program->logits].width * (int64_t)sizeof(float);
+    return pairs_part_rows(in->links, q) * program->value[program->logits].width * (int64_t)sizeof(float);
 }
 
 int64_t memory_plan_between(const struct memory_plan_input *in, int32_t i, int32_t q)
@@ -44,7 +44,7 @@ static struct most most_of(const struct memory_plan_input *in)
     struct most out = {0};
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const int32_t p = in->own[i].halo->part;
-        out.n_row = larger(out.n_row, pairs_rows_of(draw, p));
+        out.n_row = larger(out.n_row, pairs_part_rows(draw, p));
         for (int32_t q = 0; q < in->n_part; q++) {
             const int64_t n_between = memory_plan_between(in, i, q);
             const int64_t n_here = larger(memory_plan_told(draw, n_between, p, q),
@@ -127,7 +127,7 @@ void memory_plan_links(const struct memory_plan_input *in, struct memory_plan *p
     if (in->links == NULL) {
         return;
     }
-    const struct pairs_span ends = pairs_span_of(in->rank_of_part, in->n_part, in->rank);
+    const struct pairs_span ends = pairs_span_make(in->rank_of_part, in->n_part, in->rank);
     const int n_walk = in->links->of_ends ? 2 : 1;
     int32_t n_taken = pairs_n_received(in->rank_of_part, in->n_part, in->rank);
     int64_t credit = in->job->exchange.schedule == JOB_SCHEDULE_HALO ? n_taken : in->job->exchange.prefetch + 1;

@@ -180,7 +180,7 @@ static void offload_open(const struct program *program, struct memory_plan *plan
     o->chain_first = memory_alloc((size_t)(2 * train->n_step), sizeof *o->chain_first);
     o->chain_last = o->chain_first + train->n_step;
     o->waiting = memory_alloc((size_t)(program->n_value + program->n_op * OP_N_SAVED), sizeof *o->waiting);
-    o->unit = peak_of(program, plan, 0).n_bytes;
+    o->unit = peak_find(program, plan, 0).n_bytes;
     chains_find(o);
 }
 
@@ -196,7 +196,7 @@ static bool arrays_choose(struct offload *o, bool beside, int64_t n_arena_most)
 {
     waiting_find(o, beside);
     list_write(o); /* nothing */
-    o->peak = peak_of(o->program, o->plan, o->unit);
+    o->peak = peak_find(o->program, o->plan, o->unit);
     bool any = true;
     while (any) {
         any = false;
@@ -207,7 +207,7 @@ static bool arrays_choose(struct offload *o, bool beside, int64_t n_arena_most)
             }
             w->chosen = true;
             list_write(o);
-            struct peak peak = peak_of(o->program, o->plan, o->unit);
+            struct peak peak = peak_find(o->program, o->plan, o->unit);
             w->chosen = peak.weight < (1.0 - PEAK_GAIN_LEAST) * o->peak.weight;
             if (w->chosen) {
                 any = true;

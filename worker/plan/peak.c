@@ -8,7 +8,7 @@
 /* So large that times far from the peak do not count. */
 #define STEEPNESS 32.0
 
-struct peak peak_of(const struct program *program, const struct memory_plan *plan, int64_t unit)
+struct peak peak_find(const struct program *program, const struct memory_plan *plan, int64_t unit)
 {
     int n_time = plan->steps.n_time;
     int64_t *load = memory_alloc((size_t)n_time, sizeof *load);

@@ -19,7 +19,7 @@ struct peak {
  *   unit    bytes that the weight is in, for numbers near 1; 0: the peak itself
  *   cost    of liveness_load
  */
-struct peak peak_of(const struct program *program, const struct memory_plan *plan, int64_t unit);
+struct peak peak_find(const struct program *program, const struct memory_plan *plan, int64_t unit);
 
 /* Does the arena fit so many bytes? Places it where its peak does. */
 bool peak_fits(const struct program *program, struct memory_plan *plan, const struct peak *peak,

@@ -202,7 +202,7 @@ static bool group_drop(struct choice *c, int n)
     struct step_list *train = &c->plan->steps.phase[STEP_PHASE_TRAIN], before = *train;
     *train = (struct step_list){0};
     if (recompute_steps(c->program, c->lowered, c->dropped, c->plan)) {
-        struct peak peak = peak_of(c->program, c->plan, c->unit);
+        struct peak peak = peak_find(c->program, c->plan, c->unit);
         if (peak.weight < (1.0 - PEAK_GAIN_LEAST) * c->peak.weight) {
             c->peak = peak;
             free(before.step);
@@ -284,8 +284,8 @@ static void values_choose(const struct program *program, const struct step_list 
     c.fits = saved <= enough;
     needed_find(program, c.needed);
     groups_choose(&c);
-    c.unit = peak_of(program, plan, 0).n_bytes;
-    c.peak = peak_of(program, plan, c.unit);
+    c.unit = peak_find(program, plan, 0).n_bytes;
+    c.peak = peak_find(program, plan, c.unit);
     bool done = values_drop(&c, true, c.fits ? -1 : enough);
     for (int round = 0; round < 2 && !done && !c.fits; round++) {
         done = values_drop(&c, false, enough);

@@ -16,7 +16,7 @@ static uint32_t *slot_of(const struct dedup_merge *m, uint32_t row)
     return &m->table[at];
 }
 
-uint32_t dedup_place_of(const struct dedup_merge *m, uint32_t row)
+uint32_t dedup_row_place(const struct dedup_merge *m, uint32_t row)
 {
     return *slot_of(m, row) - 1;
 }
@@ -84,7 +84,7 @@ static void givers_find(const struct dedup *s, enum part_direction d, int32_t i,
     for (int32_t k = 0; k < given.pairs->n_pair; k++) {
         int32_t p = given.pairs->pair[k].part;
         if (k != given.pairs->own && s->own->setup.rank_of_part[p] == rank &&
-            part_dedup_side_of(part->part, p) == side) {
+            part_dedup_side_at(part->part, p) == side) {
             const struct part_send send = part_send(part, d, p);
             m->taker[m->n_taker++] = (struct dedup_taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_given};
         }
@@ -134,7 +134,7 @@ static void takers_find(const struct dedup *s, enum part_direction d, int32_t q,
 {
     for (int32_t i = 0; i < s->own->n && s->own->index[q] < 0; i++) {
         const struct part *part = own_part(s->own, i);
-        int32_t k = part_dedup_side_of(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
+        int32_t k = part_dedup_side_at(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
         if (k >= 0) {
             const struct part_block block = part_block_at(part, d, k);
             m->taker[m->n_taker++] = (struct dedup_taker){.i = i, .k = k, .row = block.node, .rows = part_halo_taken};
@@ -149,8 +149,8 @@ static void scales_fill(const struct dedup *s, enum part_direction d, const stru
     const struct part *part = own_part(s->own, taker->i);
     const struct part_block block = part_block_at(part, d, taker->k);
     for (int64_t c = 0; c < block.n_col; c++) {
-        scale[dedup_place_of(m, block.node[c])] = part_device_scale(&s->own->setup, part, block.strength,
-                                                                    block.degree, c);
+        scale[dedup_row_place(m, block.node[c])] = part_device_scale(&s->own->setup, part, block.strength,
+                                                                     block.degree, c);
     }
 }
 
@@ -166,7 +166,7 @@ static void columns_remap(const struct dedup *s, enum part_direction d, const st
     }
     uint32_t *cols = part_remap_edges(remap, &part->halo.pairs[d], taker->k).cols;
     for (int64_t e = 0; e < block.n_edge; e++) {
-        cols[e] = dedup_place_of(m, block.node[cols[e]]);
+        cols[e] = dedup_row_place(m, block.node[cols[e]]);
     }
 }
 
@@ -178,7 +178,7 @@ static void taker_scatter(struct dedup *s, enum part_direction d, const struct d
     const struct part_block block = part_block_at(part, d, taker->k);
     s->scatter_at[d][s->pair_begin[d][taker->i] + taker->k] = s->n_scatter;
     for (int64_t c = 0; write && c < block.n_col; c++) {
-        s->scatter[s->n_scatter + c] = dedup_place_of(m, block.node[c]);
+        s->scatter[s->n_scatter + c] = dedup_row_place(m, block.node[c]);
     }
     s->n_scatter += block.n_col;
 }
@@ -212,7 +212,7 @@ static uint32_t taken_list(struct dedup *s, const struct dedup_way *way, const s
 /* Where the list of part q's rows is. */
 static int64_t taken_place(const struct dedup *s, int32_t q, int side, int32_t hop)
 {
-    return (q * (int64_t)PART_DEDUP_N_SIDE + side) * dedup_n_list(s) + dedup_list_of(s, hop);
+    return (q * (int64_t)PART_DEDUP_N_SIDE + side) * dedup_n_list(s) + dedup_hop_list(s, hop);
 }
 
 /* Likewise over all lists that own parts take. */

@@ -137,7 +137,7 @@ static uint32_t *places_of(const struct dedup_merge *m, const uint32_t *row, int
 {
     uint32_t *place = memory_alloc((size_t)n, sizeof *place);
     for (int64_t r = 0; r < n; r++) {
-        place[r] = dedup_place_of(m, row[r]);
+        place[r] = dedup_row_place(m, row[r]);
     }
     return place;
 }
@@ -287,7 +287,7 @@ static void taken_write(const struct dedup *s, enum part_direction d, const stru
         const struct part *part = own_part(s->own, m->taker[l].i);
         const struct part_block block = block_of(s, d, &m->taker[l]);
         for (int64_t r = 0; r < block.n_col; r++) {
-            uint32_t g = dedup_place_of(m, block.node[r]);
+            uint32_t g = dedup_row_place(m, block.node[r]);
             if (c->sends[g]) {
                 s->scale[s->n_taken + place[g]] = part_device_scale(&s->own->setup, part, block.strength,
                                                                     block.degree, r);

@@ -43,7 +43,7 @@ static inline int32_t dedup_n_list(const struct dedup *rows)
 }
 
 /* Which of them is a hop's. */
-static inline int32_t dedup_list_of(const struct dedup *rows, int32_t hop)
+static inline int32_t dedup_hop_list(const struct dedup *rows, int32_t hop)
 {
     int32_t last = dedup_n_list(rows) - 1;
     return hop < last ? hop : last;
@@ -54,7 +54,7 @@ static inline int64_t dedup_place(const struct dedup *rows, int32_t i, uint32_t 
                                   int32_t hop)
 {
     int64_t taker = ((int64_t)i * rows->own->n_rank + rank) * PART_DEDUP_N_SIDE + side;
-    return taker * dedup_n_list(rows) + dedup_list_of(rows, hop);
+    return taker * dedup_n_list(rows) + dedup_hop_list(rows, hop);
 }
 
 /* dedup_given, as the host has it. */
@@ -79,7 +79,7 @@ struct dedup_merge {
 };
 
 /* The place of a row that is there. */
-uint32_t dedup_place_of(const struct dedup_merge *merge, uint32_t row);
+uint32_t dedup_row_place(const struct dedup_merge *merge, uint32_t row);
 
 /* The lists of a direction at a hop, or of all edges; each as it was merged. */
 struct dedup_way {

@@ -199,7 +199,7 @@ enum status sample_draw(struct sample *s, uint32_t epoch, const struct level *le
     return status;
 }
 
-struct sample_dedup *sample_dedup_of(const struct sample *s)
+struct sample_dedup *sample_get_dedup(const struct sample *s)
 {
     return s->dedup;
 }

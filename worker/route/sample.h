@@ -45,7 +45,7 @@ enum status sample_draw(struct sample *sample, uint32_t epoch, const struct leve
 void sample_draw_rows(const struct sample *sample, const struct sample_rows *from);
 
 /* What own parts share with others of it; NULL: rows come for each part alone. */
-struct sample_dedup *sample_dedup_of(const struct sample *sample);
+struct sample_dedup *sample_get_dedup(const struct sample *sample);
 
 /* How many rows of each own part's pairs are drawn. n_own */
 const struct halo_drawn *sample_drawn(const struct sample *sample);

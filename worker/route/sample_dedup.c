@@ -92,7 +92,7 @@ static struct drawn drawn_of(const struct sample_dedup *s, const struct sample *
                              enum part_dedup_side side)
 {
     const struct part *part = own_part(s->own, i);
-    bool is_here = part_dedup_side_of(q, part->part) == side;
+    bool is_here = part_dedup_side_at(q, part->part) == side;
     int32_t k = is_here ? part_pair_find(&part->halo.pairs[PART_DIRECTION_IN], q) : -1;
     return k < 0 ? (struct drawn){0}
                  : (struct drawn){.n = sample_drawn(sample)[i].taken[k * (part->n_hop + 1) + part->n_hop],

@@ -163,7 +163,7 @@ static struct device_block host_block(const struct part_device_setup *setup, enu
     if (part_is_local(setup, part, q) && setup->in_place) {
         out.n_col = part_rows_own(setup->parts[q], cols);
     } else if (setup->dedups && k != pairs->own) {
-        out.n_col = part_dedup_rows(setup->dedup, d, q, setup->rank, part_dedup_side_of(q, part->part), hop);
+        out.n_col = part_dedup_rows(setup->dedup, d, q, setup->rank, part_dedup_side_at(q, part->part), hop);
         if (comes_covered(setup, d, hop)) {
             const struct part_edges *trimmed = &setup->trimmed[part->part][part_hop_place(part, d, hop, k)];
             out.indptr = trimmed->indptr;

@@ -8,7 +8,7 @@ void clip_begin(struct trainer *t)
         double *sum = trainer_sums(t, i) + MEMORY_PLAN_SUM_SQUARES;
         t->ops->fill_zero(t->device, sum, sizeof *sum);
         for (int p = 0; p < t->program.n_param; p++) {
-            const float *grad = embeddings_of(t, t->parameters.embeddings.gradients, p, i);
+            const float *grad = embeddings_at(t, t->parameters.embeddings.gradients, p, i);
             if (grad != NULL && t->program.param[p].trains) {
                 t->ops->squares_add(t->device, t->own.part[i].part->n_embedded * t->program.param[p].embedding_width,
                                     grad, sum);

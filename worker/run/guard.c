@@ -38,11 +38,11 @@ static enum status embeddings_compare(struct trainer *t)
     for (int32_t i = 0; i < t->own.n; i++) {
         t->ops->fill_zero(t->device, trainer_sums(t, i), MEMORY_PLAN_N_SUM * sizeof(double));
         for (int p = 0; p < t->program.n_param; p++) {
-            const float *exact = embeddings_of(t, t->parameters.embeddings.gradients, p, i);
+            const float *exact = embeddings_at(t, t->parameters.embeddings.gradients, p, i);
             if (exact != NULL && t->program.param[p].trains) {
                 t->ops->floats_compare(t->device,
                                        t->own.part[i].part->n_embedded * t->program.param[p].embedding_width, exact,
-                                       embeddings_of(t, t->parameters.embeddings.compared, p, i), trainer_sums(t, i));
+                                       embeddings_at(t, t->parameters.embeddings.compared, p, i), trainer_sums(t, i));
             }
         }
     }

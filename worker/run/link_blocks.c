@@ -37,7 +37,7 @@ static enum status list_make(struct link_pass *p, int32_t i, const struct pairs_
 
 static struct link_pairs pairs_of(const struct link_pass *p, int32_t i, const struct pairs_list *list, const float *x)
 {
-    return (struct link_pairs){.step = p->step, .i = i, .list = list, .own = link_rows_of(p, i), .x = x};
+    return (struct link_pairs){.step = p->step, .i = i, .list = list, .own = link_own_rows(p, i), .x = x};
 }
 
 static void pairs_end(struct link_pass *p)
@@ -53,7 +53,7 @@ static void dots_run(const struct link_pass *p, int32_t i, struct device_links *
     struct trainer *t = p->trainer;
     how->n_row = own_part(&t->own, i)->n_own;
     how->f = p->width;
-    how->own = link_rows_of(p, i);
+    how->own = link_own_rows(p, i);
     how->grad = trainer_operand(t, step_operand(p->step, OP_ROLE_GRAD_IN_0), i);
     how->scratch = trainer_operand(t, step_operand(p->step, OP_ROLE_WORKSPACE), i);
     t->ops->link_loss(t->device, how, trainer_sums(t, i));
@@ -86,7 +86,7 @@ static enum status dots_block(struct link_pass *p, int32_t i, int32_t q, const f
                                                       memory_at(p, t->plan.links.drawn_at));
     struct device_links others = {.indptr = drawn.indptr,
                                   .places = drawn.places,
-                                  .end = (uint32_t)pairs_rows_of(draw, q),
+                                  .end = (uint32_t)pairs_part_rows(draw, q),
                                   .weight = weight_of_drawn(draw),
                                   .x = x};
     dots_run(p, i, &others);

@@ -40,7 +40,7 @@ struct link_pass {
     int told_handle[MEMORY_LINKS_COME];
 };
 
-static inline float *link_rows_of(const struct link_pass *p, int32_t i)
+static inline float *link_own_rows(const struct link_pass *p, int32_t i)
 {
     return trainer_operand(p->trainer, step_operand(p->step, OP_ROLE_IN_0), i);
 }

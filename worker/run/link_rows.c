@@ -5,7 +5,7 @@
 /* Bytes of a part's rows; own part i's, as they are sent behind those of the own parts before. */
 static int64_t rows_bytes(const struct link_pass *p, int32_t q)
 {
-    return pairs_rows_of(&p->trainer->links.draw, q) * p->width * (int64_t)sizeof(float);
+    return pairs_part_rows(&p->trainer->links.draw, q) * p->width * (int64_t)sizeof(float);
 }
 
 static struct staged sent(const struct link_pass *p, int32_t i, uint32_t peer)
@@ -13,7 +13,7 @@ static struct staged sent(const struct link_pass *p, int32_t i, uint32_t peer)
     int64_t begin = memory_plan_row_begin(&p->trainer->plan, PROGRAM_HOP_ALL, i);
     return (struct staged){.peer = peer,
                            .at = begin * p->width * (int64_t)sizeof(float),
-                           .device = link_rows_of(p, i),
+                           .device = link_own_rows(p, i),
                            .n_bytes = rows_bytes(p, p->trainer->own.number[i])};
 }
 

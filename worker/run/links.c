@@ -105,7 +105,7 @@ static enum status place_run(struct link_pass *p, enum walk walk, int32_t place)
 {
     const struct own_parts *own = &p->trainer->own;
     int32_t q = link_part_at(p, place);
-    const float *x = own->index[q] >= 0 ? link_rows_of(p, own->index[q]) : NULL;
+    const float *x = own->index[q] >= 0 ? link_own_rows(p, own->index[q]) : NULL;
     enum status status = STATUS_OK;
     if (x == NULL) {
         status = link_rows_take(p, &x);
@@ -126,7 +126,7 @@ static enum status walk_run(struct trainer *t, const struct step *step, enum wal
 {
     struct link_pass p = {.trainer = t,
                           .step = step,
-                          .ends = pairs_span_of(t->setup.rank_of_part, t->setup.n_part, t->setup.rank),
+                          .ends = pairs_span_make(t->setup.rank_of_part, t->setup.n_part, t->setup.rank),
                           .key = {.epoch = trainer_key_epoch(t),
                                   .phase = walk == WALK_GRADIENTS ? EXCHANGE_PHASE_LINKS_2 : EXCHANGE_PHASE_LINKS,
                                   .op = (uint16_t)program_last_layer(&t->program)},

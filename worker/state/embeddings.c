@@ -24,7 +24,7 @@ enum status embeddings_draw(struct trainer *t)
     return status;
 }
 
-float *embeddings_of(const struct trainer *t, float *array, int param, int32_t i)
+float *embeddings_at(const struct trainer *t, float *array, int param, int32_t i)
 {
     int64_t at = t->program.param[param].embedding_at, n = t->own.part[i].part->n_embedded;
     return array != NULL && at >= 0 && n > 0 ? array + t->plan.rows.begin[i].embedding + n * at : NULL;
@@ -34,11 +34,11 @@ void embeddings_step(struct trainer *t, int param, const struct device_step *how
 {
     const struct trainer_embeddings *all = &t->parameters.embeddings;
     for (int32_t i = 0; i < t->own.n; i++) {
-        float *weights = embeddings_of(t, all->weights, param, i);
+        float *weights = embeddings_at(t, all->weights, param, i);
         if (weights != NULL) {
             t->ops->step(t->device, how, t->own.part[i].part->n_embedded * t->program.param[param].embedding_width,
-                         embeddings_of(t, all->gradients, param, i), weights,
-                         embeddings_of(t, all->moment_1, param, i), embeddings_of(t, all->moment_2, param, i));
+                         embeddings_at(t, all->gradients, param, i), weights,
+                         embeddings_at(t, all->moment_1, param, i), embeddings_at(t, all->moment_2, param, i));
         }
     }
 }

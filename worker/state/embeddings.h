@@ -14,7 +14,7 @@ enum status embeddings_draw(struct trainer *trainer);
 
 /* Where a parameter's lie for own part i, in one of trainer->parameters.embeddings' arrays; NULL: not present
  * there. */
-float *embeddings_of(const struct trainer *trainer, float *array, int param, int32_t i);
+float *embeddings_at(const struct trainer *trainer, float *array, int param, int32_t i);
 
 /* A parameter's step for all own parts. */
 void embeddings_step(struct trainer *trainer, int param, const struct device_step *how);

@@ -49,9 +49,9 @@ void *trainer_operand(const struct trainer *t, const struct step_operand *o, int
     case STEP_ARRAY_GRAD_PARAMETER:
         return trainer_gradients(t, i) + t->program.param[o->index].offset;
     case STEP_ARRAY_EMBEDDING:
-        return embeddings_of(t, t->parameters.embeddings.weights, o->index, i);
+        return embeddings_at(t, t->parameters.embeddings.weights, o->index, i);
     case STEP_ARRAY_GRAD_EMBEDDING:
-        return embeddings_of(t, t->parameters.embeddings.gradients, o->index, i);
+        return embeddings_at(t, t->parameters.embeddings.gradients, o->index, i);
     case STEP_ARRAY_SUM:
         return o->index < 0 ? trainer_sums(t, i) : trainer_global(t, i);
     case STEP_ARRAY_CSR:

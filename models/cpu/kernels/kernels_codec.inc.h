@@ -191,7 +191,7 @@ TARGET static void integers_decode(int bits, int64_t f, const uint8_t *from, flo
     uint32_t header;
     memcpy(&header, from, sizeof header);
     int level = (1 << bits) - 1;
-    const struct codec_range range = codec_range_of(header, level);
+    const struct codec_range range = codec_range_read(header, level);
     const uint8_t *code = from + sizeof header;
     switch (bits) {
     case 8:

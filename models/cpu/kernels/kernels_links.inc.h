@@ -20,7 +20,7 @@ INLINE double link_weights(const struct device_links *how, int64_t n, float *sco
     const float sign = how->joined ? -1.0f : 1.0f, scale = sign * (float)how->weight;
     double sum = 0.0, product = 1.0;
     for (int64_t i = 0; i < n; i++) {
-        float t = sign * score[i], small = tile_exp_of(t > 0.0f ? -t : t);
+        float t = sign * score[i], small = tile_exp(t > 0.0f ? -t : t);
         sum += t > 0.0f ? (double)t : 0.0;
         product *= 1.0 + (double)small;
         score[i] = scale * ((t > 0.0f ? 1.0f : small) / (1.0f + small));

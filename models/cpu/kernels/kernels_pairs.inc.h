@@ -50,7 +50,7 @@ TARGET static void pair_gradients(const struct device_pairs *pairs, int64_t firs
 /* log(1 + e^t), and its derivative in t times the weight. */
 INLINE double pair_softplus(float t, float weight, float *slope_out)
 {
-    float small = tile_exp_of(t > 0.0f ? -t : t);
+    float small = tile_exp(t > 0.0f ? -t : t);
     *slope_out = weight * ((t > 0.0f ? 1.0f : small) / (1.0f + small));
     return (t > 0.0f ? (double)t : 0.0) + log(1.0 + (double)small);
 }
@@ -106,7 +106,7 @@ INLINE double pair_group_cross_entropy(const struct device_pair_losses *how, flo
         most = score[k] > most ? score[k] : most;
     }
     for (int64_t k = 0; k <= how->n_negative; k++) {
-        score[k] = tile_exp_of(score[k] - most);
+        score[k] = tile_exp(score[k] - most);
         sum += (double)score[k];
     }
     const float factor = (float)(how->weight / sum);

@@ -148,7 +148,7 @@ struct dropout {
     float scale;
 };
 
-static struct dropout dropout_of(const struct device_activate *activate)
+static struct dropout dropout_make(const struct device_activate *activate)
 {
     return (struct dropout){random_drop_threshold(activate->p), (float)(1.0 / (1.0 - activate->p))};
 }
@@ -198,7 +198,7 @@ TARGET static void activate_forward(const struct device_activate *activate, int6
 {
     uint32_t keep[DRAW_COLUMNS];
     memset(keep, 0xff, sizeof keep);
-    struct dropout dropout = dropout_of(activate);
+    struct dropout dropout = dropout_make(activate);
     for (int64_t r = first; r < end; r++) {
         for (int64_t c = 0, n; c < f; c += n) {
             n = smaller(f - c, DRAW_COLUMNS);
@@ -222,7 +222,7 @@ TARGET static void activate_backward(const struct device_activate *activate, int
 {
     uint32_t keep[DRAW_COLUMNS];
     memset(keep, 0xff, sizeof keep);
-    struct dropout dropout = dropout_of(activate);
+    struct dropout dropout = dropout_make(activate);
     if (activate->activation == DEVICE_ACTIVATION_RELU) {
         dropout.threshold = 0; /* a dropped y is 0, where relu's slope is 0, too: no draw is needed */
     }

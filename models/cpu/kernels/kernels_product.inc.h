@@ -37,8 +37,8 @@ struct product_part {
 };
 
 /* At most this many from a row and a column on; past the end none. */
-static struct product_part part_of(const struct product_part *matrix, int64_t row, int64_t column, int64_t n_row,
-                                   int64_t n_column)
+static struct product_part product_part_at(const struct product_part *matrix, int64_t row, int64_t column,
+                                           int64_t n_row, int64_t n_column)
 {
     struct product_part part = *matrix;
     part.at += part.is_turned ? column * part.step + row : row * part.step + column;
@@ -197,15 +197,16 @@ TARGET static void product(const struct cpu_product *p)
     for (int64_t row = 0, k = 0; row < p->m;) { /* where k is 0, c becomes 0 */
         const bool is_last = k + n_inner >= p->k;
         const int64_t next_row = is_last ? row + n_row : row, next_k = is_last ? 0 : k + n_inner;
-        const struct product_part a = part_of(&all_a, row, k, n_row, n_inner);
-        const struct product_part next_a = part_of(&all_a, next_row, next_k, n_row, n_inner);
+        const struct product_part a = product_part_at(&all_a, row, k, n_row, n_inner);
+        const struct product_part next_a = product_part_at(&all_a, next_row, next_k, n_row, n_inner);
         const int64_t n_cell = (a.n_row + CELL_ROWS - 1) / CELL_ROWS * CELL_ROWS;
         const int64_t n_filled = inner_filled(a.n_column);
         part_round(&a, n_cell, n_filled, blocks.a, PRODUCT_INNER);
         for (int64_t i = 0; i < n_block; i++) {
             const int64_t column = i * PRODUCT_COLUMNS, next = (i + 1) % n_block * PRODUCT_COLUMNS;
-            const struct product_part b = part_of(&all_b, k, column, n_inner, PRODUCT_COLUMNS);
-            const struct product_part next_b = part_of(&all_b, next > 0 ? k : next_k, next, n_inner, PRODUCT_COLUMNS);
+            const struct product_part b = product_part_at(&all_b, k, column, n_inner, PRODUCT_COLUMNS);
+            const struct product_part next_b = product_part_at(&all_b, next > 0 ? k : next_k, next, n_inner,
+                                                               PRODUCT_COLUMNS);
             const struct product_cell first = {
                 blocks.a, blocks.b, n_filled,  k == 0 && !p->add, p->c + row * p->n + column,
                 p->n,     a.n_row,  b.n_column};

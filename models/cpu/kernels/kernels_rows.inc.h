@@ -19,7 +19,7 @@ static heads_function *const query_functions[] = {[DEVICE_SCORE_ADD] = query_add
 
 /* --- rows first … end-1 --- */
 
-TARGET static heads_function *heads_of(const struct cpu_attention *a)
+TARGET static heads_function *heads_choose(const struct cpu_attention *a)
 {
     switch (a->pass) {
     case CPU_ATTENTION_FORWARD:
@@ -63,7 +63,7 @@ SHARED int64_t rows_short(const struct cpu_attention *a, int64_t r, int64_t end)
 
 TARGET static void attention_rows(const struct cpu_attention *a, int64_t first, int64_t end, double *sums)
 {
-    heads_function *heads = heads_of(a);
+    heads_function *heads = heads_choose(a);
     const int64_t *indptr = a->block->indptr;
     const bool with_short = is_short(a);
     for (int64_t r = first; r < end;) {
@@ -90,7 +90,7 @@ TARGET static void attention_piece(const struct cpu_attention *a, int64_t row, i
     const bool begins_row = begin == a->block->indptr[row];
     const struct edges_left left = {row, begin, end, a->with_self && begins_row,
                                     a->is_piece || (a->begin && begins_row)};
-    row_edges(a, heads_of(a), left, sums);
+    row_edges(a, heads_choose(a), left, sums);
 }
 
 /* ⟨x, y⟩ in double lanes that are added up at the end: a fixed order that vectors can follow. */

@@ -97,7 +97,7 @@ INLINE void scale_edges(const struct run *run, float *x, float by)
 static const float run_ones[HEADS] = {EIGHT(1.0f)};
 
 /* A sum over all of a run's edges, from 0 where the row begins. */
-INLINE struct rows_sum sum_of(const struct heads *w, const struct run_rows *rows)
+INLINE struct rows_sum rows_sum_make(const struct heads *w, const struct run_rows *rows)
 {
     return (struct rows_sum){rows, 0, rows->n, w->run->is_first ? NULL : run_ones, w->n, w->a->how->n_column, 0};
 }
@@ -106,7 +106,7 @@ INLINE struct rows_sum sum_of(const struct heads *w, const struct run_rows *rows
 INLINE void heads_add(const struct heads *w, const struct run_rows *rows, run_numbers weight, enum run_fetch fetch,
                       float *out)
 {
-    const struct rows_sum how = sum_of(w, rows);
+    const struct rows_sum how = rows_sum_make(w, rows);
     add_rows(&how, fetch, weight, out + w->to_head * how.n_column);
 }
 
@@ -138,7 +138,7 @@ INLINE void heads_add_narrow(const struct heads *w, const struct run_rows *rows,
                              enum run_fetch fetch, float *out)
 {
     const int64_t n_column = w->a->how->n_column, wide = n_column + w->a->how->n_edge_column;
-    const struct rows_sum all = sum_of(w, rows);
+    const struct rows_sum all = rows_sum_make(w, rows);
     for (int64_t h = 0; h < w->n; h++) {
         const struct rows_sum one = sum_of_head(&all, h, h * wide);
         add_rows(&one, fetch, weight + h, out + (w->to_head + h) * n_column);
@@ -437,7 +437,7 @@ INLINE void dot_query_gradients(struct heads *w, double *sums)
     (void)sums;
     dot_scale_gradients(w);
     if (w->a->how->n_edge_column > 0) {
-        const struct rows_sum how = sum_of(w, w->far);
+        const struct rows_sum how = rows_sum_make(w, w->far);
         heads_add_wide(w, &how, w->de, FETCH_NONE, w->a->grad_query);
     } else {
         heads_add(w, w->far, w->de, FETCH_NONE, w->a->grad_query);

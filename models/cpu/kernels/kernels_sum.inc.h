@@ -231,7 +231,7 @@ typedef void sum_piece_function(const struct cpu_sum *s, int64_t begin, int64_t 
                                 float *sum);
 
 /* The marks of an edge of a row of many edges; 0 behind the last. */
-INLINE uint32_t mark_of(const struct cpu_sum *s, int64_t e, int64_t end)
+INLINE uint32_t edge_mark(const struct cpu_sum *s, int64_t e, int64_t end)
 {
     return e == end ? 0 : s->marks == CPU_MARKS_NONE ? DEVICE_BORDER : s->cols[e] & DEVICE_MARKS;
 }
@@ -240,7 +240,7 @@ INLINE uint32_t mark_of(const struct cpu_sum *s, int64_t e, int64_t end)
 INLINE int64_t piece_end(const struct cpu_sum *s, int64_t begin, int64_t end)
 {
     int64_t e = s->marks != CPU_MARKS_NONE ? begin + 1 : smaller(begin + DEVICE_PIECE_EDGES, end);
-    while (s->marks != CPU_MARKS_NONE && mark_of(s, e, end) == 0 && e < end) {
+    while (s->marks != CPU_MARKS_NONE && edge_mark(s, e, end) == 0 && e < end) {
         e++;
     }
     return e;
@@ -269,8 +269,8 @@ TARGET static __attribute__((noinline)) void sum_long_row(const struct cpu_sum *
     }
     for (int64_t e = s->indptr[r], next; e < end; e = next) {
         next = piece_end(s, e, end);
-        const bool more = mark_of(s, next, end) == DEVICE_MARKS; /* of the block, behind this piece */
-        if ((mark_of(s, e, end) & DEVICE_BORDER) == 0) {
+        const bool more = edge_mark(s, next, end) == DEVICE_MARKS; /* of the block, behind this piece */
+        if ((edge_mark(s, e, end) & DEVICE_BORDER) == 0) {
             add(s, e, next, column, n_column, sum);
             continue;
         }

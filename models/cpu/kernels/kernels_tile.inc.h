@@ -89,7 +89,7 @@ INLINE bool tile_is_flat(const struct tile_operand *o, int64_t n_column)
     }
 
 /* e^x with the bounds of vector_exp, in one lane's arithmetic, so that loops of it become vectors. */
-INLINE float tile_exp_of(float x)
+INLINE float tile_exp(float x)
 {
     const float least = -87.0f > x ? -87.0f : x; /* vectors' own maximum, which keeps what is not a number */
     float power, series = exponential_parts(88.0f < least ? 88.0f : least, &power);
@@ -97,14 +97,14 @@ INLINE float tile_exp_of(float x)
     return -87.0f > x ? 0.0f : y;
 }
 
-INLINE float tile_sigmoid_of(float x)
+INLINE float tile_sigmoid(float x)
 {
-    return 1.0f / (1.0f + tile_exp_of(-x));
+    return 1.0f / (1.0f + tile_exp(-x));
 }
 
-INLINE float tile_tanh_of(float x)
+INLINE float tile_tanh(float x)
 {
-    float magnitude = x < 0.0f ? -x : x, e = tile_exp_of(-2.0f * magnitude), y = (1.0f - e) / (1.0f + e);
+    float magnitude = x < 0.0f ? -x : x, e = tile_exp(-2.0f * magnitude), y = (1.0f - e) / (1.0f + e);
     return x < 0.0f ? -y : y;
 }
 
@@ -114,11 +114,11 @@ TILE_MAP(RELU, 0, x <= 0.0f ? 0.0f : x)
 TILE_MAP(LEAKY_RELU, 0, x > 0.0f ? x : x * first)
 TILE_MAP(ELU, 0, x < 0.0f ? expm1_negative(x) : x)
 TILE_MAP(GELU, 0, activate_value(DEVICE_ACTIVATION_GELU, x))
-TILE_MAP(SILU, 0, x * tile_sigmoid_of(x))
-TILE_MAP(SIGMOID, 0, tile_sigmoid_of(x))
-TILE_MAP(TANH, 0, tile_tanh_of(x))
-TILE_MAP(SOFTPLUS, 0, x > 0.0f ? x + log1pf(tile_exp_of(-x)) : log1pf(tile_exp_of(x)))
-TILE_MAP(EXP, 0, tile_exp_of(x))
+TILE_MAP(SILU, 0, x * tile_sigmoid(x))
+TILE_MAP(SIGMOID, 0, tile_sigmoid(x))
+TILE_MAP(TANH, 0, tile_tanh(x))
+TILE_MAP(SOFTPLUS, 0, x > 0.0f ? x + log1pf(tile_exp(-x)) : log1pf(tile_exp(x)))
+TILE_MAP(EXP, 0, tile_exp(x))
 TILE_MAP(LOG, 0, logf(x))
 TILE_MAP(SQRT, 0, sqrtf(x))
 TILE_MAP(ABS, 0, x < 0.0f ? -x : x)
@@ -135,10 +135,10 @@ TILE_MAP(RELU_BACK, 1, y > 0.0f ? x : 0.0f)
 TILE_MAP(LEAKY_RELU_BACK, 1, y > 0.0f ? x : x * first)
 TILE_MAP(ELU_BACK, 1, y > 0.0f ? x : x * (y + 1.0f))
 TILE_MAP(GELU_BACK, 1, x * activate_slope(DEVICE_ACTIVATION_GELU, y, 0.0f))
-TILE_MAP(SILU_BACK, 1, x * (tile_sigmoid_of(y) * (1.0f + y * (1.0f - tile_sigmoid_of(y)))))
+TILE_MAP(SILU_BACK, 1, x * (tile_sigmoid(y) * (1.0f + y * (1.0f - tile_sigmoid(y)))))
 TILE_MAP(SIGMOID_BACK, 1, x * (y * (1.0f - y)))
 TILE_MAP(TANH_BACK, 1, x * (1.0f - y * y))
-TILE_MAP(SOFTPLUS_BACK, 1, x * tile_sigmoid_of(y))
+TILE_MAP(SOFTPLUS_BACK, 1, x * tile_sigmoid(y))
 TILE_MAP(SQRT_BACK, 1, x == 0.0f || (y == 0.0f && first != 0.0f) ? 0.0f : 0.5f * x / y)
 TILE_MAP(ABS_BACK, 1, y > 0.0f ? x : y < 0.0f ? -x : 0.0f)
 TILE_MAP(CLAMP_BACK, 1, y < first || y > second ? 0.0f : x)
@@ -201,7 +201,7 @@ INLINE bool tile_makes_dots(const struct tile_instruction *i)
 }
 
 /* z[c] = Σ_k a[k, c] b[k, c], however they lie */
-INLINE void tile_sums_of(const struct tile_instruction *i, const float *x, const float *y, float *z)
+INLINE void tile_sums(const struct tile_instruction *i, const float *x, const float *y, float *z)
 {
     const bool dots = tile_makes_dots(i);
     for (int64_t c = 0; c < i->n_column; c++) {
@@ -408,7 +408,7 @@ TARGET static void tile_CONTRACT(const struct tile_loop *l)
     } else {
         for (int64_t t = 0; t < l->n_row; t++) {
             for (int64_t h = 0; h < l->i->n_head; h++) {
-                tile_sums_of(l->i, l->a[t] + h * a->head, l->b[t] + h * b->head, l->z[t] + h * l->i->out_head);
+                tile_sums(l->i, l->a[t] + h * a->head, l->b[t] + h * b->head, l->z[t] + h * l->i->out_head);
             }
         }
     }

@@ -63,7 +63,7 @@ INLINE void tile_raise(int64_t n, const float *values, float shift, const struct
     {
         const float value = values[c] + shift, most = s->most[c];
         const bool up = value - most > RAISE;
-        before[c] = up ? tile_exp_of(most - value) : 1.0f;
+        before[c] = up ? tile_exp(most - value) : 1.0f;
         s->most[c] = up ? value : most;
         s->sum[c] *= before[c];
     }
@@ -85,7 +85,7 @@ INLINE void tile_softmaxes_add(int64_t n_edge, int64_t n, float shift, const str
         }
         TILE_COLUMNS
         {
-            weights[c] = tile_exp_of(values[c] + shift - (s->most[c] > -INFINITY ? s->most[c] : 0.0f));
+            weights[c] = tile_exp(values[c] + shift - (s->most[c] > -INFINITY ? s->most[c] : 0.0f));
             s->sum[c] += weights[c];
         }
         if (s->y != NULL) {

@@ -94,12 +94,12 @@ template <class R, bool BORDERED> struct row_sum {
 
     __device__ __forceinline__ row_sum(const struct cuda_sum &s, int64_t row, bool is_taken)
     {
-        const struct sum_scales scales = sum_scales_of(s, row);
+        const struct sum_scales scales = sum_scales_read(s, row);
         scale = scales.row;
         for (int n = 0; n < R::N; n++) {
             sum[n] = is_taken && R::column(n) < s.f ? sum_start<T, R::BF16>(s, row, R::column(n), scales.self)
-                                                    : vector_of<T>(0.0F);
-            before[n] = block[n] = vector_of<T>(-0.0F);
+                                                    : vector_fill<T>(0.0F);
+            before[n] = block[n] = vector_fill<T>(-0.0F);
         }
     }
 
@@ -109,14 +109,14 @@ template <class R, bool BORDERED> struct row_sum {
                    in_block = PIECES && (mark & DEVICE_MARKS) == DEVICE_MARKS;
         for (int n = 0; n < R::N; n++) {
             block[n] = PIECES ? vector_add(block[n], sum[n]) : sum[n];
-            sum[n] = vector_of<T>(0.0F);
+            sum[n] = vector_fill<T>(0.0F);
             if (!in_block) {
                 before[n] = vector_add(before[n], block[n]);
-                block[n] = vector_of<T>(-0.0F);
+                block[n] = vector_fill<T>(-0.0F);
             }
             if (goes_on) {
                 sum[n] = before[n];
-                before[n] = vector_of<T>(-0.0F);
+                before[n] = vector_fill<T>(-0.0F);
             }
         }
     }
@@ -132,7 +132,7 @@ template <class R, bool BORDERED> struct row_sum {
 
     __device__ __forceinline__ void finish(const struct cuda_sum &s, int64_t row) const
     {
-        const float by = BORDERED ? sum_scales_of(s, row).row : scale; /* kept, it would be one register too many */
+        const float by = BORDERED ? sum_scales_read(s, row).row : scale; /* kept, it would be one register too many */
         for (int n = 0; n < R::N; n++) {
             const T last = BORDERED && PIECES ? vector_add(block[n], sum[n]) : sum[n];
             if (R::column(n) < s.f) {
@@ -346,7 +346,7 @@ extern "C" void cuda_aggregate_sum(struct device *device, const struct device_bl
                e->bias,
                (float)(1.0 / (1.0 - e->activate.p)),
                0,
-               dropout_of(&e->activate)};
+               dropout_make(&e->activate)};
     sum.schedule = (const struct cuda_schedule *)block->schedule;
     if (f == 0 || block->n_row == 0 || (!how->is_bf16 && cuda_spmm(device, block, how, f, (const float *)x, out))) {
         return;

@@ -59,7 +59,7 @@ template <typename T, bool MARKED, bool BF16> struct rows_brought {
         for (int k = 0; k < N; k++) {
             const int e = first + k * STEP;
             const uint32_t col = col_of<MARKED>(cols[e]);
-            x[k] = e < n && c < s.f ? element_read<T, BF16>(s.x, sum_place<BF16>(s, col, c)) : vector_of<T>(0.0F);
+            x[k] = e < n && c < s.f ? element_read<T, BF16>(s.x, sum_place<BF16>(s, col, c)) : vector_fill<T>(0.0F);
         }
     }
 
@@ -137,7 +137,7 @@ static __device__ void unit_sum(const struct cuda_sum &s, const struct cuda_unit
     struct tile_edges edges = {cols, weights}, edges_next = {cols + TILE_EDGES, weights + TILE_EDGES};
     const int64_t mine = column + (int64_t)threadIdx.x;
     const bool adds = threadIdx.x < WARP && mine < s.f, starts = adds && unit.partial < 0;
-    const struct sum_scales scales = starts ? sum_scales_of(s, own_row(s.rows, unit.row)) : sum_scales{1.0F, 1.0F};
+    const struct sum_scales scales = starts ? sum_scales_read(s, own_row(s.rows, unit.row)) : sum_scales{1.0F, 1.0F};
     struct column_sum sum = {0.0F, -0.0F, -0.0F};
     edge_brought<MARKED> edge;
     rows_brought<T, MARKED, BF16> rows;
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
         if (unit[u].partial < 0 || unit[u].begin != s.indptr[r]) {
             continue;
         }
-        const struct sum_scales scales = sum_scales_of(s, row);
+        const struct sum_scales scales = sum_scales_read(s, row);
         for (int64_t c = threadIdx.x; c < n_column; c += BLOCK_THREADS) {
             float sum = s.is_bf16 ? sum_start<float, true>(s, row, first_column + c, scales.self)
                                   : sum_start<float, false>(s, row, first_column + c, scales.self);

@@ -165,7 +165,7 @@ template <int LANES> static void launch(cudaStream_t stream, const struct max &m
 {
     const unsigned chunks = (unsigned)((m.f + LANES * COLUMNS - 1) / (LANES * COLUMNS));
     const int64_t most = cuda_units_most(n_edge);
-    LAUNCH(max_rows<LANES>, dim3(grid_of(m.n_row, BLOCK_THREADS / LANES), chunks), BLOCK_THREADS, stream, m);
+    LAUNCH(max_rows<LANES>, dim3(grid_size(m.n_row, BLOCK_THREADS / LANES), chunks), BLOCK_THREADS, stream, m);
     if (m.schedule != NULL) {
         const dim3 blocks((unsigned)(most < 1 ? 1 : most < UNIT_BLOCKS ? most : UNIT_BLOCKS), chunks);
         LAUNCH(max_long<LANES>, blocks, GROUPS * LANES, stream, m);
@@ -209,7 +209,7 @@ extern "C" void cuda_aggregate_max(struct device *device, const struct device_bl
         launch<32>(stream, m, block->n_edge);
     }
     if (how->n_finish > 0) {
-        LAUNCH(empty_clear, grid_of(how->n_finish * f, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_finish * f, arg,
-               out);
+        LAUNCH(empty_clear, grid_size(how->n_finish * f, BLOCK_THREADS), BLOCK_THREADS, stream, how->n_finish * f,
+               arg, out);
     }
 }

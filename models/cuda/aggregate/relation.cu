@@ -53,7 +53,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) relation_rows(const struct r
     const int64_t column = ((int64_t)blockIdx.y * LANES + l) * width_of<T>;
     for (int64_t r = grid_group<LANES>(); r < s.n_row; r += grid_groups<LANES>()) {
         const int64_t begin = s.indptr[r], end = s.indptr[r + 1], row = own_row(s.rows, r);
-        T u = vector_of<T>(0.0F);
+        T u = vector_fill<T>(0.0F);
         int run = -1;
         for (int64_t at = begin; at < end; at += LANES) {
             const int n = (int)(end - at < LANES ? end - at : LANES);
@@ -69,12 +69,12 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) relation_rows(const struct r
                     w[k] = __shfl_sync(mask, weight, e + k, LANES);
                     t[k] = __shfl_sync(mask, type, e + k, LANES);
                     const bool there = e + k < n && column < s.f;
-                    x[k] = there ? vector_read<T>(s.x + (int64_t)c * s.stride + column) : vector_of<T>(0.0F);
+                    x[k] = there ? vector_read<T>(s.x + (int64_t)c * s.stride + column) : vector_fill<T>(0.0F);
                 }
                 for (int k = 0; k < AHEAD && e + k < n; k++) {
                     if (t[k] != run && run >= 0) {
                         run_mix<T>(s, row, run, column, u, out);
-                        u = vector_of<T>(0.0F);
+                        u = vector_fill<T>(0.0F);
                     }
                     run = t[k];
                     u = vector_fma(w[k], x[k], u);
@@ -105,7 +105,7 @@ static __device__ __forceinline__ T run_pick(const struct relation &s, int64_t e
                   end = s.comp != NULL ? s.n_base : type + 1;
     for (int64_t b = first; b < end; b++) {
         const float factor = s.comp != NULL ? __ldg(s.comp + type * s.n_base + b) : 1.0F;
-        T u = vector_of<T>(0.0F);
+        T u = vector_fill<T>(0.0F);
         for (int64_t at = e; at < next; at++) {
             const float *x = s.x + (int64_t)__ldg(s.cols + at) * s.stride + b * s.f + column;
             u = vector_fma(s.weights != NULL ? __ldg(s.weights + at) : 1.0F, vector_read<T>(x), u);
@@ -123,7 +123,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) picked_rows(const struct rel
     for (int64_t r = grid_group<LANES>(); r < s.n_row && column < s.f; r += grid_groups<LANES>()) {
         const int64_t begin = s.indptr[r], end = s.indptr[r + 1];
         float *to = out + own_row(s.rows, r) * s.f + column;
-        T sum = begin < end ? vector_load<T>(to) : vector_of<T>(0.0F);
+        T sum = begin < end ? vector_load<T>(to) : vector_fill<T>(0.0F);
         for (int64_t e = begin, next; e < end; e = next) {
             next = run_end(s, e, end);
             sum = run_pick<T>(s, e, next, column, sum);
@@ -138,7 +138,7 @@ template <typename T, int LANES>
 static void launch(cudaStream_t stream, const struct relation &s, bool picks, float *out)
 {
     const int64_t width = (int64_t)LANES * width_of<T>;
-    const dim3 grid(grid_of(s.n_row, BLOCK_THREADS / LANES), (unsigned)((s.f + width - 1) / width));
+    const dim3 grid(grid_size(s.n_row, BLOCK_THREADS / LANES), (unsigned)((s.f + width - 1) / width));
     if (picks) {
         LAUNCH((picked_rows<T, LANES>), grid, BLOCK_THREADS, stream, s, out);
     } else {
@@ -236,6 +236,6 @@ extern "C" void cuda_relation_dot(struct device *device, const struct device_rel
                   rows = s.n_row > most ? (s.n_row + most - 1) / most : 1;
     const int64_t n_chunk = (s.n_row + rows - 1) / rows;
     double *partial = (double *)scratch;
-    LAUNCH(dot_chunks, grid_of(n_chunk, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, s, n_chunk, rows, y, partial);
+    LAUNCH(dot_chunks, grid_size(n_chunk, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, s, n_chunk, rows, y, partial);
     columns_finish(device, n_chunk, n, n, partial, add, grad_comp);
 }

@@ -75,13 +75,13 @@ void *cuda_schedule_make(struct device *device, int64_t n_row, int64_t n_edge, c
         return NULL;
     }
     cudaStream_t stream = cuda_stream(device);
-    const struct cuda_schedule_places at = cuda_schedule_places_of(n_row, n_edge);
+    const struct cuda_schedule_places at = cuda_schedule_places_make(n_row, n_edge);
     const struct cuda_schedule sizes = {(int64_t)at.n_byte, 0, (int64_t)at.partial};
     char *base = (char *)memory;
     int64_t *count = (int64_t *)(base + at.counts);
-    LAUNCH(units_count, grid_of(at.n_chunk, 1), BLOCK_THREADS, stream, n_row, at.n_chunk, indptr, count);
+    LAUNCH(units_count, grid_size(at.n_chunk, 1), BLOCK_THREADS, stream, n_row, at.n_chunk, indptr, count);
     cuda_scan(device, at.n_chunk, count, base + at.scan);
-    LAUNCH(units_put, grid_of(at.n_chunk, 1), BLOCK_THREADS, stream, n_row, at.n_chunk, indptr,
+    LAUNCH(units_put, grid_size(at.n_chunk, 1), BLOCK_THREADS, stream, n_row, at.n_chunk, indptr,
            (const int64_t *)count, sizes, (struct cuda_schedule *)memory, (struct cuda_unit *)(base + at.units));
     return memory;
 }

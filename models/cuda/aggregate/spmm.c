@@ -251,7 +251,7 @@ enum status cuda_sums_take(struct device *device, const struct device_sum_sizes 
 {
     struct cuda_sparse *sparse = cuda_device(device)->sparse;
     most_raise(&sparse->most, planned);
-    sparse->at = cuda_sums_places_of(&sparse->sums, &sparse->most);
+    sparse->at = cuda_sums_places_make(&sparse->sums, &sparse->most);
     enum status status = cuda_acquire(device, DEVICE_PLACE_DEVICE, MEMORY_STRUCTURE, sparse->at.n_byte,
                                       &sparse->memory);
     if (status == STATUS_OK && sparse->at.n_ones > 0) {

@@ -50,13 +50,13 @@ struct end_map {
 
 extern "C" void cuda_spmm_offsets(struct device *device, int64_t n_row, const int64_t *indptr, int32_t *out)
 {
-    LAUNCH(offsets_fill, grid_of(n_row + 1, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_row, indptr, out);
+    LAUNCH(offsets_fill, grid_size(n_row + 1, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_row, indptr, out);
 }
 
 extern "C" void cuda_spmm_values(struct device *device, int64_t n_edge, const uint32_t *cols, const float *weights,
                                  const float *scale, float *out)
 {
-    LAUNCH(values_fill, grid_of(n_edge, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_edge, cols, weights,
+    LAUNCH(values_fill, grid_size(n_edge, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_edge, cols, weights,
            scale, out);
 }
 

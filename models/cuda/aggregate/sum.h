@@ -59,7 +59,7 @@ struct sum_scales {
     float self, row;
 };
 
-static __device__ __forceinline__ struct sum_scales sum_scales_of(const struct cuda_sum &s, int64_t row)
+static __device__ __forceinline__ struct sum_scales sum_scales_read(const struct cuda_sum &s, int64_t row)
 {
     struct sum_scales scales;
     scales.self = s.self != NULL && s.self_scale != NULL ? s.self_scale[row] : 1.0F;
@@ -79,10 +79,10 @@ template <typename T, bool BF16>
 static __device__ __forceinline__ T sum_start(const struct cuda_sum &s, int64_t row, int64_t column, float self_scale)
 {
     if (!s.begin) {
-        return s.apart ? vector_of<T>(0.0F) : vector_load<T>((const float *)s.end.to.at + row * s.f + column);
+        return s.apart ? vector_fill<T>(0.0F) : vector_load<T>((const float *)s.end.to.at + row * s.f + column);
     }
     if (s.self == NULL) {
-        return vector_of<T>(0.0F);
+        return vector_fill<T>(0.0F);
     }
     const T self = element_read<T, BF16>(s.self, sum_place<BF16>(s, row, column));
     return s.self_scale != NULL ? vector_scale(self_scale, self) : self;
@@ -104,7 +104,7 @@ static __device__ __forceinline__ void epilogue_store(const struct cuda_sum &s, 
         float value = e.rounds_sum != 0 ? codec_round(x.v[k]) : x.v[k];
         value = bias != NULL ? value + bias[column + k] : value;
         value = activate_simple(e.kind, e.rounds_biased != 0 ? codec_round(value) : value) * e.scale;
-        x.v[k] = drops && draw_of(draws, (unsigned)(column + k) % 4) < e.drop.threshold ? 0.0F : value;
+        x.v[k] = drops && draw_at(draws, (unsigned)(column + k) % 4) < e.drop.threshold ? 0.0F : value;
     }
     if (N > 1 || s.end.to.is_bf16 == 0) {
         s.end.to.put<(N > 1)>(row, column, N, false, x);

@@ -28,7 +28,7 @@ static bool are_aligned(const struct device_attention_rows *rows)
     return aligned;
 }
 
-struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows, bool rows_are_sources)
+struct cuda_attention cuda_attention_make(const struct device_attention_rows *rows, bool rows_are_sources)
 {
     const struct device_attention *how = rows->how;
     const struct device_block *block = rows->block;
@@ -65,8 +65,8 @@ struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows
     return a;
 }
 
-struct cuda_attention_grid cuda_attention_grid_of(struct device *device, const struct device_attention_rows *rows,
-                                                  bool with_att)
+struct cuda_attention_grid cuda_attention_grid_make(struct device *device, const struct device_attention_rows *rows,
+                                                    bool with_att)
 {
     const struct device_block *block = rows->block;
     const int64_t most = cuda_units_most(block->n_edge), shares = most < SHARES_MOST ? most : SHARES_MOST;
@@ -166,7 +166,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 void cuda_attention_parts_add(cudaStream_t stream, int64_t n_part, int64_t width, const double *part, bool begin,
                               float *grad)
 {
-    LAUNCH(parts_add, grid_of(width, WARP), WARP, stream, n_part, width, part, begin, grad);
+    LAUNCH(parts_add, grid_size(width, WARP), WARP, stream, n_part, width, part, begin, grad);
 }
 
 extern "C" void cuda_attention_finish(struct device *device, int64_t n, const struct device_attention *how,
@@ -174,7 +174,7 @@ extern "C" void cuda_attention_finish(struct device *device, int64_t n, const st
 {
     const int64_t n_head = n * how->n_head, n_column = device_attention_columns(how);
     const auto heads = by_fours(n_column, out, state->positive, NULL) ? finish_heads<float4> : finish_heads<float>;
-    LAUNCH(heads, grid_of(n_head, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_head, (int)n_column, *state,
+    LAUNCH(heads, grid_size(n_head, BLOCK_THREADS), BLOCK_THREADS, cuda_stream(device), n_head, (int)n_column, *state,
            out);
 }
 
@@ -188,6 +188,6 @@ extern "C" void cuda_attention_backward_begin(struct device *device, int64_t n, 
     const auto heads = n_column % 4 != 0                                  ? begin_heads<shape<1, 1, 1>, true>
                        : by_fours(n_column, grad_out, out, read.positive) ? begin_heads<shape<4, 1, 1>, true>
                                                                           : begin_heads<shape<4, 1, 1>, false>;
-    LAUNCH(heads, grid_of(n_head, BLOCK_THREADS / HEAD_LANES), BLOCK_THREADS, cuda_stream(device), n_head,
+    LAUNCH(heads, grid_size(n_head, BLOCK_THREADS / HEAD_LANES), BLOCK_THREADS, cuda_stream(device), n_head,
            (int)n_column, how->slope, grad_out, out, read, add, grad_query);
 }

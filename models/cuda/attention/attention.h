@@ -72,9 +72,9 @@ struct cuda_attention_grid {
     int64_t n_share; /* 0: there are no long rows */
 };
 
-struct cuda_attention cuda_attention_of(const struct device_attention_rows *rows, bool rows_are_sources);
-struct cuda_attention_grid cuda_attention_grid_of(struct device *device, const struct device_attention_rows *rows,
-                                                  bool with_att);
+struct cuda_attention cuda_attention_make(const struct device_attention_rows *rows, bool rows_are_sources);
+struct cuda_attention_grid cuda_attention_grid_make(struct device *device, const struct device_attention_rows *rows,
+                                                    bool with_att);
 
 /* grad (+)= Σ of a parameter's partial gradients, in their order: n_part × width. */
 void cuda_attention_parts_add(cudaStream_t stream, int64_t n_part, int64_t width, const double *part, bool begin,
@@ -165,7 +165,7 @@ static __device__ __forceinline__ void columns_load(const struct cuda_attention 
     for (int v = 0; v < S::VECTORS; v++) {
         const int c = lane_column<S>(first_column) + v * S::LANES * S::W;
         const bool there = c < (int)a.n_column;
-        const float4 four = at_once && there ? vector_load<float4>(x + c) : vector_of<float4>(0.0F);
+        const float4 four = at_once && there ? vector_load<float4>(x + c) : vector_fill<float4>(0.0F);
         const float all[4] = {four.x, four.y, four.z, four.w};
         for (int i = 0; i < S::W; i++) {
             to[v * S::W + i] = at_once || !there ? all[i] : x[c + i];
@@ -251,7 +251,7 @@ static __device__ __forceinline__ float lane_product(const struct cuda_attention
 
 /* The score of an edge with this product (of add: key + query). */
 template <int SCORE>
-static __device__ __forceinline__ float score_of(const struct cuda_attention &a, float product, float key)
+static __device__ __forceinline__ float attention_score(const struct cuda_attention &a, float product, float key)
 {
     const float by = SCORE == DEVICE_SCORE_ADD      ? leaky_slope(product, a.slope)
                      : SCORE == DEVICE_SCORE_DOT    ? a.scale
@@ -270,7 +270,7 @@ struct head_row {
     int column; /* the first of those that are worked on */
 };
 
-static __device__ __forceinline__ struct head_row head_row_of(const struct cuda_attention &a, int64_t r, int h)
+static __device__ __forceinline__ struct head_row head_row_make(const struct cuda_attention &a, int64_t r, int h)
 {
     struct head_row head;
     head.row = own_row(a.rows, r);
@@ -322,7 +322,7 @@ static __device__ __forceinline__ bool edge_is_kept(const struct cuda_attention 
                           (uint32_t)a.drop.key.stream << 24;
     const uint4 draws = philox(make_uint4(from, to, epoch, last), (uint32_t)a.drop.key.seed,
                                (uint32_t)(a.drop.key.seed >> 32));
-    return draw_of(draws, (unsigned)r.h % 4) >= a.drop.threshold;
+    return draw_at(draws, (unsigned)r.h % 4) >= a.drop.threshold;
 }
 
 /* Dropout's factor of an edge; MAY: there may be dropout. */
@@ -358,8 +358,8 @@ struct edge {
 };
 
 template <int LANES>
-static __device__ __forceinline__ struct edge edge_of(const struct cuda_attention &a, const struct head_row &r,
-                                                      const struct batch &batch, int64_t at, int k)
+static __device__ __forceinline__ struct edge edge_make(const struct cuda_attention &a, const struct head_row &r,
+                                                        const struct batch &batch, int64_t at, int k)
 {
     const uint32_t col = __shfl_sync(group_mask<LANES>(), batch.col, k, LANES);
     struct edge edge;
@@ -411,8 +411,8 @@ template <typename S, int WIDE> struct sums {
     __device__ __forceinline__ void join(const sums &from)
     {
         const float greatest = fmaxf(row_max, from.row_max);
-        const float mine = row_max == greatest ? 1.0F : exp_of(row_max - greatest);
-        const float other = from.row_max == greatest ? 1.0F : exp_of(from.row_max - greatest);
+        const float mine = row_max == greatest ? 1.0F : fixed_exp(row_max - greatest);
+        const float other = from.row_max == greatest ? 1.0F : fixed_exp(from.row_max - greatest);
         row_max = greatest;
         norm = fmaf(mine, norm, other * from.norm);
         narrow = fmaf(mine, narrow, other * from.narrow);

@@ -40,7 +40,7 @@ struct far_end {
 };
 
 template <bool SOURCES>
-static __device__ __forceinline__ struct far_ends ends_of(const struct cuda_attention &a, bool are_self, int h)
+static __device__ __forceinline__ struct far_ends far_ends_make(const struct cuda_attention &a, bool are_self, int h)
 {
     const struct device_attention_source &source = are_self ? a.self_source : a.source;
     const struct device_attention_target &target = are_self ? a.self_target : a.target;
@@ -69,7 +69,8 @@ static __device__ __forceinline__ float weigh(const struct cuda_attention &a, fl
                                               bool there, SUMS *s)
 {
     const float x = far.number + own, base = SOURCES ? far.log_sum : s->row_max;
-    const float weight = exp_of(there ? add_score(a, x) - base : -CUDART_INF_F), some = x > 0.0F ? weight : -weight;
+    const float weight = fixed_exp(there ? add_score(a, x) - base : -CUDART_INF_F),
+                some = x > 0.0F ? weight : -weight;
     s->norm += weight;
     s->narrow = SOURCES ? fmaf(leaky_slope(x, a.slope) * weight, far.d, s->narrow) : s->narrow + some;
     return some;
@@ -145,7 +146,7 @@ static __device__ __forceinline__ void slice_add(const struct cuda_attention &a,
     using S = typename P::Shape;
     using Ahead = rows_ahead<S, ALIGNED>;
     const int l = group_lane<S::LANES>();
-    const struct far_ends ends = ends_of<P::SOURCES>(a, false, r.h);
+    const struct far_ends ends = far_ends_make<P::SOURCES>(a, false, r.h);
     const float *vector[S::VECTORS]; /* lanes without any columns read what is there */
     for (int v = 0; v < S::VECTORS; v++) {
         const int c = lane_column<S>(r.column) + v * S::LANES * S::W;
@@ -204,7 +205,7 @@ slice_sums(const struct cuda_attention &a, const typename P::To &to, const struc
     }
     if (first && a.with_self) {
         const uint32_t row = (uint32_t)r.row;
-        const struct far_ends ends = ends_of<P::SOURCES>(a, true, r.h);
+        const struct far_ends ends = far_ends_make<P::SOURCES>(a, true, r.h);
         const struct far_end far = end_read<P::SOURCES, ALIGNED>(a, ends, row);
         self.row_max = P::SOURCES ? none : add_score(a, far.number + own);
         const float weight = weigh<P::SOURCES>(a, own, far, true, &self) * drop_factor<DROPS>(a, r, row, true);
@@ -238,7 +239,7 @@ __global__ void __launch_bounds__(PASS_THREADS, DROPS ? 4 : 5)
         const int64_t i = first + group;
         int h;
         const int64_t row = divide(i < n ? i : n - 1, (int)a.n_head, &h);
-        struct head_row r = head_row_of(a, row, h);
+        struct head_row r = head_row_make(a, row, h);
         const bool mine = i < n && r.end - r.begin <= a.n_most;
         const edge_slice<S> slice(a, r.begin, mine ? (int)(r.end - r.begin) : 0);
         for (; r.column < (int)a.n_column; r.column += S::COLUMNS) {
@@ -263,7 +264,7 @@ __global__ void __launch_bounds__(P::Shape::GROUPS *P::Shape::LANES, 1)
             if (!begins_long(a, unit[u])) {
                 continue;
             }
-            struct head_row r = head_row_of(a, unit[u].row, h);
+            struct head_row r = head_row_make(a, unit[u].row, h);
             const int64_t n = r.end - r.begin, begin = n * group / S::GROUPS, end = n * (group + 1) / S::GROUPS;
             const edge_slice<S> slice(a, r.begin + begin, (int)(end - begin));
             for (; r.column < (int)a.n_column; r.column += S::COLUMNS) {
@@ -287,9 +288,9 @@ static void heads_launch(const struct cuda_attention_grid &on, const struct cuda
     const auto rows = FOURS && !a.aligned     ? pass_heads<P, false, true>
                       : a.drop.threshold == 0 ? pass_heads<P, FOURS, false>
                                               : pass_heads<P, FOURS, true>;
-    LAUNCH(rows, grid_of(a.n_row * a.n_head, PASS_THREADS / S::LANES), PASS_THREADS, on.stream, a, to);
+    LAUNCH(rows, grid_size(a.n_row * a.n_head, PASS_THREADS / S::LANES), PASS_THREADS, on.stream, a, to);
     if (on.n_share > 0) {
-        LAUNCH(pass_long_heads<P>, grid_of(on.n_share * a.n_head, 1), S::GROUPS * S::LANES, on.stream, a, to,
+        LAUNCH(pass_long_heads<P>, grid_size(on.n_share * a.n_head, 1), S::GROUPS * S::LANES, on.stream, a, to,
                on.n_share);
     }
 }

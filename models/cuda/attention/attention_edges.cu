@@ -115,7 +115,7 @@ static __device__ __forceinline__ struct edge_gradient gradient_of(const struct 
     }
     g = group_sum<WARP>(g);
     to.product = product_of<SCORE>(a, h, at);
-    to.alpha = exp_of(score_of<SCORE>(a, to.product, 0.0F) - at.softmax[0]);
+    to.alpha = fixed_exp(attention_score<SCORE>(a, to.product, 0.0F) - at.softmax[0]);
     to.de = to.alpha * fmaf(at.softmax[1], -1.0F, at.mu * g);
     return to;
 }
@@ -147,7 +147,7 @@ static __device__ __forceinline__ bool walk_next(const struct cuda_attention &a,
         w->batch = batch_load<WARP>(a, r, w->first, r.end);
         w->k = 0;
     }
-    *at = ends_of<SCORE>(a, r, edge_of<WARP>(a, r, w->batch, w->first, w->k), w->first + w->k);
+    *at = ends_of<SCORE>(a, r, edge_make<WARP>(a, r, w->batch, w->first, w->k), w->first + w->k);
     w->k++;
     return true;
 }
@@ -194,7 +194,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     for (int64_t i = grid_group<WARP>(); i < a.n_row * a.n_head; i += grid_groups<WARP>()) {
         int h;
         const int64_t row = divide(i, (int)a.n_head, &h);
-        const struct head_row r = head_row_of(a, row, h);
+        const struct head_row r = head_row_make(a, row, h);
         float row_max = -CUDART_INF_F;
         struct edges_sums sums = {};
         for (int chunk = 0; chunk < width; chunk += CHUNK) {
@@ -208,13 +208,13 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
             struct walk w = walk_of(r);
             struct ends at;
             while (walk_next<SCORE>(a, r, &w, &at)) {
-                const float score = score_of<SCORE>(a, product_of<SCORE>(a, h, at), 0.0F),
+                const float score = attention_score<SCORE>(a, product_of<SCORE>(a, h, at), 0.0F),
                             greatest = fmaxf(row_max, score);
                 if (row_max != greatest) {
-                    sums.scale(exp_of(row_max - greatest));
+                    sums.scale(fixed_exp(row_max - greatest));
                     row_max = greatest;
                 }
-                const float weight = exp_of(score - row_max);
+                const float weight = fixed_exp(score - row_max);
                 sums.norm += weight;
                 for (int j = 0; j < PER_LANE; j++) {
                     const int c = chunk_column(chunk, j);
@@ -265,7 +265,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2) query_edges(const struct cud
     for (int64_t i = grid_group<WARP>(); i < a.n_row * a.n_head; i += grid_groups<WARP>()) {
         int h;
         const int64_t row = divide(i, (int)a.n_head, &h);
-        const struct head_row r = head_row_of(a, row, h);
+        const struct head_row r = head_row_make(a, row, h);
         for (int chunk = 0; chunk < width; chunk += CHUNK) {
             float sum[PER_LANE] = {};
             struct walk w = walk_of(r);
@@ -310,7 +310,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
         for (int chunk = 0; chunk < n_more; chunk += CHUNK) {
             double total[PER_LANE] = {};
             for (int64_t row = range * to.range_rows; row < (end < a.n_row ? end : a.n_row); row++) {
-                const struct head_row r = head_row_of(a, row, h);
+                const struct head_row r = head_row_make(a, row, h);
                 float sum[PER_LANE] = {};
                 struct walk w = walk_of(r);
                 struct ends at;
@@ -350,7 +350,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
             const int c = n % ((n_column + WARP - 1) / WARP) * WARP + group_lane<WARP>();
             double total[FEATURES + 1] = {};
             for (int64_t row = range * to.range_rows; row < (end < a.n_row ? end : a.n_row); row++) {
-                const struct head_row r = head_row_of(a, row, h);
+                const struct head_row r = head_row_make(a, row, h);
                 float sum[FEATURES + 1] = {};
                 struct walk w = walk_of(r);
                 struct ends at;
@@ -389,7 +389,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
     for (int64_t i = grid_group<WARP>(); i < a.n_row * a.n_head; i += grid_groups<WARP>()) {
         int h;
         const int64_t row = divide(i, (int)a.n_head, &h);
-        const struct head_row r = head_row_of(a, row, h);
+        const struct head_row r = head_row_make(a, row, h);
         for (int chunk = 0; chunk < n_column; chunk += CHUNK) {
             float value[PER_LANE] = {}, key[PER_LANE] = {}, narrow = 0.0F;
             struct walk w = walk_of(r);
@@ -437,20 +437,20 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 2)
 /* A warp for each head of each row. */
 static unsigned heads_grid(const struct cuda_attention &a)
 {
-    return grid_of(a.n_row * a.n_head, BLOCK_THREADS / WARP);
+    return grid_size(a.n_row * a.n_head, BLOCK_THREADS / WARP);
 }
 
 extern "C" void cuda_attention_edges_forward(struct device *device, const struct device_attention_rows *rows,
                                              const struct device_attention_state *state, float *out)
 {
-    const struct cuda_attention a = cuda_attention_of(rows, false);
+    const struct cuda_attention a = cuda_attention_make(rows, false);
     LAUNCH_BY_SCORE(forward_edges, rows->how->score, heads_grid(a), cuda_stream(device), a, state->softmax, out)
 }
 
 extern "C" void cuda_attention_edges_query(struct device *device, const struct device_attention_rows *rows,
                                            void *scratch, float *grad_query, float *grad_att, float *grad_edge)
 {
-    const struct cuda_attention a = cuda_attention_of(rows, false);
+    const struct cuda_attention a = cuda_attention_make(rows, false);
     const int64_t n_att = rows->how->score == DEVICE_SCORE_MLP ? a.n_head * a.n_column : 0;
     const int64_t n_edge = device_attention_edge_floats(rows->how), n_range = cuda_attention_edge_ranges(a.n_row);
     struct parameter_sums to = {};
@@ -459,7 +459,7 @@ extern "C" void cuda_attention_edges_query(struct device *device, const struct d
     to.att = grad_att != NULL ? (double *)scratch : NULL;
     to.edge = grad_edge != NULL ? (double *)scratch + n_range * n_att : NULL;
     LAUNCH_BY_SCORE(query_edges, rows->how->score, heads_grid(a), cuda_stream(device), a, grad_query)
-    const unsigned grid = grid_of(n_range * a.n_head, BLOCK_THREADS / WARP);
+    const unsigned grid = grid_size(n_range * a.n_head, BLOCK_THREADS / WARP);
     if (rows->how->score == DEVICE_SCORE_ADD && to.edge != NULL) {
         LAUNCH(vector_edges, grid, BLOCK_THREADS, cuda_stream(device), a, to);
     } else if (rows->how->score == DEVICE_SCORE_MLP && (to.att != NULL || to.edge != NULL)) {
@@ -476,6 +476,6 @@ extern "C" void cuda_attention_edges_query(struct device *device, const struct d
 extern "C" void cuda_attention_edges_source(struct device *device, const struct device_attention_rows *rows,
                                             float *grad_value, float *grad_key)
 {
-    const struct cuda_attention a = cuda_attention_of(rows, true);
+    const struct cuda_attention a = cuda_attention_make(rows, true);
     LAUNCH_BY_SCORE(source_edges, rows->how->score, heads_grid(a), cuda_stream(device), a, grad_value, grad_key)
 }

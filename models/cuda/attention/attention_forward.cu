@@ -65,7 +65,7 @@ static __device__ __forceinline__ void state_store(const struct cuda_attention &
 template <typename S, class SUMS> static __device__ __forceinline__ void sums_scale(float row_max, SUMS *s)
 {
     if (row_max != s->row_max) {
-        const float scale = exp_of(s->row_max - row_max);
+        const float scale = fixed_exp(s->row_max - row_max);
         s->row_max = row_max;
         s->norm *= scale;
         for (int i = 0; i < SUMS::N_WIDE * S::N; i++) {
@@ -130,7 +130,7 @@ template <int SCORE, typename S> struct forward : pass_base<sums<S, 1>> {
             }
             for (int k = 0; k < AHEAD; k++) {
                 product[k] = group_sum<S::LANES>(product[k]);
-                score[k] = edge[k].there ? score_of<SCORE>(a, product[k], key[k]) : -CUDART_INF_F;
+                score[k] = edge[k].there ? attention_score<SCORE>(a, product[k], key[k]) : -CUDART_INF_F;
             }
         }
 
@@ -143,7 +143,7 @@ template <int SCORE, typename S> struct forward : pass_base<sums<S, 1>> {
             }
             sums_scale<S>(row_max, s);
             for (int k = 0; k < AHEAD; k++) {
-                const float weight = edge[k].there ? exp_of(score[k] - row_max) : 0.0F, by = weight * edge[k].mu;
+                const float weight = edge[k].there ? fixed_exp(score[k] - row_max) : 0.0F, by = weight * edge[k].mu;
                 s->norm += weight;
                 for (int i = 0; i < S::N; i++) {
                     s->wide[0][i] = fmaf(by, value[k][i], s->wide[0][i]);
@@ -212,8 +212,8 @@ extern "C" void cuda_attention_forward(struct device *device, const struct devic
         cuda_attention_edges_forward(device, rows, state, out);
         return;
     }
-    const struct cuda_attention a = cuda_attention_of(rows, false);
-    const struct cuda_attention_grid on = cuda_attention_grid_of(device, rows, false);
+    const struct cuda_attention a = cuda_attention_make(rows, false);
+    const struct cuda_attention_grid on = cuda_attention_grid_make(device, rows, false);
     const struct forward_state to = {
         state->softmax, out, rows->how->score == DEVICE_SCORE_ADD ? state->positive : NULL, state->positive_weight};
     if (a.n_row == 0 || a.n_head == 0) {

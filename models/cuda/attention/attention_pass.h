@@ -48,7 +48,7 @@ static __device__ __forceinline__ void edges_walk(const struct cuda_attention &a
         for (int k = 0; k < batch.n; k += P::Edges::AHEAD) {
             typename P::Edges edges;
             for (int i = 0; i < P::Edges::AHEAD; i++) {
-                edges.edge[i] = edge_of<LANES>(a, r, batch, at, k + i);
+                edges.edge[i] = edge_make<LANES>(a, r, batch, at, k + i);
             }
             edges.template load<ALIGNED>(a, r, own);
             edges.add(a, own, s);
@@ -82,7 +82,7 @@ __global__ void __launch_bounds__(PASS_THREADS, 2 * P::BLOCKS)
         for (int column = 0; column < (int)a.n_column; column += S::COLUMNS) {
             typename P::Kept kept = {};
             for (int64_t row = range * range_rows; row < last; row++) {
-                struct head_row r = head_row_of(a, row, h);
+                struct head_row r = head_row_make(a, row, h);
                 r.column = column;
                 if (r.end - r.begin <= a.n_most) {
                     typename P::Sums s = P::start(a, to, r, a.begin);
@@ -113,7 +113,7 @@ __global__ void __launch_bounds__(P::Shape::GROUPS *P::Shape::LANES, 1)
                 if (!begins_long(a, unit[u])) {
                     continue;
                 }
-                struct head_row r = head_row_of(a, unit[u].row, h);
+                struct head_row r = head_row_make(a, unit[u].row, h);
                 r.column = column;
                 const int64_t n = r.end - r.first, group = threadIdx.x / S::LANES;
                 const int64_t begin = r.first + n * group / S::GROUPS, end = r.first + n * (group + 1) / S::GROUPS;
@@ -137,10 +137,10 @@ static void shape_launch(const struct cuda_attention_grid &on, const struct cuda
                          const typename P::To &to, const typename P::To &long_to)
 {
     using S = typename P::Shape;
-    const unsigned grid = grid_of(on.n_range * a.n_head, PASS_THREADS / S::LANES);
+    const unsigned grid = grid_size(on.n_range * a.n_head, PASS_THREADS / S::LANES);
     LAUNCH((pass_rows<P>), grid, PASS_THREADS, on.stream, a, to, on.n_range, on.range_rows);
     if (on.n_share > 0) {
-        LAUNCH((pass_long<P>), grid_of(on.n_share * a.n_head, 1), S::GROUPS * S::LANES, on.stream, a, long_to,
+        LAUNCH((pass_long<P>), grid_size(on.n_share * a.n_head, 1), S::GROUPS * S::LANES, on.stream, a, long_to,
                on.n_share);
     }
 }

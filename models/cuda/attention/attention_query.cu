@@ -90,7 +90,7 @@ template <int SCORE, typename S> struct query : pass_base<sums<S, SCORE == DEVIC
         __device__ __forceinline__ void add(const struct cuda_attention &a, const Own &own, Sums *s) const
         {
             for (int k = 0; k < AHEAD; k++) {
-                const float alpha = exp_of(score_of<SCORE>(a, product[k], key[k]) - own.log_sum);
+                const float alpha = fixed_exp(attention_score<SCORE>(a, product[k], key[k]) - own.log_sum);
                 const float rest = fmaf(own.d, -1.0F, edge[k].mu * g[k]), de = edge[k].there ? alpha * rest : 0.0F;
                 const float by = SCORE == DEVICE_SCORE_DOT      ? de * a.scale
                                  : SCORE == DEVICE_SCORE_COSINE ? de * key[k]
@@ -141,8 +141,8 @@ extern "C" void cuda_attention_backward_query(struct device *device, const struc
         cuda_attention_edges_query(device, rows, scratch, grad_query, grad_att, grad_edge);
         return;
     }
-    const struct cuda_attention a = cuda_attention_of(rows, false);
-    const struct cuda_attention_grid on = cuda_attention_grid_of(device, rows, grad_att != NULL);
+    const struct cuda_attention a = cuda_attention_make(rows, false);
+    const struct cuda_attention_grid on = cuda_attention_grid_make(device, rows, grad_att != NULL);
     const struct query_gradients to = {grad_query, grad_att != NULL ? (double *)scratch : NULL};
     const int64_t width = (int64_t)a.n_head * a.n_column;
     struct query_gradients shares = to;

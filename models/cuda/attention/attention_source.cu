@@ -82,8 +82,9 @@ template <int SCORE, typename S> struct source : pass_base<sums<S, SCORE == DEVI
         __device__ __forceinline__ void add(const struct cuda_attention &a, const Own &own, Sums *s) const
         {
             for (int k = 0; k < AHEAD; k++) {
-                const float alpha = edge[k].there ? exp_of(score_of<SCORE>(a, product[k], own.key) - log_sum[k])
-                                                  : 0.0F;
+                const float alpha = edge[k].there
+                                        ? fixed_exp(attention_score<SCORE>(a, product[k], own.key) - log_sum[k])
+                                        : 0.0F;
                 const float weight = edge[k].mu * alpha, de = alpha * fmaf(d[k], -1.0F, edge[k].mu * g[k]);
                 const float by = SCORE == DEVICE_SCORE_DOT      ? de * a.scale
                                  : SCORE == DEVICE_SCORE_COSINE ? de * own.key
@@ -151,8 +152,8 @@ extern "C" void cuda_attention_backward_source(struct device *device, const stru
         cuda_attention_edges_source(device, rows, grad_value, grad_key);
         return;
     }
-    const struct cuda_attention a = cuda_attention_of(rows, true);
-    const struct cuda_attention_grid on = cuda_attention_grid_of(device, rows, false);
+    const struct cuda_attention a = cuda_attention_make(rows, true);
+    const struct cuda_attention_grid on = cuda_attention_grid_make(device, rows, false);
     const struct source_gradients to = {grad_value, grad_key};
     if (rows->how->score == DEVICE_SCORE_ADD) {
         add_launch<source_add>(on, a, to);

@@ -12,7 +12,7 @@ extern "C" {
 
 #define NOT_KEPT UINT32_MAX
 
-struct cuda_edges cuda_edges_of(const struct device_block *block)
+struct cuda_edges cuda_edges_make(const struct device_block *block)
 {
     return {block->n_row, block->n_col, block->rows, block->indptr, block->cols, block->weights, block->types};
 }
@@ -20,7 +20,7 @@ struct cuda_edges cuda_edges_of(const struct device_block *block)
 struct cuda_made cuda_made_place(int64_t n_row, int64_t n_col, int64_t n_edge, bool weighted, bool typed,
                                  char *scratch)
 {
-    const struct cuda_made_places at = cuda_made_places_of(n_row, n_col, n_edge, weighted, typed);
+    const struct cuda_made_places at = cuda_made_places_make(n_row, n_col, n_edge, weighted, typed);
     struct cuda_made made = {};
     made.schedule = scratch;
     made.indptr = (int64_t *)(void *)(scratch + at.indptr);
@@ -117,20 +117,20 @@ extern "C" void cuda_block_sample(struct device *device, const struct device_blo
                                   const uint32_t *kept, void *scratch, struct device_block *out)
 {
     const int64_t n_row = block->n_row, n_edge = block->n_edge;
-    const struct cuda_picked_places at = cuda_picked_places_of(block->n_col, n_edge);
+    const struct cuda_picked_places at = cuda_picked_places_make(block->n_col, n_edge);
     const struct cuda_made to = cuda_made_place(n_row, block->n_col, n_edge, block->weights != NULL,
                                                 block->types != NULL, (char *)scratch);
     const struct picked picked = picked_place(at, to.work);
     cudaStream_t stream = cuda_stream(device);
     cuda_check(device, cudaMemsetAsync(picked.place, 0xff, (size_t)block->n_col * sizeof *picked.place, stream),
                "sampling a block");
-    LAUNCH(kept_put, grid_of(n_kept, BLOCK_THREADS), BLOCK_THREADS, stream, n_kept, kept, picked.place);
-    LAUNCH(edges_mark, grid_of(at.n_word, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, n_row, block->indptr,
+    LAUNCH(kept_put, grid_size(n_kept, BLOCK_THREADS), BLOCK_THREADS, stream, n_kept, kept, picked.place);
+    LAUNCH(edges_mark, grid_size(at.n_word, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, n_row, block->indptr,
            block->cols, at.n_word, picked);
     cuda_scan(device, at.n_word, picked.before, picked.scan);
-    LAUNCH(rows_end, grid_of(n_row + 1, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, block->indptr, picked,
+    LAUNCH(rows_end, grid_size(n_row + 1, BLOCK_THREADS), BLOCK_THREADS, stream, n_row, block->indptr, picked,
            to.indptr);
-    LAUNCH(edges_pick, grid_of(n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block), picked, to);
+    LAUNCH(edges_pick, grid_size(n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_make(block), picked, to);
     *out = cuda_made_block(&to, n_row, n_kept, n_edge);
     out->rows = block->rows;
     out->edge_table = block->edge_table;

@@ -14,7 +14,7 @@ struct cuda_edges {
     const uint16_t *types;
 };
 
-struct cuda_edges cuda_edges_of(const struct device_block *block);
+struct cuda_edges cuda_edges_make(const struct device_block *block);
 
 /* The arrays of a result, and its workspace. */
 struct cuda_made {

@@ -59,7 +59,7 @@ void cuda_scan(struct device *device, int64_t n, int64_t *x, void *scratch)
     cudaStream_t stream = cuda_stream(device);
     const int64_t n_chunk = n_chunk_of(n);
     int64_t *sums = (int64_t *)scratch;
-    LAUNCH(scan_chunks, grid_of(n_chunk, 1), BLOCK_THREADS, stream, n, n_chunk, x, sums);
+    LAUNCH(scan_chunks, grid_size(n_chunk, 1), BLOCK_THREADS, stream, n, n_chunk, x, sums);
     LAUNCH(scan_sums, 1, BLOCK_THREADS, stream, n_chunk, sums);
-    LAUNCH(scan_add, grid_of(n + 1, BLOCK_THREADS), BLOCK_THREADS, stream, n, n_chunk, x, (const int64_t *)sums);
+    LAUNCH(scan_add, grid_size(n + 1, BLOCK_THREADS), BLOCK_THREADS, stream, n, n_chunk, x, (const int64_t *)sums);
 }

@@ -201,15 +201,15 @@ static void edges_order(struct device *device, const struct device_block *block,
     cudaStream_t stream = cuda_stream(device);
     const int n_type_pass = block->types != NULL ? 2 : 0, n_column_pass = column_bits(block->n_col) / 8;
     const int n_pass = n_type_pass + (n_column_pass > 0 ? n_column_pass : 1);
-    struct pass p = {block->indptr, block->n_row, cuda_order_places_of(block->n_edge).n_tile, NULL, block->cols, 0};
+    struct pass p = {block->indptr, block->n_row, cuda_order_places_make(block->n_edge).n_tile, NULL, block->cols, 0};
     const ID *from = NULL;
     for (int k = 0; k < n_pass; k++) {
         ID *to = order[(n_pass - 1 - k) % 2];
         p.types = k < n_type_pass ? block->types : NULL;
         p.shift = 8 * (k < n_type_pass ? k : k - n_type_pass);
-        LAUNCH(digits_count<ID>, grid_of(p.n_tile, 1), BLOCK_THREADS, stream, p, from, count);
+        LAUNCH(digits_count<ID>, grid_size(p.n_tile, 1), BLOCK_THREADS, stream, p, from, count);
         cuda_scan(device, DIGITS * p.n_tile, count, scan);
-        LAUNCH(digits_put<ID>, grid_of(p.n_tile, 1), BLOCK_THREADS, stream, p, from, (const int64_t *)count, to);
+        LAUNCH(digits_put<ID>, grid_size(p.n_tile, 1), BLOCK_THREADS, stream, p, from, (const int64_t *)count, to);
         from = to;
     }
 }
@@ -218,13 +218,13 @@ template <typename ID>
 static void transpose(struct device *device, const struct device_block *block, const struct cuda_made *to)
 {
     cudaStream_t stream = cuda_stream(device);
-    const struct cuda_order_places at = cuda_order_places_of(block->n_edge);
+    const struct cuda_order_places at = cuda_order_places_make(block->n_edge);
     ID *second = sizeof(ID) == sizeof *to->cols ? (ID *)(void *)to->cols : (ID *)(void *)(to->work + at.second);
     ID *const order[2] = {(ID *)(void *)to->work, second};
     edges_order(device, block, order, (int64_t *)(void *)(to->work + at.count), to->work + at.scan);
-    LAUNCH(columns_begin<ID>, grid_of(block->n_col + 1, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block),
-           (const ID *)order[0], to->indptr);
-    LAUNCH(edges_put<ID>, grid_of(block->n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_of(block),
+    LAUNCH(columns_begin<ID>, grid_size(block->n_col + 1, BLOCK_THREADS), BLOCK_THREADS, stream,
+           cuda_edges_make(block), (const ID *)order[0], to->indptr);
+    LAUNCH(edges_put<ID>, grid_size(block->n_edge, BLOCK_THREADS), BLOCK_THREADS, stream, cuda_edges_make(block),
            (const ID *)order[0], *to);
 }
 

@@ -53,13 +53,13 @@ static void columns_launch(struct device *device, int64_t n, int64_t f, const Te
 {
     const int64_t n_chunk = row_n_chunk(n);
     if (n * f > 0) {
-        LAUNCH((columns_add<K, Terms>), dim3(grid_of(n_chunk * ((f + WARP - 1) / WARP), 1)), dim3(WARP),
+        LAUNCH((columns_add<K, Terms>), dim3(grid_size(n_chunk * ((f + WARP - 1) / WARP), 1)), dim3(WARP),
                cuda_stream(device), n, f, row_chunk_rows(n), n_chunk, terms, partial);
     }
 }
 
 /* Of norms. */
-static __device__ __forceinline__ double normal_of(float x, double mean, double rstd)
+static __device__ __forceinline__ double normalized(float x, double mean, double rstd)
 {
     return (x - mean) * rstd;
 }

@@ -372,7 +372,7 @@ template <class SUMS> static void tiles_launch(struct device *device, const stru
 {
     constexpr int TILE_N = SUMS::tile_n;
     const int64_t n_chunk = p->size > 0 ? (p->k + p->chunk - 1) / p->chunk : 1;
-    const dim3 grid(grid_of((p->m + TILE_M - 1) / TILE_M * ((p->n + TILE_N - 1) / TILE_N) * n_chunk, 1)),
+    const dim3 grid(grid_size((p->m + TILE_M - 1) / TILE_M * ((p->n + TILE_N - 1) / TILE_N) * n_chunk, 1)),
         block(BLOCK_THREADS);
     LAUNCH((product_tiles<SUMS>), grid, block, cuda_stream(device), *p, n_chunk);
 }

@@ -39,7 +39,7 @@ static void transpose_launch(struct device *device, int64_t rows, int64_t column
 {
     const int64_t n_tile = (rows + TILE - 1) / TILE * ((columns + TILE - 1) / TILE);
     if (n_tile > 0) {
-        LAUNCH(transpose, dim3(grid_of(n_tile, 1)), dim3(BLOCK_THREADS), cuda_stream(device), rows, columns, from,
+        LAUNCH(transpose, dim3(grid_size(n_tile, 1)), dim3(BLOCK_THREADS), cuda_stream(device), rows, columns, from,
                to);
     }
 }
@@ -86,7 +86,7 @@ static void product_backward(struct device *device, const struct device_csr *csr
     struct device_aggregate how = {};
     how.begin = true;
     if (csr->n_value > 0) {
-        LAUNCH(values_permute, dim3(grid_of(csr->n_value, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device),
+        LAUNCH(values_permute, dim3(grid_size(csr->n_value, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device),
                csr->n_value, columns->position, by->values != nullptr ? by->values : csr->values, columns->values);
     }
     cuda_aggregate_sum(device, &block, &how, by->f_out, grad_y, (float *)by->scratch);
@@ -216,8 +216,8 @@ template <class What> static __device__ __forceinline__ void stored_each(const s
 
 static unsigned stored_grid(const struct device_csr *csr)
 {
-    return grid_of(csr->n_row * ROW_THREADS > csr->n_embedded ? csr->n_row * ROW_THREADS : csr->n_embedded,
-                   BLOCK_THREADS);
+    return grid_size(csr->n_row * ROW_THREADS > csr->n_embedded ? csr->n_row * ROW_THREADS : csr->n_embedded,
+                     BLOCK_THREADS);
 }
 
 /* Which values are kept, as of a dense row. */
@@ -235,7 +235,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS) stored_dropout(const stored csr
     stored_each(csr, [&](int64_t e, int64_t r, uint32_t column, float value) {
         bool dropped = false;
         if (drop.threshold > 0) {
-            dropped = draw_of(draw_quad(drop.key, epoch, drop.node[r], column / 4), column % 4) < drop.threshold;
+            dropped = draw_at(draw_quad(drop.key, epoch, drop.node[r], column / 4), column % 4) < drop.threshold;
         }
         out[e] = dropped ? 0.0F : value * (float)drop.scale;
     });

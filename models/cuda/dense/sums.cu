@@ -21,7 +21,7 @@ void columns_finish(struct device *device, int64_t n_chunk, int64_t stride, int6
                     bool add, float *out)
 {
     if (f > 0) {
-        LAUNCH(chunks_finish, dim3(grid_of(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk,
+        LAUNCH(chunks_finish, dim3(grid_size(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk,
                stride, f, partial, add, out);
     }
 }
@@ -116,7 +116,7 @@ extern "C" void cuda_dot(struct device *device, int64_t n, int64_t f, const floa
 {
     const int64_t n_chunk = row_n_chunk(n);
     if (n_chunk > 0) {
-        LAUNCH(dots_add, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), n * f,
+        LAUNCH(dots_add, dim3(grid_size(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), n * f,
                row_chunk_rows(n) * f, n_chunk, x, y, (double *)scratch);
     }
     columns_finish(device, n_chunk, 1, 1, (const double *)scratch, add, out);

@@ -65,7 +65,7 @@ extern "C" void cuda_batch_norm_statistics(struct device *device, int64_t n, int
 {
     const spread_terms terms = {f, x};
     columns_launch<2>(device, n, f, terms, (double *)scratch);
-    LAUNCH(chunks_merge, dim3(grid_of(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f,
+    LAUNCH(chunks_merge, dim3(grid_size(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f,
            row_chunk_rows(n), x, (const double *)scratch, statistics);
 }
 
@@ -98,7 +98,7 @@ extern "C" void cuda_doubles_merge(struct device *device, bool statistics, int64
     if (statistics) {
         LAUNCH(spreads_merge, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), (n - 1) / 2, to, from);
     } else if (n > 0) {
-        LAUNCH(doubles_add, dim3(grid_of(n, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n, from, to);
+        LAUNCH(doubles_add, dim3(grid_size(n, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n, from, to);
     }
 }
 
@@ -128,7 +128,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 extern "C" void cuda_batch_norm_begin(struct device *device, int64_t f, const double *statistics, double momentum,
                                       float *running_mean, float *running_var, double *mean_rstd)
 {
-    LAUNCH(running_move, dim3(grid_of(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), f, statistics,
+    LAUNCH(running_move, dim3(grid_size(f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), f, statistics,
            momentum, running_mean, running_var, mean_rstd);
 }
 
@@ -147,7 +147,7 @@ struct norm_map {
         struct quad value = quad_load<VECTOR>(x + r * f + c, n);
         for (int k = 0; k < 4; k++) {
             const double mean = k < n ? mean_rstd[c + k] : 0.0, rstd = k < n ? mean_rstd[f + c + k] : 0.0;
-            const float scaled = (float)normal_of(value.v[k], mean, rstd) * by.v[k];
+            const float scaled = (float)normalized(value.v[k], mean, rstd) * by.v[k];
             value.v[k] = scaled + shift.v[k];
         }
         quad_store<VECTOR>(y + r * f + c, n, value);
@@ -172,7 +172,7 @@ struct gradient_terms {
     {
         const float grad = __ldg(grad_y + r * f + c);
         term[0] = (double)grad;
-        term[1] = grad * normal_of(__ldg(x + r * f + c), __ldg(mean_rstd + c), __ldg(mean_rstd + f + c));
+        term[1] = grad * normalized(__ldg(x + r * f + c), __ldg(mean_rstd + c), __ldg(mean_rstd + f + c));
     }
 };
 
@@ -202,7 +202,7 @@ extern "C" void cuda_batch_norm_sums(struct device *device, const struct device_
     const int64_t n = how->n, f = how->f;
     const gradient_terms terms = {f, how->x, how->grad_y, (const double *)how->mean_rstd};
     columns_launch<2>(device, n, f, terms, (double *)how->scratch);
-    LAUNCH(gradients_finish, dim3(grid_of(2 * f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n,
+    LAUNCH(gradients_finish, dim3(grid_size(2 * f, BLOCK_THREADS)), dim3(BLOCK_THREADS), cuda_stream(device), n,
            row_n_chunk(n), f, (const double *)how->scratch, sums, how->grad_weight, how->grad_bias);
 }
 
@@ -219,7 +219,7 @@ struct gradient_map {
         const struct quad value = quad_load<VECTOR>(x + r * f + c, n), by = quad_load<VECTOR>(weight + c, n);
         struct quad grad = quad_load<VECTOR>(grad_y + r * f + c, n);
         for (int k = 0; k < 4 && k < n; k++) {
-            const double rstd = mean_rstd[f + c + k], normal = normal_of(value.v[k], mean_rstd[c + k], rstd);
+            const double rstd = mean_rstd[f + c + k], normal = normalized(value.v[k], mean_rstd[c + k], rstd);
             const double rest = grad.v[k] - sums[1 + c + k] * share - normal * (sums[1 + f + c + k] * share);
             grad.v[k] = (float)(by.v[k] * rstd * rest);
         }

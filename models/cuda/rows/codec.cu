@@ -53,7 +53,7 @@ static __device__ __forceinline__ void lose(const coding &how, const coding_row 
 /* The draw of column c of eight, 16 bits of it: the lower half of a word is the first one's. */
 static __device__ __forceinline__ uint16_t draw_half(const uint4 &draws, int c)
 {
-    return (uint16_t)(draw_of(draws, (unsigned)c / 2) >> (c % 2 * 16));
+    return (uint16_t)(draw_at(draws, (unsigned)c / 2) >> (c % 2 * 16));
 }
 
 /* The columns that are written to one word, and how they are rounded; past the end of the row they are 0. */
@@ -192,7 +192,7 @@ extern "C" void cuda_rows_encode(struct device *device, const struct device_codi
                            how->residual,
                            how->residual_out,
                            how->residual_rows};
-    const dim3 grid(grid_of(how->n_row, BLOCK_THREADS / LANES)), block(BLOCK_THREADS);
+    const dim3 grid(grid_size(how->n_row, BLOCK_THREADS / LANES)), block(BLOCK_THREADS);
     if (how->n_row == 0) {
         return;
     }
@@ -250,7 +250,7 @@ template <int BITS> struct decode_map {
         const uint32_t *row = from + r * n_word;
         struct quad value;
         constexpr int level = (1 << BITS) - 1;
-        const struct codec_range range = codec_range_of(__ldg(row), level);
+        const struct codec_range range = codec_range_read(__ldg(row), level);
         const uint32_t codes = __ldg(row + 1 + c * BITS / 32) >> (c * BITS % 32);
         for (int k = 0; k < 4; k++) {
             value.v[k] = codec_value(&range, codes >> (k * BITS) & (uint32_t)level);

@@ -32,7 +32,7 @@ extern "C" void cuda_head_dot(struct device *device, int64_t n, int64_t n_head, 
                               const float *w, float *out)
 {
     if (n * n_head > 0) {
-        LAUNCH(head_dots, dim3(grid_of(n * n_head, BLOCK_THREADS / DOT_LANES)), dim3(BLOCK_THREADS),
+        LAUNCH(head_dots, dim3(grid_size(n * n_head, BLOCK_THREADS / DOT_LANES)), dim3(BLOCK_THREADS),
                cuda_stream(device), n * n_head, n_head, n_column, x, w, out);
     }
 }

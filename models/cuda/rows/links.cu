@@ -98,6 +98,6 @@ extern "C" void cuda_link_loss(struct device *device, const struct device_links 
     double *partial = (double *)how->scratch;
     const link_rows all = {n,        how->f,      rows,        how->indptr, how->places, how->first,
                            how->end, how->joined, how->weight, how->own,    how->x,      how->grad};
-    LAUNCH(link_chunks, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), all, n_chunk, partial);
+    LAUNCH(link_chunks, dim3(grid_size(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), all, n_chunk, partial);
     cuda_sums_combine(device, n_chunk, partial, 0.5 * how->weight, sum);
 }

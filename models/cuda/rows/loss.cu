@@ -301,11 +301,11 @@ extern "C" void cuda_loss(struct device *device, const struct device_scoring *ho
                              how->now,
                              how->grad};
     if (how->c <= 16) {
-        LAUNCH(loss_chunks<8>, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring, n_chunk,
-               partial);
+        LAUNCH(loss_chunks<8>, dim3(grid_size(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring,
+               n_chunk, partial);
     } else {
-        LAUNCH(loss_chunks<32>, dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring, n_chunk,
-               partial);
+        LAUNCH(loss_chunks<32>, dim3(grid_size(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), scoring,
+               n_chunk, partial);
     }
     LAUNCH(scores_add, dim3(1), dim3(BLOCK_THREADS), cuda_stream(device), n_chunk, partial, score);
 }
@@ -354,7 +354,7 @@ extern "C" void cuda_labels_append(struct device *device, const struct device_la
                                    float *out)
 {
     if (how->n > 0) {
-        LAUNCH(label_columns, dim3(grid_of(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device),
+        LAUNCH(label_columns, dim3(grid_size(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device),
                labels_of(how), f, x, out);
     }
 }
@@ -388,7 +388,7 @@ extern "C" void cuda_draw_count(struct device *device, const struct device_label
 {
     unsigned long long *whole = (unsigned long long *)(void *)count;
     cuda_fill_zero(device, count, sizeof *count);
-    LAUNCH(drawn_labels, dim3(grid_of(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device),
+    LAUNCH(drawn_labels, dim3(grid_size(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device),
            labels_of(how), whole);
     LAUNCH(count_finish, dim3(1), dim3(1), cuda_stream(device), whole, count);
 }

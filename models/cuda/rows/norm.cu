@@ -32,7 +32,7 @@ extern "C" void cuda_layer_norm_forward(struct device *device, int64_t n, int64_
                                         const float *weight, const float *bias, float *mean_rstd, float *y)
 {
     if (n > 0) {
-        LAUNCH(layer_norm_rows, dim3(grid_of(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x,
+        LAUNCH(layer_norm_rows, dim3(grid_size(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x,
                weight, bias, mean_rstd, y);
     }
 }
@@ -53,7 +53,7 @@ struct layer_norm_terms {
     {
         const double mean = __ldg(norm.mean_rstd + 2 * r), rstd = __ldg(norm.mean_rstd + 2 * r + 1);
         const float grad = __ldg(norm.grad_y + r * norm.f + c);
-        term[0] = grad * normal_of(__ldg(norm.x + r * norm.f + c), mean, rstd);
+        term[0] = grad * normalized(__ldg(norm.x + r * norm.f + c), mean, rstd);
         term[1] = (double)grad;
     }
 };
@@ -83,7 +83,7 @@ static __device__ __forceinline__ void row_sums(const struct layer_norm &p, int6
         for (int c = 0; c < n_column; c++) {
             const double g = (double)grad[lane * NORM_STEP + c] * p.weight[column + c];
             *sum += g;
-            *sum_normal += g * normal_of(x[lane * NORM_STEP + c], mean, rstd);
+            *sum_normal += g * normalized(x[lane * NORM_STEP + c], mean, rstd);
         }
         __syncwarp(ALL_LANES);
     }
@@ -110,7 +110,7 @@ __global__ void __launch_bounds__(NORM_WARPS *WARP) layer_norm_gradients(const s
             const double mean_gx = __shfl_sync(ALL_LANES, sum_normal, j, WARP);
             for (int64_t c = lane; c < p.f; c += WARP) {
                 const int64_t at = (first + j) * p.f + c;
-                const double normal = normal_of(p.x[at], row_mean, row_rstd), g = (double)p.grad_y[at] * p.weight[c];
+                const double normal = normalized(p.x[at], row_mean, row_rstd), g = (double)p.grad_y[at] * p.weight[c];
                 const float grad = (float)(row_rstd * (g - mean_g - normal * mean_gx));
                 p.grad_x[at] = p.add != 0 ? p.grad_x[at] + grad : grad;
             }
@@ -129,7 +129,7 @@ extern "C" void cuda_layer_norm_backward(struct device *device, const struct dev
     columns_finish(device, n_chunk, 2 * f, f, partial, how->add_weight, how->grad_weight);
     columns_finish(device, n_chunk, 2 * f, f, partial + f, how->add_bias, how->grad_bias);
     if (n * f > 0 && how->grad_x != NULL) {
-        LAUNCH(layer_norm_gradients, dim3(grid_of(n, NORM_WARPS * WARP)), dim3(NORM_WARPS * WARP),
+        LAUNCH(layer_norm_gradients, dim3(grid_size(n, NORM_WARPS * WARP)), dim3(NORM_WARPS * WARP),
                cuda_stream(device), norm);
     }
 }

@@ -72,7 +72,7 @@ extern "C" void cuda_step(struct device *device, const struct device_step *how, 
 {
     const rule rule = {how->weight_decay, how->beta1, how->beta2,      how->epsilon, how->momentum, how->now,
                        how->loss,         how->clip,  how->not_finite, how->weight,  how->gradient};
-    const dim3 grid(grid_of(n_value, BLOCK_THREADS)), block(BLOCK_THREADS);
+    const dim3 grid(grid_size(n_value, BLOCK_THREADS)), block(BLOCK_THREADS);
     if (n_value == 0) {
         return;
     }

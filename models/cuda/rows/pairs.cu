@@ -174,7 +174,7 @@ static __device__ __forceinline__ double group_cross_entropy(const loss_groups &
     for (int64_t k = 0; k <= how.n_negative; k++) {
         score[k] = (float)(how.weight * (exp_of_negative((double)score[k] - most) / sum - (k == 0 ? 1.0 : 0.0)));
     }
-    return log_of(sum) + most - first;
+    return fixed_log(sum) + most - first;
 }
 
 /* One over the pairs of a group that are there. */
@@ -214,32 +214,32 @@ __global__ void __launch_bounds__(BLOCK_THREADS) group_losses(const loss_groups 
 
 extern "C" void cuda_pair_scores(struct device *device, const struct device_pairs *pairs, float *score)
 {
-    LAUNCH(pair_dots, dim3(grid_of(pairs->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device), *pairs,
-           score);
+    LAUNCH(pair_dots, dim3(grid_size(pairs->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device),
+           *pairs, score);
 }
 
 extern "C" void cuda_pair_gradients(struct device *device, const struct device_pairs *pairs, const float *slope,
                                     float *grad)
 {
-    LAUNCH(pair_rows, dim3(grid_of(pairs->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device), *pairs,
-           slope, grad);
+    LAUNCH(pair_rows, dim3(grid_size(pairs->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS), cuda_stream(device),
+           *pairs, slope, grad);
 }
 
 extern "C" void cuda_rows_collect(struct device *device, const struct device_collect *how, const float *x, float *out)
 {
     if (how->n_row == 0) {
-        LAUNCH(collect_ascending, dim3(grid_of(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS),
+        LAUNCH(collect_ascending, dim3(grid_size(how->n, BLOCK_THREADS / WARP)), dim3(BLOCK_THREADS),
                cuda_stream(device), *how, x, out);
         return;
     }
-    const dim3 grid((unsigned)((how->f + WARP - 1) / WARP), grid_of(how->n_row, 1));
+    const dim3 grid((unsigned)((how->f + WARP - 1) / WARP), grid_size(how->n_row, 1));
     LAUNCH(collect_few, grid, dim3(BLOCK_THREADS), cuda_stream(device), *how, x, out);
 }
 
 template <int LOSS>
 static void groups_launch(struct device *device, const loss_groups &how, int64_t n_chunk, double *partial)
 {
-    LAUNCH((group_losses<LOSS>), dim3(grid_of(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), how, n_chunk,
+    LAUNCH((group_losses<LOSS>), dim3(grid_size(n_chunk, 1)), dim3(BLOCK_THREADS), cuda_stream(device), how, n_chunk,
            partial);
 }
 

@@ -10,7 +10,7 @@ static __device__ __forceinline__ float activate_value(enum device_activation ki
     case DEVICE_ACTIVATION_ELU:
         return x < 0.0F ? expm1_negative(x) : x;
     case DEVICE_ACTIVATION_GELU:
-        return gelu_of(x);
+        return fixed_gelu(x);
     default:
         return activate_simple(kind, x);
     }
@@ -27,7 +27,7 @@ static __device__ __forceinline__ float activate_slope(enum device_activation ki
     case DEVICE_ACTIVATION_LEAKY_RELU:
         return u > 0.0F ? 1.0F : 0.01F;
     case DEVICE_ACTIVATION_GELU:
-        return gelu_slope_of(x);
+        return fixed_gelu_slope(x);
     default:
         return 1.0F;
     }
@@ -42,7 +42,7 @@ static __device__ __forceinline__ void kept(const dropout &drop, int64_t r, int6
     }
     const uint4 draws = dropout_draws(drop, r, c);
     for (int k = 0; k < 4; k++) {
-        keep[k] = draw_of(draws, (unsigned)k) >= drop.threshold;
+        keep[k] = draw_at(draws, (unsigned)k) >= drop.threshold;
     }
 }
 
@@ -95,10 +95,10 @@ static bool is_flat(const struct device *device, const dropout &drop, int64_t f)
 extern "C" void cuda_activate_forward(struct device *device, int64_t n, int64_t f,
                                       const struct device_activate *activate, const float *x, float *y)
 {
-    const dropout drop = dropout_of(activate);
+    const dropout drop = dropout_make(activate);
     const bool flat = is_flat(device, drop, f);
-    const forward_map map = {drop, 1.0 / (1.0 - activate->p), activate->activation, quad_rows_of(device, x, f),
-                             quad_rows_of(device, y, f)};
+    const forward_map map = {drop, 1.0 / (1.0 - activate->p), activate->activation, quad_rows_make(device, x, f),
+                             quad_rows_make(device, y, f)};
     quads_launch(device, flat ? 1 : n, flat ? n * f : f, quad_rows_aligned(flat, map.x, map.y), map);
 }
 
@@ -106,7 +106,7 @@ extern "C" void cuda_activate_backward(struct device *device, int64_t n, int64_t
                                        const struct device_activate *activate, const float *x, const float *y,
                                        const float *grad_y, bool add, float *grad_x)
 {
-    dropout drop = dropout_of(activate);
+    dropout drop = dropout_make(activate);
     if (activate->activation == DEVICE_ACTIVATION_RELU) {
         drop.threshold = 0; /* a dropped y is 0, where relu's slope is 0, too: no draw is needed */
     }
@@ -115,10 +115,10 @@ extern "C" void cuda_activate_backward(struct device *device, int64_t n, int64_t
                               1.0 / (1.0 - activate->p),
                               activate->activation,
                               add,
-                              quad_rows_of(device, x, f),
-                              quad_rows_of(device, y, f),
-                              quad_rows_of(device, grad_y, f),
-                              quad_rows_of(device, grad_x, f)};
+                              quad_rows_make(device, x, f),
+                              quad_rows_make(device, y, f),
+                              quad_rows_make(device, grad_y, f),
+                              quad_rows_make(device, grad_x, f)};
     const bool aligned = quad_rows_aligned(flat, map.x, map.y, map.grad_y, map.grad_x);
     quads_launch(device, flat ? 1 : n, flat ? n * f : f, aligned, map);
 }
@@ -155,7 +155,7 @@ extern "C" void cuda_axpby(struct device *device, int64_t n_value, float a, cons
     const int64_t width = of_x > 0 ? of_x : of_y > 0 ? of_y : of_out;
     const int64_t f = width > 0 ? width : n_value; /* all floats: one row */
     const sum_map map = {
-        a, b, eps, quad_rows_of(device, x, f), quad_rows_of(device, y, f), quad_rows_of(device, out, f)};
+        a, b, eps, quad_rows_make(device, x, f), quad_rows_make(device, y, f), quad_rows_make(device, out, f)};
     quads_launch(device, f > 0 ? n_value / f : 0, f, quad_rows_aligned(f == n_value, map.x, map.y, map.out), map);
 }
 
@@ -163,7 +163,7 @@ extern "C" void cuda_bias_add(struct device *device, int64_t n, int64_t f, const
                               float *y)
 {
     const sum_map map = {
-        1.0F, 1.0F, nullptr, quad_rows_of(device, x, f), {(void *)bias, 0, 0}, quad_rows_of(device, y, f)};
+        1.0F, 1.0F, nullptr, quad_rows_make(device, x, f), {(void *)bias, 0, 0}, quad_rows_make(device, y, f)};
     quads_launch(device, n, f, quad_rows_aligned(false, map.x, map.y, map.out), map);
 }
 

@@ -27,8 +27,8 @@ __global__ void __launch_bounds__(BLOCK_THREADS) inverse_norm_rows(int64_t n, in
 extern "C" void cuda_inverse_norm(struct device *device, int64_t n, int64_t f, const float *x, float *out)
 {
     if (n > 0) {
-        LAUNCH(inverse_norm_rows, dim3(grid_of(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x,
-               out);
+        LAUNCH(inverse_norm_rows, dim3(grid_size(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f,
+               x, out);
     }
 }
 
@@ -48,8 +48,8 @@ extern "C" void cuda_rows_dot(struct device *device, int64_t n, int64_t f, const
                               float *out)
 {
     if (n > 0) {
-        LAUNCH(rows_dot_rows, dim3(grid_of(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x, y,
-               add, out);
+        LAUNCH(rows_dot_rows, dim3(grid_size(n, ROW_LANES_ROWS)), dim3(BLOCK_THREADS), cuda_stream(device), n, f, x,
+               y, add, out);
     }
 }
 

@@ -253,8 +253,8 @@ struct cuda_tile cuda_tile_open(struct device *device, int64_t n_row, const stru
 {
     const struct tile *from = how->tile;
     const struct packing packing = {how, edges};
-    const struct cuda_tile_places at = cuda_tile_places_of(from->n_float, tile_n_grad(from), from->n_instruction,
-                                                           from->n_result);
+    const struct cuda_tile_places at = cuda_tile_places_make(from->n_float, tile_n_grad(from), from->n_instruction,
+                                                             from->n_result);
     char *scratch = how->scratch;
     struct cuda_tile tile = {
         .program.instruction = how->scratch,

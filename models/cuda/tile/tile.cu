@@ -40,7 +40,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
 extern "C" void cuda_tile_sum(struct device *device, const struct cuda_tile *tile, int64_t at, int64_t n, bool add,
                               float *grad)
 {
-    LAUNCH(sets_sum, grid_of(n, BLOCK_THREADS / WARP), BLOCK_THREADS, cuda_stream(device), tile->sums.n_range,
+    LAUNCH(sets_sum, grid_size(n, BLOCK_THREADS / WARP), BLOCK_THREADS, cuda_stream(device), tile->sums.n_range,
            tile->sums.n_grad, (const double *)tile->sums.sets + at, n, add, grad);
 }
 
@@ -60,7 +60,7 @@ static __device__ __forceinline__ void targets_zero(const struct cuda_tile &tile
 static __device__ __forceinline__ void rows_add(const struct cuda_tile &tile, const struct tile_run &run,
                                                 const struct cuda_tile_result &r)
 {
-    const struct tile_leaving l = leaving_of(tile, run, r);
+    const struct tile_leaving l = leaving_make(tile, run, r);
     for (int t = 0; t < run.n; t++) {
         float *to = tile.to[r.target] + (run.row + t) * r.width + r.at;
         for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
@@ -74,7 +74,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 3) rows_run(const struct cuda_ti
 {
     SHARED(float, floats, (CUDA_TILE_WARPS * CUDA_TILE_FLOATS));
     SHARED(const float *, rows, (CUDA_TILE_WARPS * 2 * WARP));
-    struct tile_run run = run_of(tile, floats, rows);
+    struct tile_run run = tile_run_make(tile, floats, rows);
     for (int64_t range = grid_group<WARP>(); range < tile.sums.n_range; range += grid_groups<WARP>()) {
         set_begin(tile, range);
         const int64_t end = (range + 1) * tile.sums.range_rows < tile.block.n_row ? (range + 1) * tile.sums.range_rows
@@ -98,6 +98,6 @@ __global__ void __launch_bounds__(TILE_THREADS, 3) rows_run(const struct cuda_ti
 extern "C" void cuda_tile_rows(struct device *device, int64_t n, const struct device_tile *how)
 {
     const struct cuda_tile tile = cuda_tile_open(device, n, how, NULL);
-    LAUNCH(rows_run, grid_of(cuda_tile_warps(&tile), CUDA_TILE_WARPS), TILE_THREADS, cuda_stream(device), tile);
+    LAUNCH(rows_run, grid_size(cuda_tile_warps(&tile), CUDA_TILE_WARPS), TILE_THREADS, cuda_stream(device), tile);
     cuda_tile_close(device, &tile, how);
 }

@@ -123,10 +123,10 @@ static __device__ __forceinline__ void weighted_add(const struct cuda_tile &tile
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         const int j = c / l.n_column;
         const float most = subtracted(greatest_of(tile, run, l.with, j, greatest[j]));
-        float sum = out[c] * exp_of(greatest[j] - most);
+        float sum = out[c] * fixed_exp(greatest[j] - most);
         ROLLED for (int t = 0; t < run.n; t++)
         {
-            sum = fmaf(exp_of(l.with[t][j] + tile.shift - most), l.from[t][c], sum);
+            sum = fmaf(fixed_exp(l.with[t][j] + tile.shift - most), l.from[t][c], sum);
         }
         out[c] = sum;
     }
@@ -140,10 +140,10 @@ static __device__ __forceinline__ void exponentials_add(const struct cuda_tile &
 {
     for (int j = group_lane<WARP>(); j < n; j += WARP) {
         const float most = greatest_of(tile, run, scores, j, greatest[j]), by = subtracted(most);
-        float sum = sums[j] * exp_of(greatest[j] - by);
+        float sum = sums[j] * fixed_exp(greatest[j] - by);
         ROLLED for (int t = 0; t < run.n; t++)
         {
-            sum += exp_of(scores[t][j] + tile.shift - by);
+            sum += fixed_exp(scores[t][j] + tile.shift - by);
         }
         sums[j] = sum;
         greatest[j] = most;
@@ -153,7 +153,7 @@ static __device__ __forceinline__ void exponentials_add(const struct cuda_tile &
 static __device__ __forceinline__ void result_add(const struct cuda_tile &tile, const struct tile_run &run,
                                                   const struct cuda_tile_result &r)
 {
-    const struct tile_leaving l = leaving_of(tile, run, r);
+    const struct tile_leaving l = leaving_make(tile, run, r);
     float *saved = saved_at(tile, r, run.row);
     switch (r.reduction) {
     case TILE_REDUCTION_SUM:
@@ -204,7 +204,7 @@ __global__ void __launch_bounds__(TILE_THREADS, 3) edges_run(const struct cuda_t
 {
     SHARED(float, floats, (CUDA_TILE_WARPS * CUDA_TILE_FLOATS));
     SHARED(const float *, rows, (CUDA_TILE_WARPS * 2 * WARP));
-    struct tile_run run = run_of(tile, floats, rows);
+    struct tile_run run = tile_run_make(tile, floats, rows);
     for (int64_t range = grid_group<WARP>(); range < tile.sums.n_range; range += grid_groups<WARP>()) {
         set_begin(tile, range);
         const int64_t end = (range + 1) * tile.sums.range_rows < tile.block.n_row ? (range + 1) * tile.sums.range_rows
@@ -227,7 +227,7 @@ static __device__ __forceinline__ void softmax_end(const struct cuda_tile_result
     __syncwarp(ALL_LANES); /* all have read the sums */
     for (int j = group_lane<WARP>(); j < r.n_with; j += WARP) {
         const float sum = saved[j];
-        saved[j] = sum == 0.0F ? 0.0F : saved[r.n_with + j] + (float)log_of((double)sum);
+        saved[j] = sum == 0.0F ? 0.0F : saved[r.n_with + j] + (float)fixed_log((double)sum);
         saved[r.n_with + j] = 0.0F;
     }
 }
@@ -238,7 +238,7 @@ static __device__ __forceinline__ void result_end(const struct cuda_tile_result 
 {
     for (int c = group_lane<WARP>(); c < r.n; c += WARP) {
         if (r.reduction == TILE_REDUCTION_LOGSUMEXP) {
-            out[c] = saved[c] == 0.0F ? 0.0F : out[c] + (float)log_of((double)saved[c]);
+            out[c] = saved[c] == 0.0F ? 0.0F : out[c] + (float)fixed_log((double)saved[c]);
             saved[c] = out[c];
         } else if (r.reduction != TILE_REDUCTION_SUM) {
             out[c] = isinf(out[c]) ? 0.0F : out[c];
@@ -271,9 +271,9 @@ __global__ void __launch_bounds__(BLOCK_THREADS, 4) rows_end(const struct cuda_t
 extern "C" void cuda_tile_edges(struct device *device, const struct device_tile_edges *how)
 {
     const struct cuda_tile tile = cuda_tile_open(device, how->block->n_row, &how->of, how);
-    LAUNCH(edges_run, grid_of(cuda_tile_warps(&tile), CUDA_TILE_WARPS), TILE_THREADS, cuda_stream(device), tile);
+    LAUNCH(edges_run, grid_size(cuda_tile_warps(&tile), CUDA_TILE_WARPS), TILE_THREADS, cuda_stream(device), tile);
     if (how->n_finish > 0) {
-        LAUNCH(rows_end, grid_of(how->n_finish, BLOCK_THREADS / WARP), BLOCK_THREADS, cuda_stream(device), tile);
+        LAUNCH(rows_end, grid_size(how->n_finish, BLOCK_THREADS / WARP), BLOCK_THREADS, cuda_stream(device), tile);
     }
     cuda_tile_close(device, &tile, &how->of);
 }

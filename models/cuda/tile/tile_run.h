@@ -22,14 +22,14 @@ struct tile_run {
 };
 
 /* Floats from a row's registers to the next one's. */
-static __device__ __forceinline__ int stride_of(const struct cuda_tile &tile)
+static __device__ __forceinline__ int tile_stride(const struct cuda_tile &tile)
 {
     return (int)tile.n_float;
 }
 
 /* floats, rows: the block's shared memory */
-static __device__ __forceinline__ struct tile_run run_of(const struct cuda_tile &tile, float *floats,
-                                                         const float **rows)
+static __device__ __forceinline__ struct tile_run tile_run_make(const struct cuda_tile &tile, float *floats,
+                                                                const float **rows)
 {
     const int warp = (int)threadIdx.x / WARP;
     struct tile_run run = {};
@@ -55,7 +55,7 @@ static __device__ __forceinline__ const float *operand_at(const struct cuda_tile
     const bool is_self = run.self && t == 0;
     switch (o.by) {
     case CUDA_TILE_REGISTER:
-        return run.registers + o.at + t * stride_of(tile);
+        return run.registers + o.at + t * tile_stride(tile);
     case CUDA_TILE_NUMBER:
         return &o.number;
     case CUDA_TILE_POINT:
@@ -86,8 +86,9 @@ struct tile_place {
 };
 
 /* The lanes find a row each; `which` is 0 or 1. */
-static __device__ __forceinline__ struct tile_place place_of(const struct cuda_tile &tile, const struct tile_run &run,
-                                                             const struct cuda_tile_operand &o, int which)
+static __device__ __forceinline__ struct tile_place tile_place_make(const struct cuda_tile &tile,
+                                                                    const struct tile_run &run,
+                                                                    const struct cuda_tile_operand &o, int which)
 {
     const float **rows = run.rows + which * WARP;
     const int t = group_lane<WARP>();
@@ -148,24 +149,24 @@ template <bool TWO, class F>
 static __device__ __forceinline__ void map(const struct cuda_tile &tile, const struct tile_run &run,
                                            const struct cuda_tile_instruction &i, F f)
 {
-    const struct tile_place a = place_of(tile, run, i.a, 0), b = TWO ? place_of(tile, run, i.b, 1) : a;
+    const struct tile_place a = tile_place_make(tile, run, i.a, 0), b = TWO ? tile_place_make(tile, run, i.b, 1) : a;
     float *out = run.registers + i.out;
     const int out_head = i.out_head;
     each_element(i, run.n, [&](int t, int h, int c) {
         const float x = *a.of(t, h, c), y = TWO ? *b.of(t, h, c) : 0.0F;
-        out[t * stride_of(tile) + h * out_head + c] = f(x, y);
+        out[t * tile_stride(tile) + h * out_head + c] = f(x, y);
     });
 }
 
 static __device__ __forceinline__ void won(const struct cuda_tile &tile, const struct tile_run &run,
                                            const struct cuda_tile_instruction &i)
 {
-    const struct tile_place a = place_of(tile, run, i.a, 0), b = place_of(tile, run, i.b, 1);
+    const struct tile_place a = tile_place_make(tile, run, i.a, 0), b = tile_place_make(tile, run, i.b, 1);
     float *out = run.registers + i.out;
     const int out_head = i.out_head;
     each_element(i, run.n, [&](int t, int h, int c) {
         const bool is = __float_as_uint(*b.of(t, h, c)) == source_node(tile, run, t);
-        out[t * stride_of(tile) + h * out_head + c] = is ? *a.of(t, h, c) / i.number[0] : 0.0F;
+        out[t * tile_stride(tile) + h * out_head + c] = is ? *a.of(t, h, c) / i.number[0] : 0.0F;
     });
 }
 
@@ -177,13 +178,13 @@ static __device__ __forceinline__ uint32_t edge_draw(const struct cuda_tile &til
     const uint32_t last = (uint32_t)tile.key.op | (head / 4 & 0xffU) << 16 | (uint32_t)tile.key.stream << 24;
     const uint4 draws = philox(make_uint4(from, to, epoch, last), (uint32_t)tile.key.seed,
                                (uint32_t)(tile.key.seed >> 32));
-    return draw_of(draws, head % 4);
+    return draw_at(draws, head % 4);
 }
 
 static __device__ __forceinline__ void drop(const struct cuda_tile &tile, const struct tile_run &run,
                                             const struct cuda_tile_instruction &i)
 {
-    const struct tile_place a = place_of(tile, run, i.a, 0);
+    const struct tile_place a = tile_place_make(tile, run, i.a, 0);
     const float keep = i.number[0];
     const uint32_t threshold = i.special;
     float *out = run.registers + i.out;
@@ -197,7 +198,7 @@ static __device__ __forceinline__ void drop(const struct cuda_tile &tile, const 
             const uint32_t draw = edge_draw(tile, to, from, (uint32_t)(first + h * n_column + c));
             z = draw < threshold ? 0.0F : x * keep;
         }
-        out[t * stride_of(tile) + h * out_head + c] = z;
+        out[t * tile_stride(tile) + h * out_head + c] = z;
     });
 }
 
@@ -205,7 +206,7 @@ static __device__ __forceinline__ void drop(const struct cuda_tile &tile, const 
 static __device__ __forceinline__ void contract_alone(const struct cuda_tile &tile, const struct tile_run &run,
                                                       const struct cuda_tile_instruction &i)
 {
-    const struct tile_place a = place_of(tile, run, i.a, 0), b = place_of(tile, run, i.b, 1);
+    const struct tile_place a = tile_place_make(tile, run, i.a, 0), b = tile_place_make(tile, run, i.b, 1);
     float *out = run.registers + i.out;
     const int out_head = i.out_head, n_inner = i.n_inner, step_a = i.a.inner, step_b = i.b.inner;
     each_element(i, run.n, [&](int t, int h, int c) {
@@ -214,7 +215,7 @@ static __device__ __forceinline__ void contract_alone(const struct cuda_tile &ti
         for (int k = 0; k < n_inner; k++) {
             sum = fmaf(x[k * step_a], y[k * step_b], sum);
         }
-        out[t * stride_of(tile) + h * out_head + c] = sum;
+        out[t * tile_stride(tile) + h * out_head + c] = sum;
     });
 }
 
@@ -223,7 +224,7 @@ static __device__ __forceinline__ void contract_alone(const struct cuda_tile &ti
 static __device__ __forceinline__ void contract_together(const struct cuda_tile &tile, const struct tile_run &run,
                                                          const struct cuda_tile_instruction &i)
 {
-    const struct tile_place a = place_of(tile, run, i.a, 0), b = place_of(tile, run, i.b, 1);
+    const struct tile_place a = tile_place_make(tile, run, i.a, 0), b = tile_place_make(tile, run, i.b, 1);
     const int lanes = (int)i.special, lane = group_lane<WARP>(), n_column = i.n_column, n_head = i.n_head;
     const int n = run.n * n_head * n_column, n_inner = i.n_inner, out = i.out, out_head = i.out_head;
     const int step_a = i.a.inner, step_b = i.b.inner;
@@ -239,35 +240,35 @@ static __device__ __forceinline__ void contract_together(const struct cuda_tile 
             sum += __shfl_xor_sync(ALL_LANES, sum, apart, WARP);
         }
         if (e < n && lane % lanes == 0) {
-            run.registers[t * stride_of(tile) + out + h * out_head + c] = sum;
+            run.registers[t * tile_stride(tile) + out + h * out_head + c] = sum;
         }
     }
     __syncwarp(ALL_LANES);
 }
 
-static __device__ __forceinline__ float sigmoid_of(float x)
+static __device__ __forceinline__ float tile_sigmoid(float x)
 {
-    return 1.0F / (1.0F + exp_of(-x));
+    return 1.0F / (1.0F + fixed_exp(-x));
 }
 
-static __device__ __forceinline__ float tanh_of(float x)
+static __device__ __forceinline__ float tile_tanh(float x)
 {
-    const float e = exp_of(-2.0F * fabsf(x)), y = (1.0F - e) / (1.0F + e);
+    const float e = fixed_exp(-2.0F * fabsf(x)), y = (1.0F - e) / (1.0F + e);
     return x < 0.0F ? -y : y;
 }
 
-static __device__ __forceinline__ float softplus_of(float x)
+static __device__ __forceinline__ float tile_softplus(float x)
 {
     return (float)((x > 0.0F ? (double)x : 0.0) + log_of_one_and(exp_of_negative(-fabs((double)x))));
 }
 
 /* e^(p ln |x|), negative where x is and p is odd. */
-static __device__ __forceinline__ float power_of(float x, float p)
+static __device__ __forceinline__ float tile_power(float x, float p)
 {
     if (p == 0.0F || p == 1.0F || p == 2.0F) {
         return p == 0.0F ? 1.0F : p == 1.0F ? x : x * x;
     }
-    const double log_x = (double)p * log_of(fabs((double)x)), e = exp_of_negative(-fabs(log_x));
+    const double log_x = (double)p * fixed_log(fabs((double)x)), e = exp_of_negative(-fabs(log_x));
     const float y = (float)(log_x > 0.0 ? 1.0 / e : e);
     const bool is_whole = floorf(p) == p, is_odd = is_whole && floorf(0.5F * p) != 0.5F * p;
     return x >= 0.0F || !(x < 0.0F) ? y : is_odd ? -y : is_whole ? y : NAN;
@@ -276,21 +277,21 @@ static __device__ __forceinline__ float power_of(float x, float p)
 /* clang-format off */
 #define TILE_UNARY_LIST(X)                                                                                           \
     X(COPY, x) X(RELU, x <= 0.0F ? 0.0F : x) X(LEAKY_RELU, x > 0.0F ? x : x * first)                                 \
-    X(ELU, x < 0.0F ? expm1_negative(x) : x) X(GELU, gelu_of(x)) X(SILU, x * sigmoid_of(x))                          \
-    X(SIGMOID, sigmoid_of(x)) X(TANH, tanh_of(x)) X(SOFTPLUS, softplus_of(x)) X(EXP, exp_of(x))                      \
-    X(LOG, (float)log_of((double)x)) X(SQRT, sqrtf(x)) X(ABS, fabsf(x))                                              \
-    X(CLAMP, x < first ? first : x > second ? second : x) X(POWER, power_of(x, first))
+    X(ELU, x < 0.0F ? expm1_negative(x) : x) X(GELU, fixed_gelu(x)) X(SILU, x * tile_sigmoid(x)) \
+    X(SIGMOID, tile_sigmoid(x)) X(TANH, tile_tanh(x)) X(SOFTPLUS, tile_softplus(x)) X(EXP, fixed_exp(x)) \
+    X(LOG, (float)fixed_log((double)x)) X(SQRT, sqrtf(x)) X(ABS, fabsf(x)) \
+    X(CLAMP, x < first ? first : x > second ? second : x) X(POWER, tile_power(x, first))
 #define TILE_BINARY_LIST(X)                                                                                          \
     X(ADD, x + y) X(SUBTRACT, x - y) X(MULTIPLY, x * y) X(DIVIDE, x / y)                                             \
     X(MINIMUM, x < y || isnan(x) ? x : y) X(MAXIMUM, x > y || isnan(x) ? x : y)                                      \
     X(RELU_BACK, y > 0.0F ? x : 0.0F) X(LEAKY_RELU_BACK, y > 0.0F ? x : x * first)                                   \
-    X(ELU_BACK, y > 0.0F ? x : x * (y + 1.0F)) X(GELU_BACK, x * gelu_slope_of(y))                                    \
-    X(SILU_BACK, x * (sigmoid_of(y) * fmaf(y, 1.0F - sigmoid_of(y), 1.0F)))                                          \
+    X(ELU_BACK, y > 0.0F ? x : x * (y + 1.0F)) X(GELU_BACK, x * fixed_gelu_slope(y)) \
+    X(SILU_BACK, x * (tile_sigmoid(y) * fmaf(y, 1.0F - tile_sigmoid(y), 1.0F))) \
     X(SIGMOID_BACK, x * (y * (1.0F - y))) X(TANH_BACK, x * fmaf(-y, y, 1.0F))                                        \
-    X(SOFTPLUS_BACK, x * sigmoid_of(y))                                                                              \
+    X(SOFTPLUS_BACK, x * tile_sigmoid(y)) \
     X(SQRT_BACK, x == 0.0F || (y == 0.0F && first != 0.0F) ? 0.0F : 0.5F * x / y)                                \
     X(ABS_BACK, y > 0.0F ? x : y < 0.0F ? -x : 0.0F) X(CLAMP_BACK, y < first || y > second ? 0.0F : x)               \
-    X(POWER_BACK, x == 0.0F || first == 0.0F ? 0.0F : x * (first * power_of(y, first - 1.0F)))                       \
+    X(POWER_BACK, x == 0.0F || first == 0.0F ? 0.0F : x * (first * tile_power(y, first - 1.0F))) \
     X(LESS, x < y ? 1.0F : x == y ? 0.5F : 0.0F)
 /* clang-format on */
 
@@ -351,11 +352,11 @@ struct tile_leaving {
 };
 
 static __device__ __forceinline__ struct tile_leaving
-leaving_of(const struct cuda_tile &tile, const struct tile_run &run, const struct cuda_tile_result &r)
+leaving_make(const struct cuda_tile &tile, const struct tile_run &run, const struct cuda_tile_result &r)
 {
-    struct tile_leaving l = {place_of(tile, run, r.from, 0).rows, NULL, r.n_with > 0 ? r.n / r.n_with : r.n};
+    struct tile_leaving l = {tile_place_make(tile, run, r.from, 0).rows, NULL, r.n_with > 0 ? r.n / r.n_with : r.n};
     if (r.n_with > 0) {
-        l.with = place_of(tile, run, r.with, 1).rows;
+        l.with = tile_place_make(tile, run, r.with, 1).rows;
     }
     __syncwarp(ALL_LANES);
     return l;
@@ -363,14 +364,14 @@ leaving_of(const struct cuda_tile &tile, const struct tile_run &run, const struc
 
 /* --- gradients of weights --- */
 
-static __device__ __forceinline__ double *set_of(const struct cuda_tile &tile, int64_t range)
+static __device__ __forceinline__ double *gradient_set(const struct cuda_tile &tile, int64_t range)
 {
     return tile.sums.sets + range * tile.sums.n_grad;
 }
 
 static __device__ __forceinline__ void set_begin(const struct cuda_tile &tile, int64_t range)
 {
-    double *set = set_of(tile, range);
+    double *set = gradient_set(tile, range);
     for (int64_t i = group_lane<WARP>(); i < tile.sums.n_grad; i += WARP) {
         set[i] = 0.0;
     }
@@ -381,9 +382,9 @@ static __device__ __forceinline__ void set_begin(const struct cuda_tile &tile, i
 static __device__ __forceinline__ void param_add(const struct cuda_tile &tile, const struct tile_run &run,
                                                  const struct cuda_tile_result &r, int64_t range)
 {
-    const struct tile_leaving l = leaving_of(tile, run, r);
+    const struct tile_leaving l = leaving_make(tile, run, r);
     const int n_with = r.n_with > 0 ? r.n_with : 1, lanes = r.lanes, lane = group_lane<WARP>();
-    double *set = set_of(tile, range) + r.at;
+    double *set = gradient_set(tile, range) + r.at;
     int i = lane / n_with, j = lane % n_with;
     while (i < r.n && lane < lanes) {
         float sum = 0.0F;

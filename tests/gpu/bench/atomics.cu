@@ -38,7 +38,7 @@ __global__ void __launch_bounds__(BLOCK_THREADS)
     const int64_t n_warp = (int64_t)gridDim.x * BLOCK_THREADS / WARP;
     for (int64_t p = grid_thread() / WARP; p < n_piece; p += n_warp) {
         for (int64_t c = (int64_t)(threadIdx.x % WARP) * 4; c < f; c += 4 * WARP) {
-            float4 sum = vector_of<float4>(0.0F);
+            float4 sum = vector_fill<float4>(0.0F);
             int64_t e = piece[p].begin;
             for (; e + 4 <= piece[p].end; e += 4) {
                 float4 row[4];
@@ -65,9 +65,9 @@ extern "C" void atomics_launch(struct figure *f, const struct atomics_sum *s)
 {
     cudaStream_t stream = cuda_stream(f->device);
     if (s->n_piece > 0) {
-        LAUNCH(rows_clear, grid_of(s->n_piece, 1), BLOCK_THREADS, stream, s->n_piece, s->piece, s->block.indptr, s->f,
-               s->out);
-        LAUNCH(pieces_add, grid_of(s->n_piece, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, s->n_piece, s->piece,
+        LAUNCH(rows_clear, grid_size(s->n_piece, 1), BLOCK_THREADS, stream, s->n_piece, s->piece, s->block.indptr,
+               s->f, s->out);
+        LAUNCH(pieces_add, grid_size(s->n_piece, BLOCK_THREADS / WARP), BLOCK_THREADS, stream, s->n_piece, s->piece,
                s->block.cols, s->f, s->x, s->out);
     }
 }

@@ -33,7 +33,7 @@ bool patience_is_over(const struct job *job, const struct checkpoint_state *stat
     return job->train.patience > 0 && state->n_stale >= job->train.patience;
 }
 
-const char *patience_of(const struct training *training)
+const char *patience_text(const struct training *training)
 {
     return is_of_loss(training) ? "loss" : score_name(training->metrics.of[0]);
 }

@@ -19,6 +19,6 @@ void patience_note(const struct training *training, const struct checkpoint_scor
 bool patience_is_over(const struct job *job, const struct checkpoint_state *state);
 
 /* "loss", "accuracy": of what, of the validation split, got no better. */
-const char *patience_of(const struct training *training);
+const char *patience_text(const struct training *training);
 
 #endif

@@ -121,7 +121,7 @@ static void place_take(struct fleet_worker *worker, const struct message_hello *
     worker->address = address_take(&hello->address);
     worker->far_address = address_take(&hello->far_address);
     if (uv_fileno((uv_handle_t *)&worker->client->tcp, &file) == 0) {
-        route_of(file, &worker->route);
+        route_read(file, &worker->route);
     }
 }
 

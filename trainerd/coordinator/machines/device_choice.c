@@ -41,7 +41,7 @@ static enum status device_before(const struct checkpoint *checkpoint, int *out)
 
 static bool has_products(const struct job *job, int device)
 {
-    return (job_products_of(device) >> job->train.products & 1) != 0;
+    return (job_device_products(device) >> job->train.products & 1) != 0;
 }
 
 /* Is there a driver? Without one no process needs to be asked. */

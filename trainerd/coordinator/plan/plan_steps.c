@@ -46,7 +46,7 @@ void plan_steps_build(const struct memory_plan_input *in, const struct memory_pl
                                       .n_alive = alive[step->time],
                                       .n_workspace = step_workspace(plan, step, is_fused),
                                       .n_received = step_work_received(in, plan, step, all),
-                                      .work = step_work_of(in, plan, &list->step[chain_begin], step, all)};
+                                      .work = step_work_count(in, plan, &list->step[chain_begin], step, all)};
             step_text(in->program, step, one->text, sizeof one->text);
             out->peak = one->n_alive > out->step[out->peak].n_alive ? out->n_step : out->peak;
             out->n_step++;

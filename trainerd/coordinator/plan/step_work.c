@@ -177,8 +177,8 @@ static bool is_touched(const struct view *v, const struct step *first, const str
     return false;
 }
 
-struct step_work step_work_of(const struct memory_plan_input *in, const struct memory_plan *plan,
-                              const struct step *first, const struct step *step, bool all)
+struct step_work step_work_count(const struct memory_plan_input *in, const struct memory_plan *plan,
+                                 const struct step *first, const struct step *step, bool all)
 {
     const struct view v = {in, plan, in->program, step, step->op < 0 ? NULL : &in->program->op[step->op], all};
     struct step_work work = {.n_flop = step_flops(&v)};

@@ -22,7 +22,7 @@ int64_t step_work_received(const struct memory_plan_input *input, const struct m
 /* first: the first step of its fused chain, in the same list; alone: itself. What the chain has touched before is at
  * hand, and what lies in its windows never leaves them. Sampled edges count as all edges. Features of edges,
  * embeddings, moments and scratch do not count. */
-struct step_work step_work_of(const struct memory_plan_input *input, const struct memory_plan *plan,
-                              const struct step *first, const struct step *step, bool all);
+struct step_work step_work_count(const struct memory_plan_input *input, const struct memory_plan *plan,
+                                 const struct step *first, const struct step *step, bool all);
 
 #endif

@@ -36,7 +36,7 @@ static struct lane lane_begin(const struct ranking *of, int64_t i)
                          .known_end = begin[1],
                          .node = of->edges->end[i],
                          .positive = positive,
-                         .exponentials = log_sum_of(positive)};
+                         .exponentials = log_sum_make(positive)};
 }
 
 /* Of nodes first to first + n - 1: no candidates are the node that is asked about, and those that are known. */

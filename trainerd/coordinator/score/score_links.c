@@ -261,7 +261,7 @@ static double edge_margin(const struct losses *losses, int64_t k)
 static double edge_cross_entropy(const struct losses *losses, int64_t k)
 {
     const float *negative = negatives_of(losses, k);
-    struct log_sum sum = log_sum_of(losses->links->positive[k]);
+    struct log_sum sum = log_sum_make(losses->links->positive[k]);
     for (int64_t i = 0; i < losses->n_each; i++) {
         log_sum_add(&sum, negative[i]);
     }

@@ -15,7 +15,7 @@ struct log_sum {
     double most, sum;
 };
 
-static inline struct log_sum log_sum_of(double x)
+static inline struct log_sum log_sum_make(double x)
 {
     return (struct log_sum){x, 1.0};
 }

@@ -44,7 +44,7 @@ static void print_row(const struct table *table, char *const *cell, const int *w
     }
     int n_most = n_columns - column, pad = table->is_right[last] ? widest[last] - text_width(cell[last]) : 0;
     bool is_cut = n_columns > 0 && n_most < pad + text_width(cell[last]);
-    int n_byte = is_cut ? text_bytes_of(cell[last], n_most > 0 ? n_most : 0) : -1;
+    int n_byte = is_cut ? text_prefix_bytes(cell[last], n_most > 0 ? n_most : 0) : -1;
     fprintf(file, "%*s%.*s\n", is_cut ? 0 : pad, "", n_byte, cell[last]);
 }
 

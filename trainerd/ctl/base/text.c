@@ -49,16 +49,16 @@ struct figure text_moment(double at)
 struct figure text_metric(const json_t *object, const char *key)
 {
     enum job_metric metric;
-    bool is_fraction = !job_metric_find(text_of(object, "metric"), &metric) || job_metric_is_fraction(metric);
-    return (is_fraction ? figure_fraction : figure_number)(number_of(object, key));
+    bool is_fraction = !job_metric_find(field_text(object, "metric"), &metric) || job_metric_is_fraction(metric);
+    return (is_fraction ? figure_fraction : figure_number)(field_number(object, key));
 }
 
 struct figure text_epochs(const json_t *job)
 {
     struct figure out = {"-"};
-    int64_t n = integer_of(job, "epochs");
+    int64_t n = field_integer(job, "epochs");
     if (n > 0) {
-        snprintf(out.text, sizeof out.text, "%lld/%lld", (long long)integer_of(job, "epoch"), (long long)n);
+        snprintf(out.text, sizeof out.text, "%lld/%lld", (long long)field_integer(job, "epoch"), (long long)n);
     }
     return out;
 }
@@ -67,9 +67,9 @@ struct figure text_epochs(const json_t *job)
 
 struct reason text_reason(const json_t *job)
 {
-    const char *reason = text_of(job, "reason"),
-               *text = strcmp(reason, "NONE") != 0 ? text_of(job, "reason_text") : "";
-    int64_t position = integer_of(job, "position");
+    const char *reason = field_text(job, "reason"),
+               *text = strcmp(reason, "NONE") != 0 ? field_text(job, "reason_text") : "";
+    int64_t position = field_integer(job, "position");
     struct reason out = {""};
     size_t n = 0;
     if (position > 0) {
@@ -85,17 +85,17 @@ struct reason text_reason(const json_t *job)
 void text_print_job(FILE *file, const json_t *job)
 {
     char *reason = text_printable(text_reason(job).text);
-    fprintf(file, "job %lld: %s%s%s\n", (long long)integer_of(job, "id"), text_of(job, "state"),
+    fprintf(file, "job %lld: %s%s%s\n", (long long)field_integer(job, "id"), field_text(job, "state"),
             reason[0] != '\0' ? ", " : "", reason);
     free(reason);
 }
 
 void text_print_epoch(FILE *file, const json_t *event)
 {
-    fprintf(file, "epoch %lld/%lld  loss %s  %s: valid %s  %s left\n", (long long)integer_of(event, "epoch"),
-            (long long)integer_of(event, "epochs"), figure_number(number_of(event, "loss")).text,
-            text_of(event, "metric"), text_metric(event, "valid_metric").text,
-            figure_seconds(number_of(event, "seconds_left")).text);
+    fprintf(file, "epoch %lld/%lld  loss %s  %s: valid %s  %s left\n", (long long)field_integer(event, "epoch"),
+            (long long)field_integer(event, "epochs"), figure_number(field_number(event, "loss")).text,
+            field_text(event, "metric"), text_metric(event, "valid_metric").text,
+            figure_seconds(field_number(event, "seconds_left")).text);
 }
 
 enum status text_read_duration(const char *text, const char *what, double *out)
@@ -129,7 +129,7 @@ int text_width(const char *text)
     return n;
 }
 
-int text_bytes_of(const char *text, int n_character)
+int text_prefix_bytes(const char *text, int n_character)
 {
     int at = 0;
     while (text[at] != '\0' && (n_character > 0 || (text[at] & 0xc0) == 0x80)) {
@@ -165,8 +165,8 @@ char *text_cut(const char *text, int n_most, bool keeps_end)
     if (n_most == 0 || n <= n_most) {
         return whole;
     }
-    char *cut = keeps_end ? text_format("…%s", whole + text_bytes_of(whole, n - n_most + 1))
-                          : text_format("%.*s…", text_bytes_of(whole, n_most - 1), whole);
+    char *cut = keeps_end ? text_format("…%s", whole + text_prefix_bytes(whole, n - n_most + 1))
+                          : text_format("%.*s…", text_prefix_bytes(whole, n_most - 1), whole);
     free(whole);
     return cut;
 }

@@ -40,7 +40,7 @@ char *text_printable(const char *text);
 char *text_cut(const char *text, int n_most, bool keeps_end);
 /* Columns of a terminal that a text takes: one per character. / Bytes of its first n_character characters. */
 int text_width(const char *text);
-int text_bytes_of(const char *text, int n_character);
+int text_prefix_bytes(const char *text, int n_character);
 /* "0, 2, 3": the numbers or texts of an array; "" of an empty or missing one. owns  the caller frees it */
 char *text_list(const json_t *array);
 /* Print lines: keep newlines and tabs, drop other ASCII controls, print other unprintable bytes as \xNN. */

@@ -66,7 +66,7 @@ static enum status check_data(const struct runs *runs)
         if (run->metric == JOB_METRIC_AUTO) {
             continue;
         }
-        if (first != NULL && !run_has_data_of(run, first)) {
+        if (first != NULL && !run_shares_data(run, first)) {
             char one[700], other[700];
             describe_data(first, one, sizeof one);
             describe_data(run, other, sizeof other);

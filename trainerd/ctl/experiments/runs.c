@@ -62,21 +62,21 @@ static enum status read_result(struct run *run, const json_t *result)
 {
     const json_t *best = json_object_get(result, "best"), *metrics = json_object_get(result, "metrics");
     const json_t *dataset = json_object_get(result, "dataset");
-    enum status status = find_metric(text_of(result, "metric"), &run->metric);
+    enum status status = find_metric(field_text(result, "metric"), &run->metric);
     if (json_is_object(metrics)) {
-        run->valid = number_of(metrics, "valid");
-        run->test = number_of(metrics, "test");
+        run->valid = field_number(metrics, "valid");
+        run->test = field_number(metrics, "test");
     } else {
-        run->valid = number_of(best, "valid_metric");
-        run->test = number_of(best, "test_metric");
-        run->loss = number_of(best, "loss");
-        run->best_epoch = number_of(best, "epoch") + 1;
-        run->n_epoch = number_of(result, "epochs");
+        run->valid = field_number(best, "valid_metric");
+        run->test = field_number(best, "test_metric");
+        run->loss = field_number(best, "loss");
+        run->best_epoch = field_number(best, "epoch") + 1;
+        run->n_epoch = field_number(result, "epochs");
     }
-    run->seconds = number_of(json_object_get(result, "seconds"), "total");
-    run->n_node = number_of(dataset, "nodes");
-    run->n_class = number_of(dataset, "classes");
-    snprintf(run->fingerprint, sizeof run->fingerprint, "%s", text_of(dataset, "fingerprint"));
+    run->seconds = field_number(json_object_get(result, "seconds"), "total");
+    run->n_node = field_number(dataset, "nodes");
+    run->n_class = field_number(dataset, "classes");
+    snprintf(run->fingerprint, sizeof run->fingerprint, "%s", field_text(dataset, "fingerprint"));
     return status;
 }
 
@@ -101,9 +101,10 @@ enum status runs_add_folder(struct runs *runs, const char *folder)
         return status_fail(STATUS_DATA, "'%s' is no JSON: line %d: %s", path, error.line, error.text);
     }
     char *whole = realpath(folder, NULL);
-    struct run *run = add(runs, text_of(result, "name"), whole != NULL ? whole : folder, text_of(result, "state"));
+    struct run *run = add(runs, field_text(result, "name"), whole != NULL ? whole : folder,
+                          field_text(result, "state"));
     free(whole);
-    const char *text = text_of(result, "job_text");
+    const char *text = field_text(result, "job_text");
     enum status status = text[0] != '\0'
                              ? job_load_text(text, strlen(text), path, NULL, 0, run->settings)
                              : status_fail(STATUS_DATA, "'%s' has no job_text, expected that of a run's results",
@@ -119,7 +120,7 @@ enum status runs_add_folder(struct runs *runs, const char *folder)
 
 static enum status read_settings(const json_t *answer, struct job *out)
 {
-    const char *config = text_of(answer, "config");
+    const char *config = field_text(answer, "config");
     const json_t *set = json_object_get(answer, "set");
     size_t n = json_array_size(set);
     const char **settings = memory_alloc(n + 1, sizeof *settings);
@@ -140,7 +141,7 @@ static enum status add_job(struct runs *runs, struct client *client, int64_t id)
         return status;
     }
     const json_t *job = json_object_get(answer, "job"), *result = json_object_get(answer, "result");
-    struct run *run = add(runs, text_of(job, "name"), text_of(answer, "output"), text_of(job, "state"));
+    struct run *run = add(runs, field_text(job, "name"), field_text(answer, "output"), field_text(job, "state"));
     run->job = id;
     status = read_settings(answer, run->settings);
     if (run->settings->workers.device == JOB_DEVICE_AUTO) { /* under the daemon (D45), and what result.json says */
@@ -165,7 +166,7 @@ static enum status add_group(struct runs *runs, struct client *client, const cha
         "before", 0, &answer);
     const json_t *jobs = json_object_get(answer, "jobs");
     for (size_t i = json_array_size(jobs); i > 0 && status == STATUS_OK; i--) {
-        status = add_job(runs, client, integer_of(json_array_get(jobs, i - 1), "id"));
+        status = add_job(runs, client, field_integer(json_array_get(jobs, i - 1), "id"));
     }
     json_decref(answer);
     return status;
@@ -185,7 +186,7 @@ enum status runs_add_named(struct runs *runs, struct client *client, const char 
             status, "there is no group and no job '%.64s', and no folder of that name with result.json", name);
     }
     if (status == STATUS_OK) {
-        status = add_job(runs, client, integer_of(json_array_get(json_object_get(answer, "jobs"), 0), "id"));
+        status = add_job(runs, client, field_integer(json_array_get(json_object_get(answer, "jobs"), 0), "id"));
     }
     json_decref(answer);
     return status;
@@ -199,7 +200,7 @@ static bool differ(double a, double b)
     return isfinite(a) && isfinite(b) && a != b;
 }
 
-bool run_has_data_of(const struct run *run, const struct run *other)
+bool run_shares_data(const struct run *run, const struct run *other)
 {
     /* Which graph is made or read, but for seeds. */
     static const enum job_key_id keys[] = {

@@ -43,7 +43,7 @@ enum status runs_add_named(struct runs *runs, struct client *client, const char 
 bool runs_is_folder(const char *name);
 
 /* Are two runs of the same data? Paths, seeds, splits and preparation play no part. */
-bool run_has_data_of(const struct run *run, const struct run *other);
+bool run_shares_data(const struct run *run, const struct run *other);
 
 /* A run's value of a key, as text ("": does not apply) / as JSON (null). owns  the caller frees it */
 char *run_value(const struct run *run, enum job_key_id key);

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-struct sample sample_of(const double *values, size_t n)
+struct sample sample_make(const double *values, size_t n)
 {
     struct sample sample = {.mean = NAN, .std = NAN};
     double sum = 0, squares = 0;
@@ -125,7 +125,7 @@ static struct sample sample_runs(const struct settings *settings, const struct s
     for (size_t i = 0; i < setting->n_run; i++) {
         values[i] = *(const double *)((const char *)&settings->runs->run[setting->run[i]] + offset);
     }
-    struct sample sample = sample_of(values, setting->n_run);
+    struct sample sample = sample_make(values, setting->n_run);
     free(values);
     return sample;
 }

@@ -12,7 +12,7 @@ struct sample {
     double mean, std;
 };
 
-struct sample sample_of(const double *values, size_t n);
+struct sample sample_make(const double *values, size_t n);
 
 /* Runs of one setting. */
 struct setting {

@@ -22,7 +22,7 @@
 static enum status load_first(const char *config, const json_t *request, const struct sweep *sweep, struct job **out)
 {
     const json_t *set = json_object_get(request, "set");
-    const char *name = text_of(request, "name");
+    const char *name = field_text(request, "name");
     json_t *jobs = NULL;
     enum status status = sweep_jobs(sweep, &jobs);
     if (status != STATUS_OK) {
@@ -43,7 +43,7 @@ static enum status load_first(const char *config, const json_t *request, const s
         settings[n++] = json_string_value(named);
     }
     *out = memory_alloc(1, sizeof **out);
-    status = job_load_text(config, strlen(config), text_of(request, "file"), settings, n, *out);
+    status = job_load_text(config, strlen(config), field_text(request, "file"), settings, n, *out);
     if (status != STATUS_OK) {
         free(*out);
         *out = NULL;
@@ -122,7 +122,7 @@ static uint64_t hash_request(const json_t *request)
     const json_t *one;
     XXH3_64bits_reset(hash);
     for (i = 0; i < sizeof keys / sizeof *keys; i++) {
-        const char *text = text_of(request, keys[i]);
+        const char *text = field_text(request, keys[i]);
         XXH3_64bits_update(hash, text, strlen(text) + 1);
     }
     hash_texts(hash, json_object_get(request, "set"));

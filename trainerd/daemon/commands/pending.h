@@ -110,6 +110,6 @@ enum status commands_check_submitter(const struct commands *commands, const stru
 /* --- show_gpus.c --- */
 
 /* Add the GPUs of a job that holds this set to an answer, and to each worker its GPU, in turn. */
-void show_gpus_of(const struct gpus *gpus, uint64_t set, json_t *answer);
+void show_gpu_set(const struct gpus *gpus, uint64_t set, json_t *answer);
 
 #endif

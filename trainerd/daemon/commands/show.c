@@ -159,7 +159,7 @@ static void on_workers(void *context, const struct job_file_piece *piece)
     json_t *host = runs ? json_object_get(event, "host") : NULL;
     json_object_set_new(show->answer, "host", host != NULL ? json_incref(host) : json_null());
     json_object_set_new(show->answer, "workers", runs ? json_incref(workers) : json_array());
-    show_gpus_of(jobs_gpus(show->pending.commands->jobs), show->gpus, show->answer);
+    show_gpu_set(jobs_gpus(show->pending.commands->jobs), show->gpus, show->answer);
     json_decref(event);
     finish(show);
 }

@@ -47,7 +47,7 @@ enum status handle_gpus(struct commands *commands, struct connection *connection
     return STATUS_OK;
 }
 
-void show_gpus_of(const struct gpus *gpus, uint64_t set, json_t *answer)
+void show_gpu_set(const struct gpus *gpus, uint64_t set, json_t *answer)
 {
     json_t *list = json_array(), *worker;
     size_t i;

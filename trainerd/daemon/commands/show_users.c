@@ -88,7 +88,7 @@ static json_t *user_json(const struct user_row *user, const struct quota *quota,
     if (!is_whole) {
         return one;
     }
-    const struct need most = quota_of(quota, user->uid);
+    const struct need most = quota_find(quota, user->uid);
     json_t *limits = json_pack("{s:o, s:o, s:o, s:o, s:o}", "queued", limit(quota_queued(quota, user->uid)),
                                "running", limit(most.n_job), "slots", limit(most.n_slot), "gpus", limit(most.n_gpu),
                                "memory", limit(most.memory));

@@ -293,7 +293,7 @@ enum status jobs_check_queued(const struct jobs *jobs, uid_t uid, size_t n_more)
 {
     const struct promise *promise = promise_of(jobs, uid);
     int64_t n = 0;
-    enum status status = quota_queued(&jobs->quota, uid) > 0 ? store_waiting_of(jobs->store, uid, &n) : STATUS_OK;
+    enum status status = quota_queued(&jobs->quota, uid) > 0 ? store_count_waiting(jobs->store, uid, &n) : STATUS_OK;
     if (status != STATUS_OK) {
         return status;
     }

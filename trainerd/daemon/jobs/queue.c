@@ -305,7 +305,7 @@ static void measure_users(struct walk *walk, const struct queue_capacity *capaci
 {
     for (size_t i = 0; i < walk->n_user; i++) {
         struct user *user = &walk->user[i];
-        user->most = user->unreserved = quota_of(capacity->quota, user->uid);
+        user->most = user->unreserved = quota_find(capacity->quota, user->uid);
         user->used = capacity->shares != NULL ? shares_used(capacity->shares, user->uid, now) : 0.0;
     }
 }

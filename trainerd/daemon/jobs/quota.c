@@ -76,7 +76,7 @@ enum status quota_read_exempt(const char *names, struct quota *out)
 
 /* --- what it allows --- */
 
-struct need quota_of(const struct quota *quota, uid_t uid)
+struct need quota_find(const struct quota *quota, uid_t uid)
 {
     struct need most = {NEED_UNLIMITED, NEED_UNLIMITED, NEED_UNLIMITED, NEED_UNLIMITED};
     for (int i = 0; i < N_LIMIT && holds(quota, uid); i++) {
@@ -108,7 +108,7 @@ enum status quota_check_queued(const struct quota *quota, int64_t n_queued, uid_
 enum status quota_check_job(const struct quota *quota, const struct need *whole, const char *file,
                             const struct job_record *job)
 {
-    const struct need most = quota_of(quota, job->uid), need = need_of_job(whole, job);
+    const struct need most = quota_find(quota, job->uid), need = need_of_job(whole, job);
     char text[JOB_REASON_BYTES];
     if (need_fits(&need, &most)) {
         return STATUS_OK;

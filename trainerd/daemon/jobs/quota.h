@@ -21,7 +21,7 @@ struct quota {
 enum status quota_read_exempt(const char *names, struct quota *out);
 
 /* What the user's running jobs may have; NEED_UNLIMITED where there is no limit. quota NULL: none */
-struct need quota_of(const struct quota *quota, uid_t uid);
+struct need quota_find(const struct quota *quota, uid_t uid);
 
 /* The user's most jobs that wait; 0: no limit. */
 int64_t quota_queued(const struct quota *quota, uid_t uid);

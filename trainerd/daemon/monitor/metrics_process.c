@@ -48,7 +48,7 @@ static void print_stat(FILE *file)
         return;
     }
     double tick_s = 1.0 / (double)sysconf(_SC_CLK_TCK);
-    int64_t boot_s = larger(cgroup_number_of("/proc/stat", "btime"), 0); /* since 1970; 0: not known */
+    int64_t boot_s = larger(cgroup_number_read("/proc/stat", "btime"), 0); /* since 1970; 0: not known */
     print(file, "process_cpu_seconds_total", "counter", "Processor time of the daemon.",
           (double)(user + system) * tick_s);
     print(file, "process_start_time_seconds", "gauge", "When the daemon started, in seconds since 1970.",

@@ -93,7 +93,7 @@ static void take_user(struct connection *connection, const struct user *user)
     connection->peer.uid = user != NULL ? user->uid : options->tcp_uid;
     connection->peer.gid = user != NULL ? user->gid : options->tcp_gid;
     server_join(connection);
-    connection->peer.role = user != NULL ? user->role : server_role_of(connection->peer.uid);
+    connection->peer.role = user != NULL ? user->role : server_role(connection->peer.uid);
     snprintf(connection->peer.user, sizeof connection->peer.user, "%s", user != NULL ? user->name : "");
     connection->frames.n_most = options->n_most_frame;
 }

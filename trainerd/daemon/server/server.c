@@ -68,7 +68,7 @@ static void find_peer(struct connection *connection)
         connection->peer.uid = peer.uid;
         connection->peer.gid = peer.gid;
         connection->peer.pid = peer.pid;
-        connection->peer.role = server_role_of(peer.uid);
+        connection->peer.role = server_role(peer.uid);
     }
 }
 

@@ -30,7 +30,7 @@ void server_forget(struct connection *connection)
     server->n_connection--;
 }
 
-enum user_role server_role_of(uid_t uid)
+enum user_role server_role(uid_t uid)
 {
     return uid == 0 || uid == geteuid() ? USER_ROLE_ADMIN : USER_ROLE_SUBMIT;
 }

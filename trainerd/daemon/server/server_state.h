@@ -90,7 +90,7 @@ struct server {
 void server_ready(struct connection *connection);  /* its turn comes, among those of its user */
 void server_join(struct connection *connection);   /* it is its user's from here on */
 void server_forget(struct connection *connection); /* remove it from all lists */
-enum user_role server_role_of(uid_t uid);          /* without a name */
+enum user_role server_role(uid_t uid);             /* without a name */
 void server_handle_closed(struct server *server);  /* the last one frees the server */
 void server_close_timers(struct server *server);   /* while closing, once no connection is left */
 

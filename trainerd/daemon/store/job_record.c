@@ -97,7 +97,7 @@ void job_reason_set(struct job_record *record, enum job_reason reason, const cha
     job_text_cut(text, record->reason_text, sizeof record->reason_text);
 }
 
-enum job_reason job_reason_of(enum status status)
+enum job_reason job_reason_from(enum status status)
 {
     switch (status) {
     case STATUS_OK:

@@ -198,6 +198,6 @@ void job_reason_set(struct job_record *record, enum job_reason reason, const cha
 void job_text_cut(const char *text, char *out, size_t capacity);
 
 /* The reason that stands for this status of an attempt. */
-enum job_reason job_reason_of(enum status status);
+enum job_reason job_reason_from(enum status status);
 
 #endif

@@ -105,7 +105,7 @@ enum status store_named(struct store *store, const char *name, uid_t uid, bool i
 /* The users with jobs that wait, as (int32_t)uid / how many of one user wait / the first of them, by priority, then
  * id. */
 enum status store_waiting(struct store *store, size_t n_most, int64_t *uids_out, size_t *n_out);
-enum status store_waiting_of(struct store *store, uid_t uid, int64_t *n_out);
+enum status store_count_waiting(struct store *store, uid_t uid, int64_t *n_out);
 enum status store_first(struct store *store, uid_t uid, size_t n_most, int64_t *ids_out, size_t *n_out);
 
 /* Ended jobs that are kept no longer, those that ended first before others. now: seconds since 1970 */

@@ -138,7 +138,7 @@ enum status store_waiting(struct store *store, size_t n_most, int64_t *uids_out,
     return store_ids(store, store_bind(store, STORE_WAITING, "i", (int64_t)n_most), uids_out, n_out);
 }
 
-enum status store_waiting_of(struct store *store, uid_t uid, int64_t *n_out)
+enum status store_count_waiting(struct store *store, uid_t uid, int64_t *n_out)
 {
     size_t n;
     return store_ids(store, store_bind(store, STORE_WAITING_OF, "i", (int64_t)(int32_t)uid), n_out, &n);

@@ -72,7 +72,7 @@ int32_t attempt_number(const struct attempt *attempt)
 void attempt_warn(struct attempt *attempt)
 {
     if (!attempt->has_warned) {
-        log_warn_of(attempt->id, attempt_number(attempt), "%s; it is tried again", status_reason());
+        log_job_warn(attempt->id, attempt_number(attempt), "%s; it is tried again", status_reason());
     }
     attempt->has_warned = true;
 }
@@ -86,7 +86,7 @@ static void on_deadline(uv_timer_t *timer)
         return;
     }
     if (attempt->stopping != JOB_REASON_NONE || attempt->has_end) {
-        log_warn_of(attempt->id, attempt_number(attempt), "coordinator did not end in time and is killed");
+        log_job_warn(attempt->id, attempt_number(attempt), "coordinator did not end in time and is killed");
         attempt->runner->kill(attempt);
         return;
     }
@@ -196,11 +196,11 @@ static uint64_t read_wait_ms(struct attempt *attempt)
 static void spoil(struct attempt *attempt, struct job_record *next)
 {
     if (attempt->is_gone) {
-        log_warn_of(attempt->id, attempt_number(attempt), "%s; the rest is passed over", status_reason());
+        log_job_warn(attempt->id, attempt_number(attempt), "%s; the rest is passed over", status_reason());
         int64_t n_file = event_log_bytes(attempt->events.path);
         next->run.n_event_bytes = n_file >= 0 ? n_file : next->run.n_event_bytes;
     } else if (attempt->stopping == JOB_REASON_NONE) {
-        log_warn_of(attempt->id, attempt_number(attempt), "%s; it is stopped", status_reason());
+        log_job_warn(attempt->id, attempt_number(attempt), "%s; it is stopped", status_reason());
         snprintf(attempt->events.spoiled, sizeof attempt->events.spoiled, "%s", status_reason());
         attempt_stop(attempt, JOB_REASON_BAD_DATA);
     }
@@ -288,8 +288,8 @@ static void settle(struct attempt *attempt)
         return;
     }
     const char *why = next.reason == JOB_REASON_NONE ? "" : job_reason_name(next.reason);
-    log_info_of(next.id, next.attempt, "%s%s%s%s%s", job_state_name(next.state), why[0] != '\0' ? ", " : "", why,
-                next.reason_text[0] != '\0' ? ": " : "", next.reason_text);
+    log_job_info(next.id, next.attempt, "%s%s%s%s%s", job_state_name(next.state), why[0] != '\0' ? ", " : "", why,
+                 next.reason_text[0] != '\0' ? ": " : "", next.reason_text);
     attempt_close(attempt);
     supervisor_settled(supervisor);
     FAULT(CLOCK);
@@ -340,7 +340,7 @@ static void on_folder_changed(uv_fs_event_t *watch, const char *name, int events
 
 /* --- its beginning --- */
 
-struct attempt *attempt_of(const struct supervisor *supervisor, int64_t id)
+struct attempt *attempt_find(const struct supervisor *supervisor, int64_t id)
 {
     struct attempt *attempt = supervisor->attempts;
     while (attempt != NULL && attempt->id != id) {
@@ -374,8 +374,8 @@ void attempt_follow(struct attempt *attempt)
 {
     int error = uv_fs_event_start(&attempt->watch, on_folder_changed, attempt->paths.folder, 0);
     if (error != 0) {
-        log_warn_of(attempt->id, attempt_number(attempt), "changes of its folder are not seen at once: %s",
-                    uv_strerror(error));
+        log_job_warn(attempt->id, attempt_number(attempt), "changes of its folder are not seen at once: %s",
+                     uv_strerror(error));
     }
     limit_set(attempt);
 }

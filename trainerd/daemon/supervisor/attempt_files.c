@@ -68,7 +68,7 @@ void attempt_files_check(struct attempt *attempt)
         snprintf(attempt->events.spoiled, sizeof attempt->events.spoiled,
                  "'%s' in its folder has %lld bytes, more than the %lld that a job may write there (daemon.max_log)",
                  name, (long long)n, (long long)n_most);
-        log_warn_of(attempt->id, attempt_number(attempt), "%s; it is stopped", attempt->events.spoiled);
+        log_job_warn(attempt->id, attempt_number(attempt), "%s; it is stopped", attempt->events.spoiled);
         attempt_stop(attempt, JOB_REASON_LOG_LIMIT);
     }
     if (n - n_most > n_most / KILL_SHARE) {

@@ -176,7 +176,7 @@ enum status attempt_begin_process(struct supervisor *supervisor, const struct jo
     process_go(&attempt->process);
     char text[GPUS_TEXT_BYTES];
     gpus_text(gpus, text);
-    log_info_of(next.id, next.attempt, "coordinator %d%s%s", (int)next.run.pid, gpus != 0 ? ", GPUs " : "", text);
+    log_job_info(next.id, next.attempt, "coordinator %d%s%s", (int)next.run.pid, gpus != 0 ? ", GPUs " : "", text);
     return STATUS_OK;
 }
 
@@ -185,8 +185,8 @@ struct attempt *attempt_adopt_process(struct supervisor *supervisor, const struc
     struct attempt *attempt = attempt_add(supervisor, record->id, &process_runner);
     bool lives = process_find(record->run.pid, record->run.pid_start, &attempt->process);
     attempt->was_found = true;
-    log_info_of(record->id, record->attempt, "coordinator %d %s", (int)record->run.pid,
-                lives ? "was found" : "is gone");
+    log_job_info(record->id, record->attempt, "coordinator %d %s", (int)record->run.pid,
+                 lives ? "was found" : "is gone");
     if (lives) {
         watch(attempt);
     } else {

@@ -74,8 +74,8 @@ static void told(void *context, struct tool *tool)
         char message[JOB_REASON_BYTES];
         tool_message(tool, message, sizeof message);
         if (slurm->n_failed == 0) {
-            log_warn_of(attempt->id, attempt_number(attempt), "%s; it is tried again",
-                        tool->is_late ? "a command of Slurm took too long" : message);
+            log_job_warn(attempt->id, attempt_number(attempt), "%s; it is tried again",
+                         tool->is_late ? "a command of Slurm took too long" : message);
         }
         slurm->retry_at_ms = uv_now(attempt->supervisor->loop) +
                              slurm_retry_ms(attempt->supervisor, slurm->n_failed++);
@@ -100,7 +100,7 @@ static void number_save(struct attempt *attempt)
         return;
     }
     FAULT(HELD);
-    log_info_of(next.id, next.attempt, "Slurm's job %lld", (long long)next.run.slurm);
+    log_job_info(next.id, next.attempt, "Slurm's job %lld", (long long)next.run.slurm);
     slurm->number = 0;
     slurm->wants_release = attempt->stopping == JOB_REASON_NONE;
     slurm->look_from = slurm->user->n_look + 1;
@@ -300,8 +300,8 @@ static void sbatch_ended(void *context, struct tool *tool)
     }
     if (status != STATUS_OK) {
         slurm->was_refused = !tool->is_late;
-        log_warn_of(attempt->id, attempt_number(attempt), "sbatch %s%s",
-                    tool->is_late ? "took too long" : "failed: ", tool->is_late ? "" : slurm->message);
+        log_job_warn(attempt->id, attempt_number(attempt), "sbatch %s%s",
+                     tool->is_late ? "took too long" : "failed: ", tool->is_late ? "" : slurm->message);
     }
     tool_close(tool);
     sbatch_over(attempt);
@@ -360,7 +360,7 @@ static enum status sbatch_start(struct attempt *attempt, const struct job_record
 enum status attempt_begin_slurm(struct supervisor *supervisor, const struct job_record *record)
 {
     struct attempt *attempt = attempt_add(supervisor, record->id, &slurm_runner);
-    attempt->slurm.user = slurm_user_of(supervisor, record->uid, record->gid);
+    attempt->slurm.user = slurm_user_find(supervisor, record->uid, record->gid);
     struct job_record next = *record;
     enum status status = sbatch_start(attempt, record);
     if (status == STATUS_OK) {
@@ -382,7 +382,7 @@ enum status attempt_begin_slurm(struct supervisor *supervisor, const struct job_
     attempt_follow(attempt);
     FAULT(GATE);
     tool_go(attempt->slurm.tool);
-    log_info_of(next.id, next.attempt, "sbatch %d", (int)next.run.pid);
+    log_job_info(next.id, next.attempt, "sbatch %d", (int)next.run.pid);
     return STATUS_OK;
 }
 
@@ -399,7 +399,7 @@ struct attempt *attempt_adopt_slurm(struct supervisor *supervisor, const struct 
 {
     struct attempt *attempt = attempt_add(supervisor, record->id, &slurm_runner);
     attempt->was_found = true;
-    attempt->slurm.user = slurm_user_of(supervisor, record->uid, record->gid);
+    attempt->slurm.user = slurm_user_find(supervisor, record->uid, record->gid);
     attempt->slurm.look_from = 1;
     if (record->run.slurm == 0 && process_find(record->run.pid, record->run.pid_start, &attempt->process)) {
         int error = uv_poll_init(supervisor->loop, &attempt->exit, attempt->process.pidfd);
@@ -409,9 +409,9 @@ struct attempt *attempt_adopt_slurm(struct supervisor *supervisor, const struct 
         attempt->slurm.submits = true;
         attempt->slurm.submits_at_ms = uv_now(supervisor->loop);
     }
-    log_info_of(record->id, record->attempt,
-                record->run.slurm != 0 ? "Slurm's job %lld is looked for" : "its job in Slurm is looked for",
-                (long long)record->run.slurm);
+    log_job_info(record->id, record->attempt,
+                 record->run.slurm != 0 ? "Slurm's job %lld is looked for" : "its job in Slurm is looked for",
+                 (long long)record->run.slurm);
     attempt_follow(attempt);
     slurm_user_look(attempt->slurm.user);
     return attempt;

@@ -21,17 +21,18 @@
 
 static bool read_state(const json_t *line, struct event *out)
 {
-    return job_state_find(text_of(line, "state"), &out->state) && !job_state_ended(out->state) &&
+    return job_state_find(field_text(line, "state"), &out->state) && !job_state_ended(out->state) &&
            out->state >= JOB_STATE_PREPARING;
 }
 
 static bool read_epoch(const json_t *line, struct event *out)
 {
-    out->progress = (struct job_progress){.epoch = integer_of(line, "epoch"), .n_epoch = integer_of(line, "epochs")};
-#define FIGURE(field, name, form) out->progress.field = number_of(line, #field);
+    out->progress = (struct job_progress){.epoch = field_integer(line, "epoch"),
+                                          .n_epoch = field_integer(line, "epochs")};
+#define FIGURE(field, name, form) out->progress.field = field_number(line, #field);
 #include "trainerd/base/epoch_figures.def"
     enum job_metric metric;
-    if (job_metric_find(text_of(line, "metric"), &metric)) {
+    if (job_metric_find(field_text(line, "metric"), &metric)) {
         snprintf(out->progress.metric, sizeof out->progress.metric, "%s", job_choice_text("train", "metric", metric));
     }
     return out->progress.epoch >= 0 && out->progress.n_epoch >= out->progress.epoch;
@@ -39,7 +40,7 @@ static bool read_epoch(const json_t *line, struct event *out)
 
 static bool read_checkpoint(const json_t *line, struct event *out)
 {
-    out->epoch = integer_of(line, "epoch");
+    out->epoch = field_integer(line, "epoch");
     return out->epoch >= 0;
 }
 
@@ -51,7 +52,7 @@ static bool read_end(const json_t *line, struct event *out)
     }
     out->status = status_from_exit_code((int)json_integer_value(code));
     out->restartable = json_is_true(json_object_get(line, "restartable"));
-    printable_copy(text_of(line, "reason"), out->reason, sizeof out->reason);
+    printable_copy(field_text(line, "reason"), out->reason, sizeof out->reason);
     return true;
 }
 
@@ -68,8 +69,8 @@ static bool read_line(const char *text, size_t n, int32_t attempt, struct event 
                  {"end", EVENT_KIND_END, read_end}};
     json_t *line = json_loadb(text, n, 0, NULL);
     bool known = false;
-    if (json_is_object(line) && integer_of(line, "attempt") == attempt) {
-        const char *name = text_of(line, "event");
+    if (json_is_object(line) && field_integer(line, "attempt") == attempt) {
+        const char *name = field_text(line, "event");
         memset(out, 0, sizeof *out);
         for (size_t i = 0; i < sizeof kinds / sizeof *kinds && !known; i++) {
             out->kind = kinds[i].kind;

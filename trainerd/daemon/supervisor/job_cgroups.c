@@ -210,7 +210,7 @@ int64_t job_cgroup_oom_kills(const struct job_cgroups *groups, const char *name)
 {
     char path[2 * PATH_MAX];
     path_of(groups, name, "memory.events", path);
-    return larger(cgroup_number_of(path, "oom_kill"), 0);
+    return larger(cgroup_number_read(path, "oom_kill"), 0);
 }
 
 int64_t job_cgroup_limit(const struct job_cgroups *groups, const char *name)
@@ -241,7 +241,7 @@ bool job_cgroup_kill(const struct job_cgroups *groups, const char *name)
 {
     char path[2 * PATH_MAX];
     path_of(groups, name, "cgroup.events", path);
-    if (groups->kind == JOB_CGROUPS_NONE || cgroup_number_of(path, "populated") != 1) {
+    if (groups->kind == JOB_CGROUPS_NONE || cgroup_number_read(path, "populated") != 1) {
         return false;
     }
     if (group_write(groups, name, "cgroup.kill", "1") != 0) {

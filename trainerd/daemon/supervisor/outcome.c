@@ -99,7 +99,7 @@ void outcome_decide(const struct ending *ending, const struct restart_backoff *b
     enum status status = ending->is_lost || ending->was_refused ? STATUS_PEER : ending->status;
     enum job_reason reason = ending->is_lost       ? JOB_REASON_COORDINATOR_LOST
                              : ending->was_refused ? JOB_REASON_SLURM_REFUSED
-                                                   : job_reason_of(status);
+                                                   : job_reason_from(status);
     const struct restart_decision next = restart_of(ending, backoff, record);
     if (next.restarts) {
         bool has_fewer = next.n_worker < record->n_worker;

@@ -127,7 +127,7 @@ static void settle(const struct planning *planning)
         outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     }
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) { /* the next pass plans it again */
-        log_warn_of(next.id, next.attempt, "%s", status_reason());
+        log_job_warn(next.id, next.attempt, "%s", status_reason());
     }
 }
 
@@ -148,7 +148,7 @@ static void planning_end(struct planning *planning)
     free(planning);
 }
 
-struct planning *planning_of(const struct supervisor *supervisor, int64_t id)
+struct planning *planning_find(const struct supervisor *supervisor, int64_t id)
 {
     struct planning *planning = supervisor->planning;
     while (planning != NULL && planning->id != id) {

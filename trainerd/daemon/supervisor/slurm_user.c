@@ -123,7 +123,7 @@ static void orphan_cancel(struct slurm_user *user, const struct slurm_look *look
     }
     char number[32], *argv[] = {user->supervisor->slurm.scancel, number, NULL};
     snprintf(number, sizeof number, "%lld", (long long)look->number);
-    log_warn_of(look->job, look->attempt, "Slurm's job %s belongs to no current attempt, and is cancelled", number);
+    log_job_warn(look->job, look->attempt, "Slurm's job %s belongs to no current attempt, and is cancelled", number);
     if (slurm_tool_run(user, argv, orphan_ended, user, &user->orphan) != STATUS_OK) {
         log_warn("%s", status_reason());
     }
@@ -132,7 +132,7 @@ static void orphan_cancel(struct slurm_user *user, const struct slurm_look *look
 static void look_each(void *context, const struct slurm_look *look)
 {
     struct slurm_user *user = context;
-    struct attempt *attempt = attempt_of(user->supervisor, look->job);
+    struct attempt *attempt = attempt_find(user->supervisor, look->job);
     const struct job_record *record = jobs_get(user->supervisor->jobs, look->job);
     if (attempt == NULL || attempt->slurm.user != user || record->attempt != look->attempt) {
         orphan_cancel(user, look);
@@ -216,7 +216,7 @@ static void on_timer(uv_timer_t *timer)
 
 /* --- users --- */
 
-struct slurm_user *slurm_user_of(struct supervisor *supervisor, uid_t uid, gid_t gid)
+struct slurm_user *slurm_user_find(struct supervisor *supervisor, uid_t uid, gid_t gid)
 {
     struct slurm_user *user = supervisor->slurm.users;
     while (user != NULL && user->uid != uid) {

@@ -20,14 +20,14 @@
 static void start_failed(struct supervisor *supervisor, const struct job_record *record, enum status status)
 {
     if (restart_can_start_later(status)) {
-        jobs_wait(supervisor->jobs, record->id, job_reason_of(status), status_reason());
+        jobs_wait(supervisor->jobs, record->id, job_reason_from(status), status_reason());
         return;
     }
     struct job_record next = *record;
     const struct ending ending = {.status = status, .text = status_reason()};
     outcome_decide(&ending, &supervisor->options.backoff, job_clock_s(), &next);
     if (jobs_change(supervisor->jobs, &next) != STATUS_OK) {
-        log_warn_of(record->id, record->attempt, "%s", status_reason());
+        log_job_warn(record->id, record->attempt, "%s", status_reason());
     }
 }
 
@@ -273,9 +273,9 @@ static void cancelled(const struct supervisor *supervisor, struct job_record *ne
 static void cancel_saved(struct supervisor *supervisor, const struct job_record *next)
 {
     if (job_state_ended(next->state)) {
-        planning_stop(planning_of(supervisor, next->id));
+        planning_stop(planning_find(supervisor, next->id));
     } else {
-        attempt_stop(attempt_of(supervisor, next->id), JOB_REASON_CANCELLING);
+        attempt_stop(attempt_find(supervisor, next->id), JOB_REASON_CANCELLING);
     }
 }
 
@@ -387,7 +387,7 @@ enum status supervisor_checkpoint(struct supervisor *supervisor, int64_t id)
     if (status != STATUS_OK) {
         return status;
     }
-    struct attempt *attempt = attempt_of(supervisor, id);
+    struct attempt *attempt = attempt_find(supervisor, id);
     if (record.state != JOB_STATE_RUNNING || attempt == NULL || !attempt->runner->checkpoint(attempt)) {
         return status_fail(STATUS_USAGE, "job %lld is %s; expected one that is RUNNING", (long long)id,
                            job_state_name(record.state));
@@ -410,7 +410,7 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
         (status = jobs_check_quota(jobs, NULL, &next)) != STATUS_OK || n_worker == before.n_worker) {
         return status;
     }
-    struct attempt *attempt = attempt_of(supervisor, id);
+    struct attempt *attempt = attempt_find(supervisor, id);
     if (attempt != NULL && attempt->stopping != JOB_REASON_NONE && attempt->stopping != JOB_REASON_RESCALING) {
         return status_fail(STATUS_USAGE, "job %lld is about to end: %s", (long long)id,
                            job_reason_text(attempt->stopping));
@@ -425,7 +425,7 @@ enum status supervisor_scale(struct supervisor *supervisor, int64_t id, int32_t 
     if (status == STATUS_OK && attempt != NULL) {
         attempt_stop(attempt, JOB_REASON_RESCALING);
     } else if (status == STATUS_OK) {
-        planning_stop(planning_of(supervisor, id));
+        planning_stop(planning_find(supervisor, id));
     }
     return status;
 }

@@ -75,8 +75,8 @@ bool cgroup_has_rest(struct attempt *attempt)
     if (clock_ms() - attempt->death.rest_since_ms < EMPTY_MS || has_any) {
         return true;
     }
-    log_warn_of(attempt->id, attempt_number(attempt),
-                "its control group %s is not empty; the next daemon looks again", name);
+    log_job_warn(attempt->id, attempt_number(attempt),
+                 "its control group %s is not empty; the next daemon looks again", name);
     return false;
 }
 
@@ -100,7 +100,7 @@ void cgroup_explain(const struct attempt *attempt, const struct job_record *reco
 
 static bool is_used(const void *context, int64_t job, int32_t attempt)
 {
-    const struct attempt *one = attempt_of(context, job);
+    const struct attempt *one = attempt_find(context, job);
     return one != NULL && attempt_number(one) == attempt;
 }
 

@@ -212,7 +212,7 @@ void command_line_release(struct command_line *line);
 enum status attempt_begin(struct supervisor *supervisor, const struct job_record *record);
 /* Follow an attempt that an earlier daemon began. */
 void attempt_adopt(struct supervisor *supervisor, const struct job_record *record);
-struct attempt *attempt_of(const struct supervisor *supervisor, int64_t id);
+struct attempt *attempt_find(const struct supervisor *supervisor, int64_t id);
 /* Send TERM, once, and KILL after kill_s. */
 void attempt_stop(struct attempt *attempt, enum job_reason why);
 void attempt_close(struct attempt *attempt);
@@ -256,7 +256,7 @@ void attempt_slurm_silent(struct attempt *attempt, const char *why);
 enum status slurm_open(const struct supervisor_options *options, struct slurm *out);
 void slurm_release(struct slurm *slurm);
 /* The user, to be looked at from now on / who is forgotten after the last of his attempts. */
-struct slurm_user *slurm_user_of(struct supervisor *supervisor, uid_t uid, gid_t gid);
+struct slurm_user *slurm_user_find(struct supervisor *supervisor, uid_t uid, gid_t gid);
 void slurm_user_leave(struct slurm_user *user);
 /* Look soon, and not only when it is time. */
 void slurm_user_look(struct slurm_user *user);
@@ -270,7 +270,7 @@ uint64_t slurm_retry_ms(const struct supervisor *supervisor, int n_failed);
 /* Within n_most bytes, unless it is planned already, or too many are: then a later pass over the queue begins it. */
 enum status planning_begin(struct supervisor *supervisor, const struct job_record *record, int64_t n_most);
 /* That of a job; NULL: none. */
-struct planning *planning_of(const struct supervisor *supervisor, int64_t id);
+struct planning *planning_find(const struct supervisor *supervisor, int64_t id);
 /* Discard the planning and its result. NULL is allowed. */
 void planning_stop(struct planning *planning);
 

@@ -64,7 +64,7 @@ static double step_of(enum device_codec codec, const void *row, double x)
     }
     uint32_t header;
     memcpy(&header, row, sizeof header);
-    return codec_range_of(header, (1 << codec_bits(codec)) - 1).step;
+    return codec_range_read(header, (1 << codec_bits(codec)) - 1).step;
 }
 
 /* x lies between two values, `below` above the lower one, and becomes the upper one with chance below / step: over

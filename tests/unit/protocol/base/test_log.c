@@ -162,7 +162,7 @@ static void say_of_a_job(void)
     log_job("7", 2);
     log_init("tester", 1, LOG_LEVEL_INFO); /* as a process that was started by one that knows */
     log_info("a");
-    log_info_of(8, 3, "b");
+    log_job_info(8, 3, "b");
 }
 
 Test(log, lines_name_the_job_and_attempt_they_are_of)

@@ -16,7 +16,7 @@ Test(route, a_connection_is_by_the_interface_that_has_its_address)
     char text[ROUTE_TEXT_BYTES], devices[ROUTE_DEVICES_BYTES];
     int file = socket(AF_INET, SOCK_DGRAM, 0);
     cr_assert_eq(connect(file, (struct sockaddr *)&where, sizeof where), 0);
-    route_of(file, &route);
+    route_read(file, &route);
     close(file);
     cr_expect_str_eq(route.interface, "lo");
     cr_expect_str_eq(route.address, "127.0.0.1");
@@ -24,7 +24,7 @@ Test(route, a_connection_is_by_the_interface_that_has_its_address)
     cr_expect_str_eq(text, "127.0.0.1 (lo)");
     route_devices(&route, 1, devices);
     cr_expect_str_eq(devices, "", "the loopback leads to no other machine");
-    route_of(-1, &route);
+    route_read(-1, &route);
     route_print(&route, text);
     cr_expect_str_eq(text, "an unknown address");
 }
@@ -37,7 +37,7 @@ Test(route, an_address_of_ipv4_in_one_of_ipv6_is_found)
     int file = socket(AF_INET6, SOCK_DGRAM, 0);
     cr_assert_eq(inet_pton(AF_INET6, "::ffff:127.0.0.1", &where.sin6_addr), 1);
     cr_assert_eq(connect(file, (struct sockaddr *)&where, sizeof where), 0);
-    route_of(file, &route);
+    route_read(file, &route);
     close(file);
     cr_expect_str_eq(route.address, "127.0.0.1");
     cr_expect_str_eq(route.interface, "lo");

@@ -118,7 +118,7 @@ Test(pairs_draw, each_rank_takes_every_other_ranks_parts_once_or_twice)
     enum { N_PART = sizeof rank_of_part / sizeof *rank_of_part, N_RANK = 3 };
     int32_t n_taken = 0, n_given = 0;
     for (uint32_t rank = 0; rank < N_RANK; rank++) {
-        const struct pairs_span ends = pairs_span_of(rank_of_part, N_PART, rank);
+        const struct pairs_span ends = pairs_span_make(rank_of_part, N_PART, rank);
         int32_t n = 0;
         for (int32_t p = 0; p < N_PART; p++) {
             for (int32_t q = 0; rank_of_part[p] == rank && q < N_PART; q++) {

@@ -193,14 +193,14 @@ static void expect_scatter(int32_t taker, int32_t giver)
     int32_t i, j, k = part_pair_find(pairs_of(taker, PART_DIRECTION_IN), giver);
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
     const struct dedup_list list = {
-        .i = j, .rank = w.rank_of_part[taker], .side = part_dedup_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
-    int64_t n_there = part_dedup_rows(sample_dedup_counts(sample_dedup_of(t->routes.sample)), PART_DIRECTION_IN,
+        .i = j, .rank = w.rank_of_part[taker], .side = part_dedup_side_at(giver, taker), .hop = PROGRAM_HOP_ALL};
+    int64_t n_there = part_dedup_rows(sample_dedup_counts(sample_get_dedup(t->routes.sample)), PART_DIRECTION_IN,
                                       giver, list.rank, list.side, PROGRAM_HOP_ALL);
-    cr_assert_eq(part_dedup_rows(sample_dedup_counts(sample_dedup_of(u->routes.sample)), PART_DIRECTION_IN, giver,
+    cr_assert_eq(part_dedup_rows(sample_dedup_counts(sample_get_dedup(u->routes.sample)), PART_DIRECTION_IN, giver,
                                  list.rank, list.side, PROGRAM_HOP_ALL),
                  n_there);
-    const uint32_t *given = sample_dedup_given(sample_dedup_of(u->routes.sample), &list),
-                   *scatter = sample_dedup_scatter(sample_dedup_of(t->routes.sample), i, k);
+    const uint32_t *given = sample_dedup_given(sample_get_dedup(u->routes.sample), &list),
+                   *scatter = sample_dedup_scatter(sample_get_dedup(t->routes.sample), i, k);
     int64_t n = sample_drawn(t->routes.sample)[i].taken[k];
     for (int64_t r = 0; r < n; r++) {
         cr_assert_lt(scatter[r], n_there);
@@ -234,7 +234,7 @@ static void expect_listed(int32_t taker, int32_t giver)
     int32_t i, j, k = part_pair_find(pairs_of(taker, PART_DIRECTION_IN), giver);
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
     const struct dedup_list list = {
-        .i = j, .rank = w.rank_of_part[taker], .side = part_dedup_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
+        .i = j, .rank = w.rank_of_part[taker], .side = part_dedup_side_at(giver, taker), .hop = PROGRAM_HOP_ALL};
     const uint32_t *given = dedup_given(u->routes.dedup, &list),
                    *node = dedup_node(t->routes.dedup, PART_DIRECTION_IN, PROGRAM_HOP_ALL, giver, list.side);
     int64_t n = part_dedup_rows(dedup_counts(t->routes.dedup), PART_DIRECTION_IN, giver, list.rank, list.side,
@@ -281,7 +281,7 @@ static void expect_covered(int32_t taker, int32_t giver, int64_t *n_sum_out)
     int32_t i, j, k = part_pair_find(pairs_of(taker, PART_DIRECTION_IN), giver);
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
     const struct dedup_list list = {
-        .i = j, .rank = w.rank_of_part[taker], .side = part_dedup_side_of(giver, taker), .hop = PROGRAM_HOP_ALL};
+        .i = j, .rank = w.rank_of_part[taker], .side = part_dedup_side_at(giver, taker), .hop = PROGRAM_HOP_ALL};
     int64_t n_sum = dedup_sums(u->routes.dedup, &list),
             n = part_dedup_rows(dedup_counts(t->routes.dedup), PART_DIRECTION_IN, giver, list.rank, list.side,
                                 PROGRAM_HOP_ALL),

@@ -44,11 +44,11 @@ static void build(void)
 
 Test(settings, a_sample_has_a_mean_and_the_deviation_of_a_sample)
 {
-    struct sample some = sample_of((const double[]){2, NAN, 4, 4, 4, 5, 5, 7, 9}, 9);
+    struct sample some = sample_make((const double[]){2, NAN, 4, 4, 4, 5, 5, 7, 9}, 9);
     cr_expect_eq(some.n, 8);
     cr_expect_eq(some.mean, 5);
     cr_expect_float_eq(some.std, sqrt(32.0 / 7.0), 1e-15);
-    struct sample one = sample_of((const double[]){2}, 1), none = sample_of((const double[]){NAN}, 1);
+    struct sample one = sample_make((const double[]){2}, 1), none = sample_make((const double[]){NAN}, 1);
     cr_expect(one.n == 1 && one.mean == 2 && isnan(one.std));
     cr_expect(none.n == 0 && isnan(none.mean) && isnan(none.std));
 }
@@ -183,13 +183,13 @@ Test(settings, data_are_the_same_by_path_or_content_whatever_is_made_of_them)
     add(DATA "seed = 4\n", JOB_METRIC_ACCURACY, 1, 1);
     add(DATA "noise = 0.5\n", JOB_METRIC_ACCURACY, 1, 1);
     const struct run *first = with_data(0, 10, "aa");
-    cr_expect(run_has_data_of(with_data(1, 10, "bb"), first), "the reverse edges were added");
-    cr_expect_not(run_has_data_of(with_data(1, 11, "bb"), first), "another graph lay there");
-    cr_expect(run_has_data_of(with_data(2, 10, "aa"), first), "a copy");
-    cr_expect_not(run_has_data_of(with_data(2, 10, "cc"), first));
-    cr_expect_not(run_has_data_of(with_data(3, 10, "aa"), first), "a generator");
-    cr_expect(run_has_data_of(with_data(4, 10, "dd"), &run[3]), "another seed");
-    cr_expect_not(run_has_data_of(with_data(5, 10, "ee"), &run[3]));
+    cr_expect(run_shares_data(with_data(1, 10, "bb"), first), "the reverse edges were added");
+    cr_expect_not(run_shares_data(with_data(1, 11, "bb"), first), "another graph lay there");
+    cr_expect(run_shares_data(with_data(2, 10, "aa"), first), "a copy");
+    cr_expect_not(run_shares_data(with_data(2, 10, "cc"), first));
+    cr_expect_not(run_shares_data(with_data(3, 10, "aa"), first), "a generator");
+    cr_expect(run_shares_data(with_data(4, 10, "dd"), &run[3]), "another seed");
+    cr_expect_not(run_shares_data(with_data(5, 10, "ee"), &run[3]));
 }
 
 Test(settings, values_are_plain_texts_and_typed_json)

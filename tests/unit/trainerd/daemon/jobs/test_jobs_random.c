@@ -139,7 +139,7 @@ static void expect_queries(void)
     cr_assert_eq(any != NULL ? any->id : 0, newest);
     const struct job_record *own = jobs_find(jobs, name, uid, false);
     cr_assert_eq(own != NULL ? own->id : 0, newest_own);
-    expect_done(store_waiting_of(jobs_store(jobs), uid, &n_waiting));
+    expect_done(store_count_waiting(jobs_store(jobs), uid, &n_waiting));
     cr_assert_eq(n_waiting, n_expected);
     expect_done(store_first(jobs_store(jobs), uid, N_MOST, ids, &n));
     cr_assert_eq((int64_t)n, n_expected);

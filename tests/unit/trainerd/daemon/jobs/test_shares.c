@@ -311,7 +311,7 @@ static void expect_within_limits(void)
     const struct need machine = queue_whole(&whole), all = sum_of(0);
     cr_assert(need_fits(&all, &machine), "seed %d: the machine has less", (int)seed);
     for (uid_t uid = 1; uid <= N_USER; uid++) {
-        const struct need most = quota_of(&limits, uid), has = sum_of(uid);
+        const struct need most = quota_find(&limits, uid), has = sum_of(uid);
         cr_assert(need_fits(&has, &most), "seed %d: user %u has %d slots, %d GPUs, %d jobs", (int)seed, (unsigned)uid,
                   (int)has.n_slot, (int)has.n_gpu, (int)has.n_job);
     }
