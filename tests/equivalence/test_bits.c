@@ -2,6 +2,7 @@
 #include "tests/equivalence/compare.h"
 #include "tests/equivalence/data.h"
 #include "tests/support/process/folder.h"
+#include "tests/support/sanitized.h"
 #include "worker/plan/memory_plan.h"
 
 #include <criterion/criterion.h>
@@ -449,7 +450,7 @@ Test(bits, payloads_sent_in_pieces)
     static const struct way one = {.threads = 2, .prefetch = 1},
                             pieces[] = {{.workers = 2}, {.workers = 2, .prefetch = 1, .is_halo = true}};
     struct cluster_result result;
-    compare_ways(&task, &one, pieces, 2);
+    compare_ways(&task, &one, pieces, SANITIZED ? 1 : 2);
     compare_run(&task, &pieces[1], &result);
     cr_expect_gt(result.planned[MEMORY_PAYLOADS], 4 * MEMORY_PACK_BYTES, "no payload is larger than a piece");
     cluster_release(&result);

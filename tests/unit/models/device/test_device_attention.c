@@ -1,10 +1,9 @@
 /* Attention on the cpu device. GAT over blocks whose rows have few edges, which are worked on several at a time: the
- * reference's numbers, and the bits of each row alone; any row's bits, however its edges are cut into blocks. */
+ * bits of each row alone; any row's bits, however its edges are cut into blocks. */
 #include "models/cpu/cpu.h"
 #include "models/device/device.h"
 #include "tests/support/device/device_case.h"
 #include "tests/support/sanitized.h"
-#include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
 #include <math.h>
@@ -67,84 +66,6 @@ static void layer_free(struct layer *l)
     device_graph_free(&l->block);
     for (int i = 0; i < l->n_array; i++) {
         free(l->array[i]);
-    }
-}
-
-/* --- against the reference: a block of a row's own part, then one that only some rows have edges in --- */
-
-/* Rows and their edges of the layer's block that the second block has: two of three. */
-struct second {
-    struct device_block block;
-    uint32_t rows[N_ROW];
-    int64_t indptr[N_ROW + 1];
-    uint32_t *cols;
-};
-
-static void second_open(const struct layer *l, struct second *to)
-{
-    int64_t n = 0, n_edge = 0;
-    to->cols = device_scratch((size_t)(l->block.n_edge + 1) * sizeof *to->cols);
-    to->indptr[0] = 0;
-    for (int64_t r = 0; r < N_ROW; r++) {
-        const int64_t begin = l->block.indptr[r], n_here = l->block.indptr[r + 1] - begin;
-        if (r % 3 != 1 && n_here > 0) {
-            memcpy(to->cols + n_edge, l->block.cols + begin, (size_t)n_here * sizeof *to->cols);
-            n_edge += n_here;
-            to->rows[n++] = (uint32_t)(N_ROW - 1) - (uint32_t)r;
-            to->indptr[n] = n_edge;
-        }
-    }
-    to->block = (struct device_block){
-        .n_row = n, .n_col = N_ROW, .n_edge = n_edge, .rows = to->rows, .indptr = to->indptr, .cols = to->cols};
-}
-
-static void forward_and_source(struct device *device, const void *context, float *out)
-{
-    const struct layer *l = context;
-    const int64_t heads = N_ROW * l->how.n_head, wide = heads * l->how.n_column;
-    float *y = out, *grad_value = y + wide, *grad_key = grad_value + wide, *grad_query = grad_key + heads;
-    float *positive = device_scratch((size_t)wide * sizeof *positive);
-    float *weight = device_scratch((size_t)heads * sizeof *weight);
-    float *softmax = device_scratch((size_t)(2 * heads) * sizeof *softmax);
-    const struct device_attention_state state = {softmax, positive, weight};
-    struct device_block first = l->block;
-    struct second second;
-    second_open(l, &second);
-    cr_assert_eq(device->ops->block_open(device, &first), STATUS_OK);
-    cr_assert_eq(device->ops->block_open(device, &second.block), STATUS_OK);
-    struct device_attention_target own = l->target[0], other = l->target[1];
-    struct device_attention_rows diagonal = {&l->how,      &first, true, true, l->source[0],
-                                             l->source[0], own,    own,  false};
-    struct device_attention_rows beside = {&l->how,      &second.block, false, false, l->source[1],
-                                           l->source[1], own,           own,   true};
-    device->ops->attention_forward(device, &diagonal, &state, y);
-    device->ops->attention_forward(device, &beside, &state, y);
-    device->ops->attention_finish(device, N_ROW, &l->how, &state, y);
-    device->ops->attention_backward_begin(device, N_ROW, &l->how, own.grad_out, y, &state, false, grad_query);
-    diagonal.target.softmax = diagonal.self_target.softmax = softmax;
-    other.softmax = softmax;
-    beside.source = beside.self_source = l->source[0];
-    beside.target = beside.self_target = other;
-    device->ops->attention_backward_source(device, &diagonal, grad_value, grad_key);
-    device->ops->attention_backward_source(device, &beside, grad_value, grad_key);
-    cr_assert_eq(device_sync(device), STATUS_OK);
-    device->ops->block_close(device, &second.block);
-    device->ops->block_close(device, &first);
-    free(second.cols);
-    free(softmax);
-    free(weight);
-    free(positive);
-}
-
-Test(attention, rows_of_few_edges_in_two_blocks_agree_with_the_reference)
-{
-    static const int64_t shapes[][2] = {{1, 5}, {2, 16}, {3, 70}, {4, 64}, {8, 8}, {9, 33}, {13, 4}};
-    for (size_t i = 0; i < sizeof shapes / sizeof *shapes; i++) {
-        struct layer l = layer(shapes[i][0], shapes[i][1], i % 2 == 0 ? 0.4 : 0.0);
-        const int64_t heads = N_ROW * shapes[i][0];
-        device_check_close("rows of few edges", forward_and_source, &l,
-                           (size_t)(2 * heads * shapes[i][1] + 2 * heads), TOLERANCE_LONG_SUM);
-        layer_free(&l);
     }
 }
 

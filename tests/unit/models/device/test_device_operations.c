@@ -8,6 +8,7 @@
 #include "tests/support/tolerance.h"
 
 #include <criterion/criterion.h>
+#include <string.h>
 
 static struct operation_results run_on(const struct device_ops *ops, int n_thread, const struct cpu_kernels *kernels,
                                        const struct operation_case *c, int64_t shift)
@@ -28,6 +29,12 @@ static void expect_same(const struct operation_case *c, const char *on, struct o
     const char *wrong = operation_compare(&got, expected, floats, doubles);
     cr_assert_null(wrong, "%s on %s: %s", c->name, on, wrong != NULL ? wrong : "");
     operation_results_free(&got);
+}
+
+/* Rows of more than 65 536 edges: where rows of payloads begin is nothing new to them, and they take long. */
+static bool is_of_many_edges(const char *name)
+{
+    return strstr(name, "-hub") != NULL || strstr(name, "-huge") != NULL || strstr(name, "-pieces") != NULL;
 }
 
 /* On other devices and sets of kernels; anywhere: also with rows of payloads that do not begin on 16 bytes. */
@@ -72,7 +79,7 @@ static void check(const struct operation_case *cases, bool anywhere)
                                 ? NULL
                                 : operation_compare(&first, &expected, c->tolerance, TOLERANCE_SCORE);
         cr_assert_null(wrong, "%s against the reference: %s", c->name, wrong != NULL ? wrong : "");
-        others_check(c, &first, anywhere && c->same != OPERATION_SAME_NUMBERS);
+        others_check(c, &first, anywhere && c->same != OPERATION_SAME_NUMBERS && !is_of_many_edges(c->name));
         operation_results_free(&expected);
         operation_results_free(&first);
     }
