@@ -116,9 +116,9 @@ static enum status folder_load(const struct job *job, struct dataset *out)
                            job_choice_text("train", "loss", job->train.loss), path);
     }
     name_of(path, out->name, sizeof out->name);
-    out->splits.n = 1;
+    out->labels.splits.n = 1;
     status = readers[format](job, path, out);
-    if (status == STATUS_OK && job->dataset.edge_features == JOB_SWITCH_YES && out->n_edge_feature == 0) {
+    if (status == STATUS_OK && job->dataset.edge_features == JOB_SWITCH_YES && out->facts.n_edge_feature == 0) {
         status = status_fail(
             STATUS_NO_INPUT,
             "%s: no features of edges, expected some for dataset.edge_features = \"yes\": edge_attr.npy (npy), "
@@ -131,13 +131,13 @@ static enum status folder_load(const struct job *job, struct dataset *out)
 /* A generator makes labels and splits with the graph. */
 static void labels_drop(struct dataset *dataset)
 {
-    dataset->labels = NULL;
-    dataset->label_rows = NULL;
-    dataset->multi_label = false;
-    dataset->split = NULL;
-    memset(dataset->n_split, 0, sizeof dataset->n_split);
-    dataset->loss_weight = 0.0;
-    dataset->splits = (struct dataset_splits){.n = 1};
+    dataset->labels.classes = NULL;
+    dataset->labels.rows = NULL;
+    dataset->facts.multi_label = false;
+    dataset->labels.split = NULL;
+    memset(dataset->labels.n_split, 0, sizeof dataset->labels.n_split);
+    dataset->labels.loss_weight = 0.0;
+    dataset->labels.splits = (struct dataset_splits){.n = 1};
 }
 
 enum status dataset_load(const struct job *job, struct dataset *out)
@@ -163,7 +163,7 @@ enum status dataset_load(const struct job *job, struct dataset *out)
     }
     if (status == STATUS_OK && dataset.of_links) {
         labels_drop(&dataset);
-        dataset.links.n_relation = job_scores_relations(job) ? dataset.n_relation_given : 0;
+        dataset.links.n_relation = job_scores_relations(job) ? dataset.facts.n_relation_given : 0;
         dataset.links.is_directed = decoder_text(job) != NULL;
         status = dataset.predicts ? dataset_split_finish(&dataset) : links_hold_out(job, &dataset);
     }
@@ -190,36 +190,36 @@ void dataset_release(struct dataset *dataset)
 
 static void row_copy(const struct dataset *dataset, int64_t node, float *out)
 {
-    int64_t n = dataset->n_feature;
-    if (dataset->features_f32 != NULL) {
-        memcpy(out, dataset->features_f32 + node * n, (size_t)n * sizeof *out);
-    } else if (dataset->features_f16 != NULL) {
+    int64_t n = dataset->facts.n_feature;
+    if (dataset->features.f32 != NULL) {
+        memcpy(out, dataset->features.f32 + node * n, (size_t)n * sizeof *out);
+    } else if (dataset->features.f16 != NULL) {
         for (int64_t c = 0; c < n; c++) {
-            out[c] = half_to_float(dataset->features_f16[node * n + c]);
+            out[c] = half_to_float(dataset->features.f16[node * n + c]);
         }
     } else {
         memset(out, 0, (size_t)n * sizeof *out);
-        for (int64_t i = dataset->feature_indptr[node]; i < dataset->feature_indptr[node + 1]; i++) {
-            out[dataset->feature_indices[i]] = dataset->feature_data[i];
+        for (int64_t i = dataset->features.indptr[node]; i < dataset->features.indptr[node + 1]; i++) {
+            out[dataset->features.indices[i]] = dataset->features.data[i];
         }
     }
 }
 
 void dataset_feature_rows(const struct dataset *dataset, const uint32_t *node, int64_t n_row, float *out)
 {
-    if (dataset->n_feature == 0) {
+    if (dataset->facts.n_feature == 0) {
         return;
     }
     for (int64_t row = 0; row < n_row; row++) {
-        row_copy(dataset, node[row], out + row * dataset->n_feature);
+        row_copy(dataset, node[row], out + row * dataset->facts.n_feature);
     }
 }
 
 bool dataset_is_embedded(const struct dataset *dataset, int64_t node)
 {
-    int64_t first = dataset->feature_indptr[node];
-    return dataset->embedded.n_run > 0 && dataset->feature_indptr[node + 1] > first &&
-           embedded_has(&dataset->embedded, dataset->feature_indices[first]);
+    int64_t first = dataset->features.indptr[node];
+    return dataset->features.embedded.n_run > 0 && dataset->features.indptr[node + 1] > first &&
+           embedded_has(&dataset->features.embedded, dataset->features.indices[first]);
 }
 
 void dataset_fingerprint(const struct dataset *dataset, bool values, char out[33])
@@ -231,15 +231,15 @@ void dataset_fingerprint(const struct dataset *dataset, bool values, char out[33
     XXH3_128bits_update(state, dataset->indptr, (size_t)(dataset->n_node + 1) * sizeof *dataset->indptr);
     XXH3_128bits_update(state, dataset->indices, (size_t)dataset->n_edge * sizeof *dataset->indices);
     if (dataset->edge_type != NULL) {
-        XXH3_128bits_update(state, &dataset->n_relation, sizeof dataset->n_relation);
+        XXH3_128bits_update(state, &dataset->facts.n_relation, sizeof dataset->facts.n_relation);
         XXH3_128bits_update(state, dataset->edge_type, (size_t)dataset->n_edge * sizeof *dataset->edge_type);
     }
-    if (values && dataset->weighted) {
+    if (values && dataset->facts.weighted) {
         XXH3_128bits_update(state, dataset->edge_weight, (size_t)dataset->n_edge * sizeof *dataset->edge_weight);
     }
-    for (int64_t i = 0; values && dataset->edge_row != NULL && i < dataset->n_edge; i++) {
-        const float *row = dataset_edge_features(dataset, dataset->edge_row[i]);
-        XXH3_128bits_update(state, row, (size_t)dataset->n_edge_feature * sizeof *row);
+    for (int64_t i = 0; values && dataset->edges.row != NULL && i < dataset->n_edge; i++) {
+        const float *row = dataset_edge_features(dataset, dataset->edges.row[i]);
+        XXH3_128bits_update(state, row, (size_t)dataset->facts.n_edge_feature * sizeof *row);
     }
     XXH128_hash_t hash = XXH3_128bits_digest(state);
     XXH3_freeState(state);

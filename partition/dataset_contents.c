@@ -30,25 +30,26 @@ static uint64_t bytes_hash(const void *bytes, int64_t n_value, size_t size, uint
 static uint64_t labels_hash(const struct dataset *dataset)
 {
     int64_t n = dataset->n_node;
-    return dataset->multi_label ? bytes_hash(dataset->label_rows, n * dataset->n_class, sizeof *dataset->label_rows,
-                                             (uint64_t)dataset->n_class)
-                                : bytes_hash(dataset->labels, n, sizeof *dataset->labels, (uint64_t)dataset->n_class);
+    return dataset->facts.multi_label ? bytes_hash(dataset->labels.rows, n * dataset->facts.n_class,
+                                                   sizeof *dataset->labels.rows, (uint64_t)dataset->facts.n_class)
+                                      : bytes_hash(dataset->labels.classes, n, sizeof *dataset->labels.classes,
+                                                   (uint64_t)dataset->facts.n_class);
 }
 
 static uint64_t features_hash(const struct dataset *dataset)
 {
-    int64_t n_node = dataset->n_node, n = n_node * dataset->n_feature;
-    if (dataset->feature_indptr == NULL) {
-        return dataset->features_f16 != NULL
-                   ? bytes_hash(dataset->features_f16, n, sizeof *dataset->features_f16, (uint64_t)dataset->n_feature)
-                   : bytes_hash(dataset->features_f32, n, sizeof *dataset->features_f32,
-                                (uint64_t)dataset->n_feature);
+    int64_t n_node = dataset->n_node, n = n_node * dataset->facts.n_feature;
+    if (dataset->features.indptr == NULL) {
+        return dataset->features.f16 != NULL ? bytes_hash(dataset->features.f16, n, sizeof *dataset->features.f16,
+                                                          (uint64_t)dataset->facts.n_feature)
+                                             : bytes_hash(dataset->features.f32, n, sizeof *dataset->features.f32,
+                                                          (uint64_t)dataset->facts.n_feature);
     }
-    int64_t n_value = dataset->feature_indptr[n_node];
-    uint64_t hash = bytes_hash(dataset->feature_indptr, n_node + 1, sizeof *dataset->feature_indptr,
-                               (uint64_t)dataset->n_feature);
-    hash = bytes_hash(dataset->feature_indices, n_value, sizeof *dataset->feature_indices, hash);
-    return bytes_hash(dataset->feature_data, n_value, sizeof *dataset->feature_data, hash);
+    int64_t n_value = dataset->features.indptr[n_node];
+    uint64_t hash = bytes_hash(dataset->features.indptr, n_node + 1, sizeof *dataset->features.indptr,
+                               (uint64_t)dataset->facts.n_feature);
+    hash = bytes_hash(dataset->features.indices, n_value, sizeof *dataset->features.indices, hash);
+    return bytes_hash(dataset->features.data, n_value, sizeof *dataset->features.data, hash);
 }
 
 /* Of the numbers of its nodes. */
@@ -60,7 +61,7 @@ static uint64_t split_hash(const struct dataset *dataset, enum dataset_split spl
     ASSERT(state != NULL);
     XXH3_64bits_reset(state);
     for (int64_t v = 0; v < dataset->n_node; v++) {
-        if (dataset_split_has(dataset->split[v], split)) {
+        if (dataset_split_has(dataset->labels.split[v], split)) {
             node[n++] = v;
         }
         if (n == N_NODE_MOST || v == dataset->n_node - 1) {
@@ -99,8 +100,9 @@ void dataset_contents(const struct dataset *dataset, uint64_t out[DATASET_CONTEN
         uint64_t *of = &out[DATASET_CONTENT_VALID + s];
         *of = held_hash(&dataset->links.held[s], *of);
     }
-    out[DATASET_CONTENT_CLASS_WEIGHTS] = bytes_hash(dataset->class_weight, dataset->n_class,
-                                                    sizeof *dataset->class_weight, (uint64_t)dataset->n_class);
+    out[DATASET_CONTENT_CLASS_WEIGHTS] = bytes_hash(dataset->labels.class_weights, dataset->facts.n_class,
+                                                    sizeof *dataset->labels.class_weights,
+                                                    (uint64_t)dataset->facts.n_class);
     for (int i = 0; i < DATASET_CONTENT_N; i++) {
         out[i] = out[i] != 0 ? out[i] : 1;
     }

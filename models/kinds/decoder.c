@@ -11,7 +11,7 @@
 
 static enum status scorer_emit(const struct model *model, const struct vertex_tree *tree, struct program *scorer)
 {
-    const int64_t width = model->input->n_class;
+    const int64_t width = model->input->facts.n_class;
     struct vertex_args args;
     struct vertex_trace trace;
     decoder_args(model->job, tree, &args);
@@ -66,7 +66,7 @@ enum status model_decoder(struct model *model)
         return STATUS_OK;
     }
     if (job_scores_relations(job)) {
-        model->program->n_scored = model->input->n_relation_given;
+        model->program->n_scored = model->input->facts.n_relation_given;
     }
     if (job_scores_relations(job) && model->program->n_scored <= 0) {
         return status_fail(

@@ -46,7 +46,7 @@ static enum status check_layers(const struct job *job)
 static enum status check_data(const struct job *job, const struct program_input *input)
 {
     const char *kind = job_choice_text("model", "kind", job->model.kind);
-    if (input->n_feature <= 0) {
+    if (input->facts.n_feature <= 0) {
         return status_fail(
             STATUS_DATA,
             "the data set has no features, and model.kind = \"%s\" needs some: expected a file of them, or "
@@ -54,15 +54,15 @@ static enum status check_data(const struct job *job, const struct program_input 
             "weights for each node) or \"learned\" (a vector for each node, trained with the model)",
             kind);
     }
-    if (job->model.label_input && input->is_typed) {
+    if (job->model.label_input && input->facts.features_typed) {
         return status_fail(STATUS_CONFIG,
                            "model.label_input = true does not go with features of several node types, or with "
                            "dataset.features = \"one_hot\" or \"learned\"");
     }
-    if (input->n_class <= 0) {
+    if (input->facts.n_class <= 0) {
         return status_fail(STATUS_DATA, "the data set has no labels; there is nothing to train for");
     }
-    if (model_kind_of(job)->needs_types && input->n_relation <= 0) {
+    if (model_kind_of(job)->needs_types && input->facts.n_relation <= 0) {
         return status_fail(STATUS_DATA, "the data set's edges have no types; model.kind = \"%s\" needs them", kind);
     }
     return STATUS_OK;
@@ -74,14 +74,14 @@ static enum status check_blocks(const struct job *job, const struct program_inpu
     if (job->model.kind != JOB_KIND_RGCN || job->model.blocks == 0) {
         return STATUS_OK;
     }
-    int64_t n_feature = input->n_feature + (job->model.label_input ? input->n_class : 0);
+    int64_t n_feature = input->facts.n_feature + (job->model.label_input ? input->facts.n_class : 0);
     bool ends_in_conv = job->model.linear_layers == 0 && job->model.jumping_knowledge == JOB_JUMPING_KNOWLEDGE_NONE;
     const struct {
         const char *what;
         int64_t width;
-    } widths[] = {{"feature columns", input->is_typed ? job->model.hidden : n_feature},
+    } widths[] = {{"feature columns", input->facts.features_typed ? job->model.hidden : n_feature},
                   {"channels", ends_in_conv && job->model.layers == 1 ? 0 : job->model.hidden},
-                  {"classes", ends_in_conv ? input->n_class : 0}};
+                  {"classes", ends_in_conv ? input->facts.n_class : 0}};
     for (int i = 0; i < 3; i++) {
         if (widths[i].width % job->model.blocks != 0) {
             return status_fail(STATUS_CONFIG,
@@ -96,11 +96,11 @@ static enum status check_blocks(const struct job *job, const struct program_inpu
 static enum status check_rows(const struct model *model)
 {
     const struct job_model *options = &model->job->model;
-    int64_t n_feature = model->input->n_feature, n_other = program_n_shared(model->program);
+    int64_t n_feature = model->input->facts.n_feature, n_other = program_n_shared(model->program);
     if (model->job->model.kind != JOB_KIND_RGCN || (options->embedding && !model_is_one_hot(model))) {
         return STATUS_OK;
     }
-    if (!model->input->is_typed || n_other > 0) {
+    if (!model->input->facts.features_typed || n_other > 0) {
         return status_fail(
             STATUS_CONFIG,
             "model.embedding = false gives each node a row of its own in the first layer's weights: expected a graph "
@@ -120,11 +120,11 @@ static enum status check_rows(const struct model *model)
 /* The lossy settings of payloads in training. */
 static void losses_set(const struct job *job, struct program *program)
 {
-    program->samples = row_filter_of(job) != NULL;
-    program->stale = job->exchange.stale != 0;
-    program->codecs = level_codecs(job, false);
-    program->codecs_backward = level_codecs(job, true);
-    program->feedback = job->exchange.error_feedback;
+    program->lossy.samples = row_filter_of(job) != NULL;
+    program->lossy.stale = job->exchange.stale != 0;
+    program->lossy.codecs = level_codecs(job, false);
+    program->lossy.codecs_backward = level_codecs(job, true);
+    program->lossy.feedback = job->exchange.error_feedback;
 }
 
 static enum status check_kept(const struct model *model)

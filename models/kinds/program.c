@@ -15,11 +15,11 @@ struct vertex_facts model_facts(const struct model *model, int64_t f_in, int64_t
     struct vertex_facts facts = vertex_facts_unknown();
     facts.n_in = f_in;
     facts.n_out = f_out;
-    facts.n_relation = model->input->n_relation;
-    facts.n_class = model->input->n_class;
-    facts.n_edge_feature = model->input->n_edge_feature;
-    if (model->input->counts.n_node > 0) {
-        const struct graph_counts *counts = &model->input->counts;
+    facts.n_relation = model->input->facts.n_relation;
+    facts.n_class = model->input->facts.n_class;
+    facts.n_edge_feature = model->input->facts.n_edge_feature;
+    if (model->input->facts.counts.n_node > 0) {
+        const struct graph_counts *counts = &model->input->facts.counts;
         facts.n_node = counts->n_node;
         facts.n_edge = counts->n_edge;
         facts.mean_degree = counts->mean_degree;
@@ -96,7 +96,7 @@ static enum status append(struct model *model, const struct vertex_facts *facts,
                                        .kept = model->program->forward_only ? model->job->output.embeddings : "",
                                        .prefix = prefix,
                                        .is_one_hot = model_is_one_hot(model),
-                                       .is_weighted = model->input->is_weighted,
+                                       .is_weighted = model->input->facts.weighted,
                                        .matches = matches,
                                        .transform_first = transform_first};
     const int n_tile = model->program->n_tile;
@@ -182,7 +182,7 @@ static void build_all(struct model *model)
         return;
     }
     int x = model_features(model), n_before = model->program->n_param;
-    struct vertex_facts facts = model_facts(model, model->program->value[x].width, model->input->n_class);
+    struct vertex_facts facts = model_facts(model, model->program->value[x].width, model->input->facts.n_class);
     logits_put(model, append_layer(model, &facts, x, ""));
     model->n_first = n_first_of(model->program, n_before);
 }

@@ -99,12 +99,12 @@ static bool embeds(const struct model *model)
     const struct job *job = model->job;
     bool asked = model_kind_of(job)->needs_types && job->model.embedding &&
                  job->dataset.features != JOB_WORD(JOB_FEATURES_ONE_HOT);
-    return model->input->is_typed && (asked || job->dataset.features == JOB_WORD(JOB_FEATURES_LEARNED));
+    return model->input->facts.features_typed && (asked || job->dataset.features == JOB_WORD(JOB_FEATURES_LEARNED));
 }
 
 bool model_is_one_hot(const struct model *model)
 {
-    return model->input->is_typed && program_n_shared(model->program) == 0 && !embeds(model);
+    return model->input->facts.features_typed && program_n_shared(model->program) == 0 && !embeds(model);
 }
 
 /* An activation and then dropout, in one op or no op. */
@@ -120,13 +120,13 @@ int model_features(struct model *model)
     int x = 0;
     if (options->label_input) {
         model_features_dense(model);
-        x = program_labels(model->program, x, model->input->n_class, 1.0 - options->label_rate);
+        x = program_labels(model->program, x, model->input->facts.n_class, 1.0 - options->label_rate);
     }
     x = activate(model->program, x, DEVICE_ACTIVATION_NONE, options->input_dropout);
     if (!embeds(model)) {
         return x;
     }
-    int64_t f_in = model->input->n_feature, f_out = options->hidden;
+    int64_t f_in = model->input->facts.n_feature, f_out = options->hidden;
     int weight = program_param(model->program, "embedding.weight", f_out, f_in, glorot_bound(f_in, f_out));
     return layer_output(model, "embedding", -1, program_linear(model->program, x, weight, -1));
 }
@@ -211,7 +211,7 @@ static int jump(struct model *model, const int *output, int n_layer)
             x = program_max(program, x, output[layer]);
         }
     }
-    int64_t f_in = program->value[x].width, n_class = model->input->n_class;
+    int64_t f_in = program->value[x].width, n_class = model->input->facts.n_class;
     int weight = named_param(program, n_class, f_in, linear_bound(f_in), "lin.weight");
     int bias = named_param(program, 0, n_class, linear_bound(f_in), "lin.bias");
     return layer_output(model, "lin", -1, program_linear(program, x, weight, bias));
@@ -223,13 +223,13 @@ void model_stack(struct model *model, int (*conv)(struct model *model, int layer
     int n_layer = (int)options->layers, n_conv = n_layer - (int)options->linear_layers;
     int n_hidden = jumps(model) ? n_layer : n_layer - 1;
     int64_t width = options->hidden * (job_key_applies(model->job, JOB_KEY_model_heads) ? options->heads : 1);
-    if (n_hidden > 0 && options->residual && !options->residual_linear && model->input->n_feature == width &&
+    if (n_hidden > 0 && options->residual && !options->residual_linear && model->input->facts.n_feature == width &&
         !embeds(model)) {
         model_features_dense(model); /* the first layer's residual adds them as they are */
     }
     int *output = memory_alloc((size_t)n_layer, sizeof *output), x = model_features(model);
     for (int layer = 0; layer < n_layer; layer++) {
-        int64_t f_out = layer < n_hidden ? options->hidden : model->input->n_class;
+        int64_t f_out = layer < n_hidden ? options->hidden : model->input->facts.n_class;
         layer_begin(model, layer);
         int y = layer < n_conv ? layer_output(model, "convs", layer, conv(model, layer, x, f_out))
                                : plain_layer(model, layer - n_conv, x, f_out);

@@ -35,24 +35,24 @@ bool aggregate_scales_alike(const struct aggregate_def *a, const struct aggregat
 
 bool program_is_lossy(const struct program *program)
 {
-    return program->samples || program->stale || program_codes(program);
+    return program->lossy.samples || program->lossy.stale || program_codes(program);
 }
 
 bool program_codes(const struct program *program)
 {
-    return codes(program->codecs) || codes(program->codecs_backward);
+    return codes(program->lossy.codecs) || codes(program->lossy.codecs_backward);
 }
 
 bool program_rows_differ(const struct program *program)
 {
-    return program->samples || program->stale;
+    return program->lossy.samples || program->lossy.stale;
 }
 
 const struct halo_pass *aggregate_backward(const struct program *program, enum aggregate_kind kind)
 {
     const struct aggregate_def *def = aggregate_defs[kind];
     /* Attention makes gradients of the rows that forward used. */
-    bool returns = program_rows_differ(program) || (codes(program->codecs) && def->attends);
+    bool returns = program_rows_differ(program) || (codes(program->lossy.codecs) && def->attends);
     return returns && def->sampled_backward[0].run != NULL ? def->sampled_backward : def->backward;
 }
 
@@ -168,7 +168,7 @@ enum device_codec halo_codec(const struct program *program, const struct op *op,
 
 bool halo_codes(const struct program *program, const struct op *op, enum op_role role)
 {
-    uint32_t codecs = role_is_gradient(role) ? program->codecs_backward : program->codecs, any = 0;
+    uint32_t codecs = role_is_gradient(role) ? program->lossy.codecs_backward : program->lossy.codecs, any = 0;
     for (int c = DEVICE_CODEC_FP32; c <= DEVICE_CODEC_INT2; c++) {
         any |= (codecs >> c & 1) << role_codec(program, op, role, (enum device_codec)c);
     }
@@ -192,7 +192,7 @@ static int64_t role_bytes(const struct program *program, const struct op *op, en
 
 static int64_t role_bytes_most(const struct program *program, const struct op *op, enum op_role role, bool lossy)
 {
-    uint32_t codecs = role_is_gradient(role) ? program->codecs_backward : program->codecs;
+    uint32_t codecs = role_is_gradient(role) ? program->lossy.codecs_backward : program->lossy.codecs;
     int64_t most = lossy ? 0 : row_bytes(program, op, role);
     for (int c = DEVICE_CODEC_FP32; lossy && c <= DEVICE_CODEC_INT2; c++) {
         if ((codecs >> c & 1) != 0) {
@@ -255,16 +255,16 @@ int64_t halo_payload_width(const struct program *program, const struct op *op, c
 
 void aggregate_return_by(const struct op_call *call, void (*own)(const struct op_call *call))
 {
-    if (call->order.first) {
+    if (call->pass.order.first) {
         struct op_call diagonal = *call;
-        diagonal.order.last = diagonal.order.only = true;
-        diagonal.own[0] = diagonal.payload[0] = call->grad_out;
-        diagonal.payload_bf16 = call->own_bf16;
+        diagonal.pass.order.last = diagonal.pass.order.only = true;
+        diagonal.pass.own[0] = diagonal.pass.payload[0] = call->grad_out;
+        diagonal.pass.payload_bf16 = call->pass.own_bf16;
         own(&diagonal);
         return;
     }
-    call->device->ops->rows_add(call->device, call->back.n_row, call->f, call->back.rows, call->back.factor,
-                                call->payload[0], call->to);
+    call->device->ops->rows_add(call->device, call->pass.back.n_row, call->f, call->pass.back.rows,
+                                call->pass.back.factor, call->pass.payload[0], call->pass.to);
 }
 
 void aggregate_return(const struct op_call *call)
@@ -306,24 +306,25 @@ void aggregate_linear(const struct op_call *call, const float *col, const float 
 {
     const struct device_ops *ops = call->device->ops;
     const struct device_aggregate how = {.col_scale = col,
-                                         .is_bf16 = call->payload_bf16,
-                                         .self = call->order.first && call->self ? call->own[0] : NULL,
+                                         .is_bf16 = call->pass.payload_bf16,
+                                         .self = call->pass.order.first && call->pass.self ? call->pass.own[0] : NULL,
                                          .self_scale = self,
                                          .row_scale = row,
-                                         .begin = call->order.first,
-                                         .apart = call->order.apart,
-                                         .finish = call->order.only,
-                                         .epilogue = call->epilogue,
-                                         .panel = call->block->n_col <= call->n ? call->workspace : NULL};
-    ops->aggregate_sum(call->device, call->block, &how, call->f, call->payload[0], call->to);
-    if (row != NULL && call->order.last && !call->order.only) {
-        ops->rows_multiply(call->device, call->n, call->f, row, call->to, false, call->to);
+                                         .begin = call->pass.order.first,
+                                         .apart = call->pass.order.apart,
+                                         .finish = call->pass.order.only,
+                                         .epilogue = call->pass.epilogue,
+                                         .panel = call->pass.block->n_col <= call->n ? call->workspace : NULL};
+    ops->aggregate_sum(call->device, call->pass.block, &how, call->f, call->pass.payload[0], call->pass.to);
+    if (row != NULL && call->pass.order.last && !call->pass.order.only) {
+        ops->rows_multiply(call->device, call->n, call->f, row, call->pass.to, false, call->pass.to);
     }
 }
 
 void aggregate_linear_pack(const struct op_call *call, const float *col, const float *row)
 {
     const struct device_aggregate how = {
-        .col_scale = col, .row_scale = row, .is_bf16 = call->own_bf16, .begin = true, .finish = true};
-    call->device->ops->aggregate_sum(call->device, call->block, &how, call->f, call->grad_out, call->back.packed);
+        .col_scale = col, .row_scale = row, .is_bf16 = call->pass.own_bf16, .begin = true, .finish = true};
+    call->device->ops->aggregate_sum(call->device, call->pass.block, &how, call->f, call->grad_out,
+                                     call->pass.back.packed);
 }

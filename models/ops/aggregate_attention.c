@@ -101,16 +101,16 @@ static void edge_backward(const struct op_call *call, const struct device_attent
     int64_t n_column = how->n_column, n_more = how->n_edge_column, n = device_attention_edge_floats(how);
     if (how->score == DEVICE_SCORE_MLP) {
         ops->swap_axes(call->device, n_more, how->n_head * n_column, 1, at.grad_edge, at.turned);
-        ops->axpby(call->device, n, 1.0F, NULL, at.turned, call->order.first ? 0.0F : 1.0F,
-                   call->order.first ? NULL : call->grad_param[1], call->grad_param[1]);
+        ops->axpby(call->device, n, 1.0F, NULL, at.turned, call->pass.order.first ? 0.0F : 1.0F,
+                   call->pass.order.first ? NULL : call->grad_param[1], call->grad_param[1]);
         return;
     }
     for (int64_t h = 0; h < how->n_head; h++) {
         const float *weight = call->param[0] + h * n_column * n_more, *grad = at.grad_edge + h * n_more;
         ops->linear_backward_weight(call->device, 1, n_more, n_column, grad, call->param[1] + h * n_column, at.rest,
-                                    !call->order.first, call->grad_param[0] + h * n_column * n_more);
+                                    !call->pass.order.first, call->grad_param[0] + h * n_column * n_more);
         ops->linear(call->device,
-                    &(struct device_linear){1, n_more, n_column, grad, weight, .add = !call->order.first},
+                    &(struct device_linear){1, n_more, n_column, grad, weight, .add = !call->pass.order.first},
                     call->grad_param[1] + h * n_column);
     }
 }
@@ -120,11 +120,11 @@ static struct device_attention attention(const struct op_call *call)
     struct device_attention how = attention_of(call->program, call->op);
     how.att = how.score == DEVICE_SCORE_MLP ? call->param[0] : NULL;
     how.p = call->training ? call->op->dropout : 0.0;
-    how.shift = call->shift;
+    how.shift = call->pass.shift;
     how.key = call->key;
     how.now = call->now;
     how.row_node = call->node;
-    how.col_node = call->col_node;
+    how.col_node = call->pass.col_node;
     return how;
 }
 
@@ -150,9 +150,11 @@ static struct device_attention_target target(const float *const rows[HALO_N_PIEC
 /* One block's call; the pass says what is at either end. */
 static struct device_attention_rows rows_of(const struct op_call *call, const struct device_attention *how)
 {
-    ASSERT(how->n_edge_column == 0 || !call->self); /* loops have features as other edges do */
-    return (struct device_attention_rows){
-        .how = how, .block = call->block, .begin = call->order.first, .with_self = call->order.first && call->self};
+    ASSERT(how->n_edge_column == 0 || !call->pass.self); /* loops have features as other edges do */
+    return (struct device_attention_rows){.how = how,
+                                          .block = call->pass.block,
+                                          .begin = call->pass.order.first,
+                                          .with_self = call->pass.order.first && call->pass.self};
 }
 
 /* y_i = Σ_j μ_ij α_ij x_j, α_ij = exp(e_ij) / Σ_j exp(e_ij) */
@@ -163,12 +165,12 @@ static void forward(const struct op_call *call)
     struct device_attention_state saved = state(call);
     struct device_attention_rows rows = rows_of(call, &how);
     how.edge = edge_make(call, &how);
-    rows.source = source(call->payload);
-    rows.self_source = source(call->own);
+    rows.source = source(call->pass.payload);
+    rows.self_source = source(call->pass.own);
     rows.target.query = call->in[2];
-    rows.last = call->order.last;
+    rows.last = call->pass.order.last;
     ops->attention_forward(call->device, &rows, &saved, call->out);
-    if (call->order.last) {
+    if (call->pass.order.last) {
         ops->attention_finish(call->device, call->n, &how, &saved, call->out);
     }
 }
@@ -190,8 +192,8 @@ static void backward_query(const struct op_call *call)
     struct device_attention_rows rows = rows_of(call, &how);
     how.edge = edge_make(call, &how);
     bool edges = how.edge != NULL;
-    rows.source = source(call->payload);
-    rows.self_source = source(call->own);
+    rows.source = source(call->pass.payload);
+    rows.self_source = source(call->pass.own);
     rows.target = (struct device_attention_target){
         .query = call->in[2], .softmax = call->saved[SAVED_SOFTMAX], .grad_out = call->grad_out};
     call->device->ops->attention_backward_query(
@@ -210,8 +212,8 @@ static void backward_source(const struct op_call *call)
     struct device_attention_rows rows = rows_of(call, &how);
     how.edge = edge_make(call, &how);
     rows.source = (struct device_attention_source){.value = call->in[0], .key = call->in[1]};
-    rows.target = target(call->payload);
-    rows.self_target = target(call->own);
+    rows.target = target(call->pass.payload);
+    rows.self_target = target(call->pass.own);
     call->device->ops->attention_backward_source(call->device, &rows, call->grad_in[0], call->grad_in[1]);
 }
 
@@ -220,18 +222,19 @@ static void backward_source(const struct op_call *call)
 static void backward_return(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
-    if (call->order.first) {
+    if (call->pass.order.first) {
         struct op_call diagonal = *call;
         const float *const targets[HALO_N_PIECE] = {call->grad_out, call->in[2], call->saved[SAVED_SOFTMAX]};
-        memcpy(diagonal.own, targets, sizeof targets);
-        memcpy(diagonal.payload, targets, sizeof targets);
+        memcpy(diagonal.pass.own, targets, sizeof targets);
+        memcpy(diagonal.pass.payload, targets, sizeof targets);
         backward_source(&diagonal);
         return;
     }
-    ops->rows_add(call->device, call->back.n_row, call->f, call->back.rows, 1.0F, call->payload[0], call->grad_in[0]);
+    ops->rows_add(call->device, call->pass.back.n_row, call->f, call->pass.back.rows, 1.0F, call->pass.payload[0],
+                  call->grad_in[0]);
     if (call->grad_in[1] != NULL) {
-        ops->rows_add(call->device, call->back.n_row, call->program->value[call->op->in[1]].width, call->back.rows,
-                      1.0F, call->payload[1], call->grad_in[1]);
+        ops->rows_add(call->device, call->pass.back.n_row, call->program->value[call->op->in[1]].width,
+                      call->pass.back.rows, 1.0F, call->pass.payload[1], call->grad_in[1]);
     }
 }
 
@@ -240,17 +243,17 @@ static void backward_pack(const struct op_call *call)
 {
     struct device_attention how = attention(call);
     how.edge = edge_make(call, &how);
-    how.row_node = call->col_node;
+    how.row_node = call->pass.col_node;
     how.col_node = call->node;
     const struct device_attention_rows rows = {
         .how = &how,
-        .block = call->block,
+        .block = call->pass.block,
         .begin = true,
-        .source = source(call->payload),
+        .source = source(call->pass.payload),
         .target = {.grad_out = call->grad_out, .query = call->in[2], .softmax = call->saved[SAVED_SOFTMAX]}};
-    float *second = call->op->in[1] >= 0 ? call->back.packed + call->block->n_row * call->f : NULL;
-    float *grad_key = call->back.packed_key != NULL ? call->back.packed_key : second;
-    call->device->ops->attention_backward_source(call->device, &rows, call->back.packed, grad_key);
+    float *second = call->op->in[1] >= 0 ? call->pass.back.packed + call->pass.block->n_row * call->f : NULL;
+    float *grad_key = call->pass.back.packed_key != NULL ? call->pass.back.packed_key : second;
+    call->device->ops->attention_backward_source(call->device, &rows, call->pass.back.packed, grad_key);
 }
 
 /* Forward: the sources' rows travel. */

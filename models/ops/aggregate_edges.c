@@ -36,12 +36,12 @@ static struct device_tile_edges how_of(const struct op_call *call, int tile)
                .key = call->key,
                .now = call->now,
                .row_node = call->node},
-        .block = call->block,
-        .with_self = call->order.first && call->self,
-        .col_node = call->col_node,
-        .begin = call->order.first,
-        .factor = call->shift == 0.0F ? 1.0F : (float)exp((double)call->shift),
-        .shift = call->shift,
+        .block = call->pass.block,
+        .with_self = call->pass.order.first && call->pass.self,
+        .col_node = call->pass.col_node,
+        .begin = call->pass.order.first,
+        .factor = call->pass.shift == 0.0F ? 1.0F : (float)exp((double)call->pass.shift),
+        .shift = call->pass.shift,
     };
     for (int p = 0; p < OP_N_PARAM; p++) {
         how.of.param[p] = call->param[p];
@@ -52,10 +52,10 @@ static struct device_tile_edges how_of(const struct op_call *call, int tile)
 /* Own rows are destinations. */
 static void rows_of_sources(const struct op_call *call, struct device_tile_edges *how)
 {
-    how->of.rows[TILE_ROWS_IN_0] = call->payload[0];
-    how->self_rows[TILE_ROWS_IN_0] = call->own[0];
+    how->of.rows[TILE_ROWS_IN_0] = call->pass.payload[0];
+    how->self_rows[TILE_ROWS_IN_0] = call->pass.own[0];
     how->of.rows[TILE_ROWS_IN_2] = call->in[2];
-    how->of.rows[TILE_ROWS_SCALE_0] = call->col_scale;
+    how->of.rows[TILE_ROWS_SCALE_0] = call->pass.col_scale;
     how->of.rows[TILE_ROWS_SCALE_2] = how->self_rows[TILE_ROWS_SCALE_0] = call->scale;
 }
 
@@ -65,7 +65,7 @@ static void forward(const struct op_call *call)
     rows_of_sources(call, &how);
     how.of.to[TILE_TARGET_OUT] = call->out;
     how.saved = call->saved[0];
-    how.n_finish = call->order.last ? call->n : 0;
+    how.n_finish = call->pass.order.last ? call->n : 0;
     call->device->ops->tile_edges(call->device, &how);
 }
 
@@ -90,7 +90,7 @@ static void backward_targets(const struct op_call *call)
     how.of.to[TILE_TARGET_GRAD_IN_2] = call->grad_in[2];
     for (int p = 0; p < OP_N_PARAM; p++) {
         how.of.grad_param[p] = call->grad_param[p];
-        how.of.add_param[p] = !call->order.first || call->add_param[p];
+        how.of.add_param[p] = !call->pass.order.first || call->add_param[p];
     }
     call->device->ops->tile_edges(call->device, &how);
 }
@@ -108,11 +108,11 @@ static void backward_sources(const struct op_call *call)
 {
     struct device_tile_edges how = how_of(call, OP_TILE_OF_SOURCES);
     how.rows_are_sources = true;
-    rows_of_targets(call->payload, how.of.rows);
-    rows_of_targets(call->own, how.self_rows);
+    rows_of_targets(call->pass.payload, how.of.rows);
+    rows_of_targets(call->pass.own, how.self_rows);
     how.of.rows[TILE_ROWS_IN_0] = call->in[0];
     how.of.rows[TILE_ROWS_SCALE_0] = how.self_rows[TILE_ROWS_SCALE_2] = call->scale;
-    how.of.rows[TILE_ROWS_SCALE_2] = call->col_scale;
+    how.of.rows[TILE_ROWS_SCALE_2] = call->pass.col_scale;
     how.of.to[TILE_TARGET_GRAD_IN_0] = call->grad_in[0];
     call->device->ops->tile_edges(call->device, &how);
 }
@@ -121,16 +121,16 @@ static void backward_sources(const struct op_call *call)
  * rows. */
 static void backward_return(const struct op_call *call)
 {
-    if (call->order.first) {
+    if (call->pass.order.first) {
         struct op_call diagonal = *call;
         const float *const targets[HALO_N_PIECE] = {call->grad_out, call->in[2], call->saved[0]};
-        memcpy(diagonal.own, targets, sizeof targets);
-        memcpy(diagonal.payload, targets, sizeof targets);
+        memcpy(diagonal.pass.own, targets, sizeof targets);
+        memcpy(diagonal.pass.payload, targets, sizeof targets);
         backward_sources(&diagonal);
         return;
     }
-    call->device->ops->rows_add(call->device, call->back.n_row, call->f, call->back.rows, 1.0F, call->payload[0],
-                                call->grad_in[0]);
+    call->device->ops->rows_add(call->device, call->pass.back.n_row, call->f, call->pass.back.rows, 1.0F,
+                                call->pass.payload[0], call->grad_in[0]);
 }
 
 /* Of payload rows j, over own destinations of their edges */
@@ -141,13 +141,13 @@ static void backward_pack(const struct op_call *call)
     how.rows_are_sources = true;
     how.begin = true;
     how.with_self = false;
-    how.of.row_node = call->col_node;
+    how.of.row_node = call->pass.col_node;
     how.col_node = call->node;
     rows_of_targets(targets, how.of.rows);
-    how.of.rows[TILE_ROWS_IN_0] = call->payload[0];
-    how.of.rows[TILE_ROWS_SCALE_0] = call->col_scale;
+    how.of.rows[TILE_ROWS_IN_0] = call->pass.payload[0];
+    how.of.rows[TILE_ROWS_SCALE_0] = call->pass.col_scale;
     how.of.rows[TILE_ROWS_SCALE_2] = call->scale;
-    how.of.to[TILE_TARGET_GRAD_IN_0] = call->back.packed;
+    how.of.to[TILE_TARGET_GRAD_IN_0] = call->pass.back.packed;
     call->device->ops->tile_edges(call->device, &how);
 }
 

@@ -15,13 +15,13 @@ float aggregate_gcn_scale(double degree, bool self)
  * over out-neighbours, so this is backward too. */
 static void propagate(const struct op_call *call)
 {
-    aggregate_linear(call, call->col_scale, call->scale, call->scale);
+    aggregate_linear(call, call->pass.col_scale, call->scale, call->scale);
 }
 
 /* Of payload rows: dx_j = r_j Σ_i a_ij r_i dy_i over own rows i */
 static void propagate_pack(const struct op_call *call)
 {
-    aggregate_linear_pack(call, call->scale, call->col_scale);
+    aggregate_linear_pack(call, call->scale, call->pass.col_scale);
 }
 
 const struct aggregate_def aggregate_gcn = {.name = "gcn",

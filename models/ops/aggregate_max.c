@@ -17,30 +17,30 @@ static uint32_t *places(const struct op_call *call)
 static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
-    const struct device_max how = {.arg_base = call->arg_base,
-                                   .begin = call->order.first,
-                                   .self = call->order.first && call->self ? call->own[0] : NULL,
-                                   .n_finish = call->order.last ? call->n : 0};
-    ops->aggregate_max(call->device, call->block, &how, call->f, call->payload[0], call->out, places(call));
+    const struct device_max how = {.arg_base = call->pass.arg_base,
+                                   .begin = call->pass.order.first,
+                                   .self = call->pass.order.first && call->pass.self ? call->pass.own[0] : NULL,
+                                   .n_finish = call->pass.order.last ? call->n : 0};
+    ops->aggregate_max(call->device, call->pass.block, &how, call->f, call->pass.payload[0], call->out, places(call));
 }
 
 /* For the owner of the block's sources: Σ_i dy_i where y_i came from that row */
 static void backward_pack(const struct op_call *call)
 {
-    call->device->ops->aggregate_max_backward(call->device, call->block, call->arg_base, call->f, places(call),
-                                              call->grad_out, call->back.packed);
+    call->device->ops->aggregate_max_backward(call->device, call->pass.block, call->pass.arg_base, call->f,
+                                              places(call), call->grad_out, call->pass.back.packed);
 }
 
 /* dx_j = Σ over the parts that read row j of what they packed */
 static void backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
-    if (call->order.first) {
-        ops->move(call->device, DEVICE_LANE_COMPUTE, call->to, call->payload[0],
-                  (size_t)(call->n * call->f) * sizeof *call->to);
+    if (call->pass.order.first) {
+        ops->move(call->device, DEVICE_LANE_COMPUTE, call->pass.to, call->pass.payload[0],
+                  (size_t)(call->n * call->f) * sizeof *call->pass.to);
     } else {
-        ops->rows_add(call->device, call->back.n_row, call->f, call->back.rows, call->back.factor, call->payload[0],
-                      call->to);
+        ops->rows_add(call->device, call->pass.back.n_row, call->f, call->pass.back.rows, call->pass.back.factor,
+                      call->pass.payload[0], call->pass.to);
     }
 }
 

@@ -18,7 +18,7 @@ static void forward(const struct op_call *call)
 /* dx_j = [d_j⁻¹ dy_j] + Σ_{j→i} a_ij d_i⁻¹ dy_i */
 static void backward(const struct op_call *call)
 {
-    aggregate_linear(call, call->col_scale, call->scale, NULL);
+    aggregate_linear(call, call->pass.col_scale, call->scale, NULL);
 }
 
 /* Of payload rows: dx_j = Σ_{j→i} a_ij d_i⁻¹ dy_i over own rows i */

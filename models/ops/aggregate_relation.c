@@ -102,16 +102,16 @@ static void edges_sum(const struct op_call *call, const struct shape *s, int64_t
 {
     const struct device_ops *ops = call->device->ops;
     int64_t n_sum = call->n * s->n_base * f;
-    if (call->order.first) {
+    if (call->pass.order.first) {
         ops->fill_zero(call->device, sums, (size_t)(s->n_block * n_sum) * sizeof *sums);
     }
     for (int64_t k = 0; k < s->n_block; k++) {
-        const struct device_relation how = {.block = call->block,
+        const struct device_relation how = {.block = call->pass.block,
                                             .n_relation = s->n_relation,
                                             .n_base = s->n_base,
                                             .f = f,
                                             .stride = s->n_block * f,
-                                            .x = call->payload[0] + k * f,
+                                            .x = call->pass.payload[0] + k * f,
                                             .comp = call->param[1]};
         ops->relation_sum(call->device, &how, sums + k * n_sum);
     }
@@ -134,11 +134,11 @@ static void forward(const struct op_call *call)
     struct shape s = shape_of(call->program, call->op);
     struct workspace at = workspace_of(call, &s);
     edges_sum(call, &s, s.in, at.sums);
-    if (!call->order.last) {
+    if (!call->pass.order.last) {
         return;
     }
     const float *weights = weights_of(call, &s, &at);
-    float *rows = s.n_block > 1 ? at.rows : call->to;
+    float *rows = s.n_block > 1 ? at.rows : call->pass.to;
     for (int64_t k = 0; k < s.n_block; k++) {
         ops->linear(call->device,
                     &(struct device_linear){call->n, s.n_base * s.in, s.out, at.sums + k * call->n * s.n_base * s.in,
@@ -146,7 +146,7 @@ static void forward(const struct op_call *call)
                     rows + k * call->n * s.out);
     }
     if (s.n_block > 1) {
-        ops->swap_axes(call->device, s.n_block, call->n, s.out, rows, call->to);
+        ops->swap_axes(call->device, s.n_block, call->n, s.out, rows, call->pass.to);
     }
 }
 
@@ -155,7 +155,7 @@ static void input_backward(const struct op_call *call, const struct shape *s, co
 {
     const struct device_ops *ops = call->device->ops;
     const float *weights = weights_of(call, s, at);
-    float *rows = s->n_block > 1 ? at->rows : call->to;
+    float *rows = s->n_block > 1 ? at->rows : call->pass.to;
     for (int64_t k = 0; k < s->n_block; k++) {
         ops->swap_axes(call->device, s->n_base, s->in, s->out, weights + k * s->n_base * s->in * s->out, at->turned);
         ops->linear(call->device,
@@ -165,7 +165,7 @@ static void input_backward(const struct op_call *call, const struct shape *s, co
                     rows + k * call->n * s->in);
     }
     if (s->n_block > 1) {
-        ops->swap_axes(call->device, s->n_block, call->n, s->in, rows, call->to);
+        ops->swap_axes(call->device, s->n_block, call->n, s->in, rows, call->pass.to);
     }
 }
 
@@ -193,20 +193,21 @@ static void weight_backward(const struct op_call *call, const struct shape *s, c
 /* Of f columns: da_rb += ⟨the sums of payload rows over a relation's edges, what `own` has of the base⟩ */
 static void shares_dot(const struct op_call *call, const struct shape *s, int64_t f, const struct workspace *at)
 {
-    const struct device_relation how = {.block = call->block,
+    const struct device_relation how = {.block = call->pass.block,
                                         .n_relation = s->n_relation,
                                         .n_base = s->n_base,
                                         .f = f,
                                         .stride = f,
-                                        .x = call->payload[0]};
-    call->device->ops->relation_dot(call->device, &how, at->own, !call->order.first, at->rest, call->grad_param[1]);
+                                        .x = call->pass.payload[0]};
+    call->device->ops->relation_dot(call->device, &how, at->own, !call->pass.order.first, at->rest,
+                                    call->grad_param[1]);
 }
 
 /* da_rb += Σ_j ⟨Σ_{j→i of r} c_ij dy_i, x_j V_b⟩ */
 static void shares_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)
 {
     const struct device_ops *ops = call->device->ops;
-    if (call->order.first) {
+    if (call->pass.order.first) {
         ops->swap_axes(call->device, s->n_base, s->in, s->out, call->param[0], at->turned);
         ops->linear(
             call->device,
@@ -225,10 +226,10 @@ static void backward(const struct op_call *call)
     if (s.mixed && call->grad_param[1] != NULL) {
         shares_backward(call, &s, &at);
     }
-    if (call->order.last && call->grad_in[0] != NULL) {
+    if (call->pass.order.last && call->grad_in[0] != NULL) {
         input_backward(call, &s, &at);
     }
-    if (call->order.last && call->grad_param[0] != NULL) {
+    if (call->pass.order.last && call->grad_param[0] != NULL) {
         weight_backward(call, &s, &at);
     }
 }
@@ -260,7 +261,7 @@ static void sampled_weight_backward(const struct op_call *call, const struct sha
 static void sampled_shares_backward(const struct op_call *call, const struct shape *s, const struct workspace *at)
 {
     const struct device_ops *ops = call->device->ops;
-    if (call->order.first) {
+    if (call->pass.order.first) {
         ops->linear(call->device,
                     &(struct device_linear){call->n, s->out, s->n_base * s->in, call->grad_out, .w = call->param[0],
                                             .scratch = at->rest},
@@ -277,7 +278,7 @@ static void sampled_backward(const struct op_call *call)
     if (s.mixed && call->grad_param[1] != NULL) {
         sampled_shares_backward(call, &s, &at);
     }
-    if (call->order.last && call->grad_param[0] != NULL) {
+    if (call->pass.order.last && call->grad_param[0] != NULL) {
         sampled_weight_backward(call, &s, &at);
     }
 }
@@ -287,9 +288,9 @@ static void rows_backward(const struct op_call *call, int64_t n, float *to)
 {
     struct op_call rows = *call;
     rows.n = n;
-    rows.order.first = true;
-    rows.payload[0] = call->grad_out;
-    rows.to = to;
+    rows.pass.order.first = true;
+    rows.pass.payload[0] = call->grad_out;
+    rows.pass.to = to;
     struct shape s = shape_of(call->program, call->op);
     struct workspace at = workspace_of(&rows, &s);
     edges_sum(&rows, &s, s.out, at.sums);
@@ -298,17 +299,17 @@ static void rows_backward(const struct op_call *call, int64_t n, float *to)
 
 static void backward_return(const struct op_call *call)
 {
-    if (call->order.first) {
-        rows_backward(call, call->n, call->to);
+    if (call->pass.order.first) {
+        rows_backward(call, call->n, call->pass.to);
     } else {
-        call->device->ops->rows_add(call->device, call->back.n_row, call->f, call->back.rows, call->back.factor,
-                                    call->payload[0], call->to);
+        call->device->ops->rows_add(call->device, call->pass.back.n_row, call->f, call->pass.back.rows,
+                                    call->pass.back.factor, call->pass.payload[0], call->pass.to);
     }
 }
 
 static void backward_pack(const struct op_call *call)
 {
-    rows_backward(call, call->back.n_row, call->back.packed);
+    rows_backward(call, call->pass.back.n_row, call->pass.back.packed);
 }
 
 const struct aggregate_def aggregate_relation = {

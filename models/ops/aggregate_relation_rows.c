@@ -36,8 +36,12 @@ static size_t workspace_mixed(const struct program *program, const struct op *op
 static struct device_relation relation_of(const struct op_call *call, const struct shape *s, int64_t stride,
                                           const float *x)
 {
-    return (struct device_relation){
-        .block = call->block, .n_relation = s->n_relation, .n_base = s->n_base, .f = s->f, .stride = stride, .x = x};
+    return (struct device_relation){.block = call->pass.block,
+                                    .n_relation = s->n_relation,
+                                    .n_base = s->n_base,
+                                    .f = s->f,
+                                    .stride = stride,
+                                    .x = x};
 }
 
 /* y_i = Σ_{j→i} c_ij Σ_b a_rb z_jb, with c_ij = 1 / the edges of relation r into i */
@@ -45,13 +49,13 @@ static void forward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     struct shape s = shape_of(call->program, call->op);
-    struct device_relation how = relation_of(call, &s, s.n_base * s.f, call->payload[0]);
+    struct device_relation how = relation_of(call, &s, s.n_base * s.f, call->pass.payload[0]);
     how.comp = call->param[0];
     how.picks = true;
-    if (call->order.first) {
-        ops->fill_zero(call->device, call->to, (size_t)(call->n * s.f) * sizeof *call->to);
+    if (call->pass.order.first) {
+        ops->fill_zero(call->device, call->pass.to, (size_t)(call->n * s.f) * sizeof *call->pass.to);
     }
-    ops->relation_sum(call->device, &how, call->to);
+    ops->relation_sum(call->device, &how, call->pass.to);
 }
 
 /* to_jb (+)= Σ_{j→i} c_ij a_rb dy_i of n rows, over transposed blocks */
@@ -69,16 +73,16 @@ static void rows_backward(const struct op_call *call, bool begins, int64_t n, co
 
 static void backward(const struct op_call *call)
 {
-    rows_backward(call, call->order.first, call->n, call->payload[0], call->to);
+    rows_backward(call, call->pass.order.first, call->n, call->pass.payload[0], call->pass.to);
 }
 
 /* da_rb += Σ_j ⟨Σ_{j→i of r} c_ij dy_i, z_jb⟩ */
 static void backward_mixed(const struct op_call *call)
 {
     struct shape s = shape_of(call->program, call->op);
-    const struct device_relation how = relation_of(call, &s, s.f, call->payload[0]);
+    const struct device_relation how = relation_of(call, &s, s.f, call->pass.payload[0]);
     backward(call);
-    call->device->ops->relation_dot(call->device, &how, call->in[0], !call->order.first, call->workspace,
+    call->device->ops->relation_dot(call->device, &how, call->in[0], !call->pass.order.first, call->workspace,
                                     call->grad_param[0]);
 }
 
@@ -91,7 +95,7 @@ static void backward_return(const struct op_call *call)
 
 static void backward_pack(const struct op_call *call)
 {
-    rows_backward(call, true, call->back.n_row, call->grad_out, call->back.packed);
+    rows_backward(call, true, call->pass.back.n_row, call->grad_out, call->pass.back.packed);
 }
 
 /* da_rb += Σ_i ⟨Σ_{j→i of r} c_ij z_jb, dy_i⟩, base by base; transposed at the part's last block. */
@@ -101,12 +105,12 @@ static void sampled_mixed(const struct op_call *call)
     struct shape s = shape_of(call->program, call->op);
     float *grad = call->grad_param[0];
     for (int64_t b = 0; b < s.n_base; b++) {
-        struct device_relation how = relation_of(call, &s, s.n_base * s.f, call->payload[0] + b * s.f);
+        struct device_relation how = relation_of(call, &s, s.n_base * s.f, call->pass.payload[0] + b * s.f);
         how.n_base = 1;
-        ops->relation_dot(call->device, &how, call->grad_out, !call->order.first, call->workspace,
+        ops->relation_dot(call->device, &how, call->grad_out, !call->pass.order.first, call->workspace,
                           grad + b * s.n_relation);
     }
-    if (call->order.last) {
+    if (call->pass.order.last) {
         ops->swap_axes(call->device, s.n_base, s.n_relation, 1, grad, call->workspace);
         ops->move(call->device, DEVICE_LANE_COMPUTE, grad, call->workspace,
                   (size_t)(s.n_base * s.n_relation) * sizeof *grad);

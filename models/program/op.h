@@ -86,6 +86,23 @@ struct op_return {
     float factor;         /* of the rows that are added: 1/p where they are sampled */
 };
 
+/* A halo pass: what the payload of another part adds. */
+struct op_pass {
+    bool self;                        /* loops are IMPLICIT: the own row counts as a neighbour */
+    float *to;                        /* what a linear pass makes: out forward, grad_in[0] backward */
+    const struct device_block *block; /* edges between own rows and the payload's rows */
+    struct op_order order;
+    const float *own[HALO_N_PIECE];     /* own rows of what travels */
+    const float *payload[HALO_N_PIECE]; /* n_col rows of each piece; own on the diagonal */
+    bool own_bf16, payload_bf16;        /* sums: own[0] (RETURN: grad_out), payload[0] are rows of BF16 */
+    const float *col_scale;             /* n_col: of the payload's rows */
+    const uint32_t *col_node;           /* n_col: dataset node ids */
+    struct device_epilogue epilogue;    /* sums, in passes of one block */
+    float shift;       /* attention: added to scores of the block's edges, log(1/p) where its rows are sampled */
+    uint32_t arg_base; /* max: this block's first place */
+    struct op_return back;
+};
+
 /* One op on one part. Arrays are n rows of their value's width (device); what is not there, or not an operand of the
  * step, is NULL. */
 struct op_call {
@@ -128,20 +145,7 @@ struct op_call {
         };
     };
 
-    /* Halo passes: what the payload of another part adds. */
-    bool self;                        /* loops are IMPLICIT: the own row counts as a neighbour */
-    float *to;                        /* what a linear pass makes: out forward, grad_in[0] backward */
-    const struct device_block *block; /* edges between own rows and the payload's rows */
-    struct op_order order;
-    const float *own[HALO_N_PIECE];     /* own rows of what travels */
-    const float *payload[HALO_N_PIECE]; /* n_col rows of each piece; own on the diagonal */
-    bool own_bf16, payload_bf16;        /* sums: own[0] (RETURN: grad_out), payload[0] are rows of BF16 */
-    const float *col_scale;             /* n_col: of the payload's rows */
-    const uint32_t *col_node;           /* n_col: dataset node ids */
-    struct device_epilogue epilogue;    /* sums, in passes of one block */
-    float shift;       /* attention: added to scores of the block's edges, log(1/p) where its rows are sampled */
-    uint32_t arg_base; /* max: this block's first place */
-    struct op_return back;
+    struct op_pass pass;
 };
 
 /* What a global op does with all parts' rows before forward, or backward, runs on each part: sums of n_sum doubles,

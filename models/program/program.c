@@ -27,21 +27,21 @@ void program_init(const struct program_input *input, struct program *out)
     *out = (struct program){.labels = -1,
                             .decoder = -1,
                             .kept = -1,
-                            .n_relation = input->n_relation,
-                            .n_edge_feature = input->n_edge_feature,
-                            .codecs = exact,
-                            .codecs_backward = exact};
+                            .n_relation = input->facts.n_relation,
+                            .n_edge_feature = input->facts.n_edge_feature,
+                            .lossy = {.codecs = exact, .codecs_backward = exact}};
     if (n_run > 0) {
         struct embedded_run *run = memory_alloc((size_t)n_run, sizeof *run);
         memcpy(run, input->embedded.run, (size_t)n_run * sizeof *run);
         out->embedded = (struct embedded){.n_run = n_run, .run = run};
     }
-    value_append(out, &(struct value){.width = input->n_feature, .is_sparse = input->is_sparse, .is_static = true});
+    value_append(out,
+                 &(struct value){.width = input->facts.n_feature, .is_sparse = input->is_sparse, .is_static = true});
 }
 
 void program_init_pairs(int64_t width, struct program *out)
 {
-    program_init(&(struct program_input){.n_feature = width}, out);
+    program_init(&(struct program_input){.facts.n_feature = width}, out);
     value_append(out, &(struct value){.width = width, .needs_grad = true});
     out->value[0] = (struct value){.width = width, .needs_grad = true};
 }

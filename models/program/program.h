@@ -12,7 +12,7 @@
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
 #include "protocol/wire/embedded.h"
-#include "protocol/wire/graph_counts.h"
+#include "protocol/wire/graph_facts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -118,6 +118,15 @@ struct parameter {
     int line;    /* of a user's text, where it stands first; 0: of none */
 };
 
+/* What payloads lose in training. */
+struct program_lossy {
+    bool samples;             /* they are samples of their rows, */
+    bool stale;               /* or those of the epoch before */
+    uint32_t codecs;          /* they are written down in one of these (level_codecs), */
+    uint32_t codecs_backward; /* gradients in one of these */
+    bool feedback;            /* what is lost of coded rows is added to those of the next epoch */
+};
+
 struct program {
     int n_op, n_value, n_param;
     struct op *op;
@@ -140,28 +149,17 @@ struct program {
     int64_t n_edge_feature;   /* of the edges; 0: none */
     /* No op is static, and a layer multiplies before it aggregates only where its input is wider; 0: not so. */
     int64_t plain_width;
-    int precision;            /* JOB_PRECISION_…: of values and gradients (program_precision) */
-    bool samples;             /* in training, payloads are samples of their rows, */
-    bool stale;               /* or those of the epoch before */
-    uint32_t codecs;          /* they are written down in one of these (level_codecs), */
-    uint32_t codecs_backward; /* gradients in one of these */
-    bool feedback;            /* what is lost of coded rows is added to those of the next epoch */
+    int precision; /* JOB_PRECISION_…: of values and gradients (program_precision) */
+    struct program_lossy lossy;
 };
 
 /* Facts of the data for builders. */
 struct program_input {
-    int64_t n_feature;
-    int32_t n_class;
+    struct graph_facts facts;
     bool is_sparse;           /* features are CSR */
-    bool is_typed;            /* features are those of several node types side by side, or one column per node */
-    int32_t n_relation;       /* of typed edges; 0: untyped */
-    int32_t n_relation_given; /* of these, those that are not inverse ones */
-    int64_t n_edge_feature;   /* columns of edges' features, which attention reads; 0: edges without features */
-    bool is_weighted;         /* edges have weights */
     struct embedded embedded; /* columns of sparse features that are one node's own */
     bool stores;              /* parts also have the features of halo rows (program_store) */
-    struct graph_counts counts;
-    FILE *passes; /* what each pass of the compiler makes of the text is written here; NULL: not */
+    FILE *passes;             /* what each pass of the compiler makes of the text is written here; NULL: not */
 };
 
 /* Build the job's model for this data.

@@ -246,9 +246,9 @@ static enum status class_names_keep(const struct dataset_meta *meta, struct data
         return STATUS_OK;
     }
     size_t n = strlen(meta->class_names) + 1;
-    enum status status = dataset_store_block(out->store, MEMORY_OTHER, n, 1, &out->class_names);
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, n, 1, &out->labels.class_names);
     if (status == STATUS_OK) {
-        memcpy(out->class_names, meta->class_names, n);
+        memcpy(out->labels.class_names, meta->class_names, n);
     }
     return status;
 }

@@ -91,11 +91,11 @@ static enum status count_more(const struct npy *npy, bool is_mask, int64_t *n_io
 
 static enum status count_check(const struct npy *npy, bool is_mask, const struct job *job, struct dataset *out)
 {
-    enum status status = count_more(npy, is_mask, &out->splits.n);
-    if (status == STATUS_OK && is_of_several(npy, is_mask) && job->dataset.split >= out->splits.n) {
+    enum status status = count_more(npy, is_mask, &out->labels.splits.n);
+    if (status == STATUS_OK && is_of_several(npy, is_mask) && job->dataset.split >= out->labels.splits.n) {
         return status_fail(STATUS_CONFIG,
                            "dataset.split = %" PRId64 ": %s has %" PRId64 " splits, expected 0 to %" PRId64,
-                           job->dataset.split, npy->name, out->splits.n, out->splits.n - 1);
+                           job->dataset.split, npy->name, out->labels.splits.n, out->labels.splits.n - 1);
     }
     return status;
 }
@@ -187,11 +187,11 @@ static enum status split_load(const struct job *job, const char *folder, const s
 enum status dataset_npy_splits_load(const struct job *job, const char *folder, struct dataset *out)
 {
     enum status status = STATUS_OK;
-    out->splits = (struct dataset_splits){.index = job->dataset.split, .n = 1};
+    out->labels.splits = (struct dataset_splits){.index = job->dataset.split, .n = 1};
     for (int s = 0; s < N_SPLIT && status == STATUS_OK; s++) {
         status = split_load(job, folder, &all_files[s], out);
     }
-    if (status == STATUS_OK && job->dataset.split >= out->splits.n) {
+    if (status == STATUS_OK && job->dataset.split >= out->labels.splits.n) {
         return status_fail(STATUS_CONFIG, "dataset.split = %" PRId64 ": '%s' has one split, expected 0",
                            job->dataset.split, folder);
     }

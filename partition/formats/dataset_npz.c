@@ -245,7 +245,7 @@ enum status dataset_npz_load(const struct job *job, const char *path, struct dat
     struct dataset_path split;
     if (split_find(path, &split)) {
         status = splits_load(split.text, out);
-    } else if (out->labels != NULL || out->label_rows != NULL) {
+    } else if (out->labels.classes != NULL || out->labels.rows != NULL) {
         log_info("dataset '%s' has no splits: drew %d training and %d validation nodes per class with seed %" PRId64,
                  out->name, DRAWN_TRAIN, DRAWN_VALID, (int64_t)job->dataset.seed);
         status = dataset_split_draw(DRAWN_TRAIN, DRAWN_VALID, (uint64_t)job->dataset.seed, out);

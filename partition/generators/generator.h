@@ -50,7 +50,7 @@ static inline float generator_normal(uint32_t draw)
  */
 enum status generator_n_edge(const struct job *job, int64_t n_node, int64_t *out);
 
-/* features_f32 of n_node rows: the rows' block, still zero; the caller fills it. */
+/* features.f32 of n_node rows: the rows' block, still zero; the caller fills it. */
 enum status generator_features(const struct job *job, struct dataset *out, float **rows_out);
 
 /* 60 / 20 / 20 by one draw per node; without another training node the first one trains. */

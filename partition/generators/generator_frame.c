@@ -52,38 +52,38 @@ enum status generator_n_edge(const struct job *job, int64_t n_node, int64_t *out
 
 enum status generator_features(const struct job *job, struct dataset *out, float **rows_out)
 {
-    out->n_feature = job->dataset.features;
-    enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)(out->n_node * out->n_feature),
-                                             sizeof **rows_out, rows_out);
+    out->facts.n_feature = job->dataset.features;
+    enum status status = dataset_store_block(
+        out->store, MEMORY_FEATURES, (size_t)(out->n_node * out->facts.n_feature), sizeof **rows_out, rows_out);
     if (status == STATUS_OK) {
-        out->features_f32 = *rows_out;
+        out->features.f32 = *rows_out;
     }
     return status;
 }
 
 enum status generator_splits(const struct job *job, struct dataset *out)
 {
-    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split,
-                                             &out->split);
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->labels.split,
+                                             &out->labels.split);
     if (status != STATUS_OK) {
         return status;
     }
-    out->splits = (struct dataset_splits){.origin = DATASET_ORIGIN_DRAWN, .n = 1, .seed = job->dataset.seed};
-    snprintf(out->splits.how, sizeof out->splits.how, "a share of %g for training, half of the rest for validation",
-             job->dataset.train_share);
+    out->labels.splits = (struct dataset_splits){.origin = DATASET_ORIGIN_DRAWN, .n = 1, .seed = job->dataset.seed};
+    snprintf(out->labels.splits.how, sizeof out->labels.splits.how,
+             "a share of %g for training, half of the rest for validation", job->dataset.train_share);
     struct random_key key = generator_key(job, GENERATOR_DRAW_SPLIT);
     double share = job->dataset.train_share;
     float train_end = (float)share, valid_end = (float)((1.0 + share) / 2.0);
     bool train = false;
     for (int64_t node = 0; node < out->n_node; node++) {
         float draw = random_unit(&key, (uint64_t)node, 0);
-        out->split[node] = draw < train_end   ? DATASET_SPLIT_TRAIN
-                           : draw < valid_end ? DATASET_SPLIT_VALID
-                                              : DATASET_SPLIT_TEST;
-        train = train || out->split[node] == DATASET_SPLIT_TRAIN;
+        out->labels.split[node] = draw < train_end   ? DATASET_SPLIT_TRAIN
+                                  : draw < valid_end ? DATASET_SPLIT_VALID
+                                                     : DATASET_SPLIT_TEST;
+        train = train || out->labels.split[node] == DATASET_SPLIT_TRAIN;
     }
     if (!train) {
-        out->split[0] = DATASET_SPLIT_TRAIN;
+        out->labels.split[0] = DATASET_SPLIT_TRAIN;
     }
     return dataset_split_finish(out);
 }

@@ -39,11 +39,11 @@ static enum status identity_features(struct dataset *out)
 {
     enum status status = features_csr_blocks(out, N_MEMBER);
     for (int64_t member = 0; member < N_MEMBER && status == STATUS_OK; member++) {
-        out->feature_indptr[member + 1] = member + 1;
-        out->feature_indices[member] = (uint32_t)member;
-        out->feature_data[member] = 1.0f;
+        out->features.indptr[member + 1] = member + 1;
+        out->features.indices[member] = (uint32_t)member;
+        out->features.data[member] = 1.0f;
     }
-    out->n_feature = N_MEMBER;
+    out->facts.n_feature = N_MEMBER;
     return status;
 }
 
@@ -52,24 +52,26 @@ enum status generator_karate(const struct job *job, struct dataset *out)
     const struct edge_source source = {
         .file = "karate", .unit = "friendship", .n_edge = N_FRIENDSHIP, .read = friendships_read};
     out->n_node = N_MEMBER;
-    out->n_class = 2;
+    out->facts.n_class = 2;
     enum status status = dataset_graph_build(job, &source, true, out);
     if (status == STATUS_OK) {
         status = identity_features(out);
     }
     if (status == STATUS_OK) {
-        status = dataset_store_block(out->store, MEMORY_OTHER, N_MEMBER, sizeof *out->labels, &out->labels);
+        status = dataset_store_block(out->store, MEMORY_OTHER, N_MEMBER, sizeof *out->labels.classes,
+                                     &out->labels.classes);
     }
     if (status == STATUS_OK) {
-        status = dataset_store_block(out->store, MEMORY_OTHER, N_MEMBER, sizeof *out->split, &out->split);
+        status = dataset_store_block(out->store, MEMORY_OTHER, N_MEMBER, sizeof *out->labels.split,
+                                     &out->labels.split);
     }
     for (int64_t member = 0; member < N_MEMBER && status == STATUS_OK; member++) {
-        out->labels[member] = clubs[member] == 'o';
-        out->split[member] = splits[member] == 't'   ? DATASET_SPLIT_TRAIN
-                             : splits[member] == 'v' ? DATASET_SPLIT_VALID
-                                                     : DATASET_SPLIT_TEST;
+        out->labels.classes[member] = clubs[member] == 'o';
+        out->labels.split[member] = splits[member] == 't'   ? DATASET_SPLIT_TRAIN
+                                    : splits[member] == 'v' ? DATASET_SPLIT_VALID
+                                                            : DATASET_SPLIT_TEST;
     }
-    out->splits = (struct dataset_splits){.origin = DATASET_ORIGIN_GIVEN, .n = 1};
+    out->labels.splits = (struct dataset_splits){.origin = DATASET_ORIGIN_GIVEN, .n = 1};
     if (status != STATUS_OK) {
         return status;
     }

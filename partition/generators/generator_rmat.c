@@ -78,7 +78,7 @@ static enum status features_fill(const struct job *job, struct dataset *out)
         return status;
     }
     struct random_key key = generator_key(job, GENERATOR_DRAW_NOISE);
-    int64_t n = out->n_feature;
+    int64_t n = out->facts.n_feature;
 #pragma omp parallel for schedule(static)
     for (int64_t node = 0; node < out->n_node; node++) {
         for (int64_t c = 0; c < n; c++) {
@@ -94,19 +94,19 @@ static enum status features_fill(const struct job *job, struct dataset *out)
 /* The mean of the in-neighbours' rows plus the node's own. */
 static void neighbourhood(const struct dataset *dataset, int64_t node, float *sum)
 {
-    int64_t n = dataset->n_feature, begin = dataset->indptr[node], end = dataset->indptr[node + 1];
+    int64_t n = dataset->facts.n_feature, begin = dataset->indptr[node], end = dataset->indptr[node + 1];
     for (int64_t c = 0; c < n; c++) {
         sum[c] = 0;
     }
     for (int64_t i = begin; i < end; i++) {
-        const float *row = dataset->features_f32 + (int64_t)dataset->indices[i] * n;
+        const float *row = dataset->features.f32 + (int64_t)dataset->indices[i] * n;
         for (int64_t c = 0; c < n; c++) {
             sum[c] += row[c];
         }
     }
     float scale = end > begin ? 1.0f / (float)(end - begin) : 0;
     for (int64_t c = 0; c < n; c++) {
-        sum[c] = sum[c] * scale + dataset->features_f32[node * n + c];
+        sum[c] = sum[c] * scale + dataset->features.f32[node * n + c];
     }
 }
 
@@ -130,10 +130,10 @@ static int32_t label_of(const float *row, const float *projection, int64_t n, in
 static enum status labels_fill(const struct job *job, struct dataset *out)
 {
     float *projection;
-    int64_t n = out->n_feature;
-    size_t n_value = (size_t)(n * out->n_class);
-    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->labels,
-                                             &out->labels);
+    int64_t n = out->facts.n_feature;
+    size_t n_value = (size_t)(n * out->facts.n_class);
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node,
+                                             sizeof *out->labels.classes, &out->labels.classes);
     if (status == STATUS_OK) {
         status = memory_acquire(MEMORY_OTHER, n_value, sizeof *projection, &projection);
     }
@@ -150,7 +150,7 @@ static enum status labels_fill(const struct job *job, struct dataset *out)
 #pragma omp for schedule(dynamic, 256)
         for (int64_t node = 0; node < out->n_node; node++) {
             neighbourhood(out, node, row);
-            out->labels[node] = label_of(row, projection, n, out->n_class);
+            out->labels.classes[node] = label_of(row, projection, n, out->facts.n_class);
         }
         free(row);
     }
@@ -172,7 +172,7 @@ enum status generator_rmat(const struct job *job, struct dataset *out)
     rmat.below_b = (uint32_t)((PROBABILITY_A + PROBABILITY_B) * 65536);
     rmat.below_c = (uint32_t)((PROBABILITY_A + PROBABILITY_B + PROBABILITY_C) * 65536);
     out->n_node = (int64_t)1 << rmat.scale;
-    out->n_class = (int32_t)job->dataset.classes;
+    out->facts.n_class = (int32_t)job->dataset.classes;
     rmat.order = permutation_make(generator_key(job, GENERATOR_DRAW_PERMUTATION), out->n_node);
     struct edge_source source = {.file = "rmat", .unit = "edge", .self = &rmat, .read = edges_read};
     enum status status = generator_n_edge(job, out->n_node, &source.n_edge);

@@ -116,15 +116,15 @@ static enum status features_fill(const struct sbm *sbm, const struct job *job, s
     struct random_key key = generator_key(job, GENERATOR_DRAW_CENTRE);
     for (size_t i = 0; i < n_centre; i++) {
         centres[i] = generator_normal(
-            random_u32(&key, i / (size_t)out->n_feature, (uint32_t)(i % (size_t)out->n_feature)));
+            random_u32(&key, i / (size_t)out->facts.n_feature, (uint32_t)(i % (size_t)out->facts.n_feature)));
     }
 #pragma omp parallel for schedule(static)
     for (int64_t node = 0; node < out->n_node; node++) {
-        feature_row(sbm, job, centres, node, rows + node * out->n_feature);
+        feature_row(sbm, job, centres, node, rows + node * out->facts.n_feature);
     }
     memory_release(MEMORY_OTHER, centres, n_centre, sizeof *centres);
     if (job->dataset.normalize_features == JOB_NORMALIZE_ROW) {
-        dataset_rows_normalize(rows, out->n_node, out->n_feature);
+        dataset_rows_normalize(rows, out->n_node, out->facts.n_feature);
     }
     return STATUS_OK;
 }
@@ -132,11 +132,12 @@ static enum status features_fill(const struct sbm *sbm, const struct job *job, s
 static enum status labels_fill(const struct sbm *sbm, struct dataset *out)
 {
     size_t n_node = (size_t)out->n_node;
-    out->multi_label = sbm->n_layer > 1;
-    enum status status = out->multi_label
-                             ? dataset_store_block(out->store, MEMORY_OTHER, n_node * (size_t)out->n_class,
-                                                   sizeof(float), &out->label_rows)
-                             : dataset_store_block(out->store, MEMORY_OTHER, n_node, sizeof(int32_t), &out->labels);
+    out->facts.multi_label = sbm->n_layer > 1;
+    enum status status = out->facts.multi_label
+                             ? dataset_store_block(out->store, MEMORY_OTHER, n_node * (size_t)out->facts.n_class,
+                                                   sizeof(float), &out->labels.rows)
+                             : dataset_store_block(out->store, MEMORY_OTHER, n_node, sizeof(int32_t),
+                                                   &out->labels.classes);
     if (status != STATUS_OK) {
         return status;
     }
@@ -144,10 +145,10 @@ static enum status labels_fill(const struct sbm *sbm, struct dataset *out)
     for (int64_t node = 0; node < out->n_node; node++) {
         for (int64_t l = 0; l < sbm->n_layer; l++) {
             int64_t class_number = class_of(sbm, l, node);
-            if (out->multi_label) {
-                out->label_rows[node * out->n_class + class_number] = 1.0f;
+            if (out->facts.multi_label) {
+                out->labels.rows[node * out->facts.n_class + class_number] = 1.0f;
             } else {
-                out->labels[node] = (int32_t)class_number;
+                out->labels.classes[node] = (int32_t)class_number;
             }
         }
     }
@@ -176,7 +177,7 @@ enum status generator_sbm(const struct job *job, struct dataset *out)
     sbm_init(job, sbm);
     struct edge_source source = {.file = "sbm", .unit = "edge", .self = sbm, .read = edges_read};
     out->n_node = job->dataset.nodes;
-    out->n_class = (int32_t)job->dataset.classes;
+    out->facts.n_class = (int32_t)job->dataset.classes;
     enum status status = generator_n_edge(job, out->n_node, &source.n_edge);
     if (status == STATUS_OK) {
         status = dataset_graph_build(job, &source, true, out);

@@ -15,12 +15,12 @@ struct counts {
 
 static void count_node(const struct dataset *dataset, int64_t node, struct counts *counts)
 {
-    if (!dataset->multi_label) {
-        counts->n[dataset->labels[node]]++; /* a training node has one */
+    if (!dataset->facts.multi_label) {
+        counts->n[dataset->labels.classes[node]]++; /* a training node has one */
         return;
     }
-    for (int32_t c = 0; c < dataset->n_class; c++) {
-        float label = dataset->label_rows[node * dataset->n_class + c];
+    for (int32_t c = 0; c < dataset->facts.n_class; c++) {
+        float label = dataset->labels.rows[node * dataset->facts.n_class + c];
         counts->n[c] += label > 0.5f;
         counts->n_negative[c] += label <= 0.5f;
     }
@@ -29,14 +29,15 @@ static void count_node(const struct dataset *dataset, int64_t node, struct count
 static void balance(const struct dataset *dataset, const struct counts *counts)
 {
     int32_t n_class = 0;
-    for (int32_t c = 0; c < dataset->n_class; c++) {
+    for (int32_t c = 0; c < dataset->facts.n_class; c++) {
         n_class += counts->n[c] > 0;
     }
-    for (int32_t c = 0; c < dataset->n_class; c++) {
+    for (int32_t c = 0; c < dataset->facts.n_class; c++) {
         double n = (double)counts->n[c];
-        double all = dataset->multi_label ? (double)counts->n_negative[c]
-                                          : (double)dataset->n_split[DATASET_SPLIT_TRAIN] / (double)n_class;
-        dataset->class_weight[c] = n > 0.0 ? (float)(all / n) : 1.0f;
+        double all = dataset->facts.multi_label
+                         ? (double)counts->n_negative[c]
+                         : (double)dataset->labels.n_split[DATASET_SPLIT_TRAIN] / (double)n_class;
+        dataset->labels.class_weights[c] = n > 0.0 ? (float)(all / n) : 1.0f;
     }
 }
 
@@ -48,15 +49,15 @@ static enum status read_weights(const struct job *job, struct dataset *dataset)
         return status;
     }
     dataset_file_note(dataset, DATASET_CONTENT_CLASS_WEIGHTS, npy.name);
-    status = npy_expect(&npy, NPY_KIND_NUMBER, 1, dataset->n_class, 0);
-    for (int32_t c = 0; status == STATUS_OK && c < dataset->n_class; c++) {
+    status = npy_expect(&npy, NPY_KIND_NUMBER, 1, dataset->facts.n_class, 0);
+    for (int32_t c = 0; status == STATUS_OK && c < dataset->facts.n_class; c++) {
         double weight = npy_real(&npy, c);
         if (!(weight >= 0.0 && weight <= (double)FLT_MAX)) {
             status = status_fail(STATUS_DATA,
                                  "%s: class %" PRId32 " has weight %g, expected a finite number that is not negative",
                                  npy.name, c, weight);
         }
-        dataset->class_weight[c] = (float)weight;
+        dataset->labels.class_weights[c] = (float)weight;
     }
     npy_close(&npy);
     return status;
@@ -66,8 +67,8 @@ static enum status read_weights(const struct job *job, struct dataset *dataset)
 static enum status loss_weigh(const struct counts *counts, struct dataset *dataset)
 {
     double sum = 0.0;
-    for (int32_t c = 0; c < dataset->n_class; c++) {
-        sum += dataset->class_weight[c] * (double)counts->n[c];
+    for (int32_t c = 0; c < dataset->facts.n_class; c++) {
+        sum += dataset->labels.class_weights[c] * (double)counts->n[c];
     }
     if (!(sum > 0.0)) {
         return status_fail(
@@ -76,20 +77,20 @@ static enum status loss_weigh(const struct counts *counts, struct dataset *datas
             "with a weight above 0",
             dataset->name);
     }
-    dataset->loss_weight = sum;
+    dataset->labels.loss_weight = sum;
     return STATUS_OK;
 }
 
 enum status class_weights_build(const struct job *job, struct dataset *dataset)
 {
     const char *how = job->train.class_weights;
-    size_t n_class = (size_t)dataset->n_class;
+    size_t n_class = (size_t)dataset->facts.n_class;
     int64_t *count;
     if (strcmp(how, "none") == 0 || dataset->predicts) {
         return STATUS_OK;
     }
-    enum status status = dataset_store_block(dataset->store, MEMORY_OTHER, n_class, sizeof *dataset->class_weight,
-                                             &dataset->class_weight);
+    enum status status = dataset_store_block(dataset->store, MEMORY_OTHER, n_class,
+                                             sizeof *dataset->labels.class_weights, &dataset->labels.class_weights);
     if (status == STATUS_OK) {
         status = memory_acquire(MEMORY_OTHER, 2 * n_class, sizeof *count, &count);
     }
@@ -98,7 +99,7 @@ enum status class_weights_build(const struct job *job, struct dataset *dataset)
     }
     struct counts counts = {count, count + n_class};
     for (int64_t node = 0; node < dataset->n_node; node++) {
-        if (dataset->split[node] == DATASET_SPLIT_TRAIN) {
+        if (dataset->labels.split[node] == DATASET_SPLIT_TRAIN) {
             count_node(dataset, node, &counts);
         }
     }
@@ -108,7 +109,7 @@ enum status class_weights_build(const struct job *job, struct dataset *dataset)
         status = read_weights(job, dataset);
     }
     /* The weights of positives do not change the mean over the labels. */
-    if (status == STATUS_OK && !dataset->multi_label) {
+    if (status == STATUS_OK && !dataset->facts.multi_label) {
         status = loss_weigh(&counts, dataset);
     }
     memory_release(MEMORY_OTHER, count, 2 * n_class, sizeof *count);

@@ -7,7 +7,7 @@
 
 #include "partition/graph/dataset.h"
 
-/* Set class_weight and loss_weight of an otherwise loaded dataset, as in the job; nothing for a prediction.
+/* Set labels.class_weights and .loss_weight of an otherwise loaded dataset, as in the job; nothing for a prediction.
  *
  *   balanced  one label: n / (C · n_c) of n training nodes, n_c of them of class c, C classes with training nodes; 1
  *             for others. Several labels: of label c's positives, negatives / positives among the training nodes that

@@ -11,7 +11,7 @@
 #include "protocol/base/status.h"
 #include "protocol/job/job.h"
 #include "protocol/wire/embedded.h"
-#include "protocol/wire/graph_counts.h"
+#include "protocol/wire/graph_facts.h"
 
 #include <stdbool.h>
 #include <stdint.h>
@@ -32,13 +32,6 @@ static inline bool dataset_split_has(uint8_t of_node, int split)
     return of_node == split ||
            (of_node == DATASET_SPLIT_VALID_TEST && (split == DATASET_SPLIT_VALID || split == DATASET_SPLIT_TEST));
 }
-
-/* The meaning of self loops among the stored edges. */
-enum dataset_loops {
-    DATASET_LOOPS_STORED,   /* as stored: a loop is an edge like any other */
-    DATASET_LOOPS_IMPLICIT, /* every node has exactly one, none of them stored */
-    DATASET_LOOPS_NONE      /* none stored, none implied */
-};
 
 /* Where the splits come from. */
 enum dataset_origin {
@@ -66,63 +59,61 @@ enum dataset_content {
 };
 #define DATASET_CLASS_NAMES_BYTES 65536 /* of class names in JSON, which results also have */
 
+/* One of the three holds them (none when n_feature is 0); values as in the file, row-normalised if the job file says
+ * so. */
+struct dataset_features {
+    const float *f32;    /* n_node × n_feature */
+    const uint16_t *f16; /* the same, IEEE half */
+    int64_t *indptr;     /* n_node + 1, with indices and data */
+    uint32_t *indices;   /* columns, ascending and unique in a row */
+    float *data;
+    /* columns of nodes without features: a one at its own column is such a node's only entry */
+    struct embedded embedded;
+};
+
+/* Labels, and who is trained and judged by them. */
+struct dataset_labels {
+    int32_t *classes; /* n_node, -1 none; NULL when multi_label, and of a prediction without labels */
+    float *rows;      /* n_node × n_class, NaN: unknown; NULL unless multi_label */
+    /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have only numbers */
+    char *class_names;
+    float *class_weights; /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
+    /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
+    double loss_weight;
+    uint8_t *split; /* n_node: enum dataset_split */
+    /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
+    int64_t n_split[DATASET_SPLIT_N];
+    struct dataset_splits splits;
+};
+
+/* Features of edges; all NULL without. An edge and its reverse that was added have the same row. */
+struct dataset_edge_features {
+    uint32_t *row;         /* n_edge: a row of features, or n_row + v: row v of loop_features */
+    int64_t n_row;         /* rows of the file */
+    const float *features; /* n_row × n_edge_feature: as in the file, finite */
+    float *loop_features;  /* n_node × n_edge_feature: of loops that a definition adds; NULL where it adds none */
+};
+
 struct dataset {
     char name[128];
     char file[DATASET_CONTENT_N][256]; /* that each was read from; "": none, or several */
     /* for a prediction: labels and splits may be missing (dataset_fit_model replaces them) */
     bool predicts;
     int64_t n_node;
-    int64_t n_edge;      /* stored, after symmetrising, de-duplicating and taking loops out */
-    int64_t n_feature;   /* columns */
-    bool features_typed; /* several node types side by side, or without any features a column per node */
-    /* columns of nodes without features: a one at its own column is such a node's only entry */
-    struct embedded embedded;
-    int32_t n_class;  /* classes, or label columns when multi_label */
-    bool multi_label; /* a row of labels each: 0 and 1, or where the job regresses numbers */
-    bool regression;  /* job_regresses */
-    bool of_links;    /* job_predicts_links: edges are what is trained on; labels and splits are not read */
-    /* (u,v) is stored whenever (v,u) is, with the same weight; never true of edges that have types or features */
-    bool symmetric;
-    bool both_ways;           /* dataset.undirected added the reverse of each edge, or it is symmetric without */
-    int32_t n_relation;       /* typed edges: relations, inverse ones included; 0: untyped */
-    int32_t n_relation_given; /* those of the data, which come first: without inverse ones */
-    bool weighted; /* edges have weights; loops that a layer's definition adds are then stored, with weight 1 */
-    /* columns of the edges' features; 0: none. Loops that a definition adds are then stored */
-    int64_t n_edge_feature;
-    enum dataset_loops loops;
-    struct graph_counts counts; /* of kind = "program" alone: dataset_count */
+    int64_t n_edge; /* stored, after symmetrising, de-duplicating and taking loops out */
+    struct graph_facts facts;
+    bool regression; /* job_regresses */
+    bool of_links;   /* job_predicts_links: edges are what is trained on; labels and splits are not read */
+    bool both_ways;  /* dataset.undirected added the reverse of each edge, or it is symmetric without */
 
     int64_t *indptr;     /* n_node + 1: row = destination */
     uint32_t *indices;   /* n_edge: sources, ascending and unique in a row; typed: in each run of one type */
     uint16_t *edge_type; /* n_edge: relations, ascending in a row; NULL when untyped */
     float *edge_weight;  /* n_edge: finite, not negative; NULL unless weighted */
     float *strength;     /* n_node: sum of the weights of a node's in-edges, finite; NULL unless weighted */
-
-    /* Features of edges; all NULL without. An edge and its reverse that was added have the same row. */
-    uint32_t *edge_row;         /* n_edge: a row of edge_features, or n_edge_row + v: row v of loop_features */
-    int64_t n_edge_row;         /* rows of the file */
-    const float *edge_features; /* n_edge_row × n_edge_feature: as in the file, finite */
-    float *loop_features; /* n_node × n_edge_feature: of loops that a definition adds; NULL where it adds none */
-
-    /* Exactly one of the three holds the features (none when n_feature is 0); values as in the file, row-normalised
-     * if the job file says so. */
-    const float *features_f32;    /* n_node × n_feature */
-    const uint16_t *features_f16; /* the same, IEEE half */
-    int64_t *feature_indptr;      /* n_node + 1, with feature_indices and feature_data */
-    uint32_t *feature_indices;    /* columns, ascending and unique in a row */
-    float *feature_data;
-
-    int32_t *labels;   /* n_node, -1 none; NULL when multi_label, and of a prediction without labels */
-    float *label_rows; /* n_node × n_class, NaN: unknown; NULL unless multi_label */
-    /* a JSON list of n_class texts below DATASET_CLASS_NAMES_BYTES; NULL: classes have only numbers */
-    char *class_names;
-    uint8_t *split; /* n_node: enum dataset_split */
-    /* nodes that are in each (dataset_split_has): nodes of VALID_TEST count in three */
-    int64_t n_split[DATASET_SPLIT_N];
-    float *class_weight; /* n_class: train.class_weights; NULL: 1 each, and of a prediction */
-    /* that the training loss is a mean over, where that is not the number of training nodes; else 0 */
-    double loss_weight;
-    struct dataset_splits splits;
+    struct dataset_edge_features edges;
+    struct dataset_features features;
+    struct dataset_labels labels;
     struct links links; /* of task.kind = "link" alone */
 
     /* edges of the files left out: the same edge (or, undirected, its reverse) was there already */
@@ -134,7 +125,7 @@ struct dataset {
 static inline int64_t dataset_n_in_split(const struct dataset *dataset, enum dataset_split split)
 {
     const struct links_held *held = dataset->links.held;
-    return !dataset->of_links             ? dataset->n_split[split]
+    return !dataset->of_links             ? dataset->labels.n_split[split]
            : split == DATASET_SPLIT_VALID ? held[LINKS_SPLIT_VALID].positive.n
            : split == DATASET_SPLIT_TEST  ? held[LINKS_SPLIT_TEST].positive.n
                                           : 0;
@@ -161,12 +152,12 @@ enum status dataset_load(const struct job *job, struct dataset *out);
 
 void dataset_release(struct dataset *dataset);
 
-/* The features of an edge, by its edge_row: n_edge_feature of them. */
+/* The features of an edge, by its edges.row: n_edge_feature of them. */
 static inline const float *dataset_edge_features(const struct dataset *dataset, int64_t edge_row)
 {
-    return edge_row < dataset->n_edge_row
-               ? dataset->edge_features + edge_row * dataset->n_edge_feature
-               : dataset->loop_features + (edge_row - dataset->n_edge_row) * dataset->n_edge_feature;
+    return edge_row < dataset->edges.n_row
+               ? dataset->edges.features + edge_row * dataset->facts.n_edge_feature
+               : dataset->edges.loop_features + (edge_row - dataset->edges.n_row) * dataset->facts.n_edge_feature;
 }
 
 /* The number of splits at a path (dataset.split), without reading the graph.

@@ -59,7 +59,7 @@ static inline bool dataset_wants_types(const struct job *job)
 enum status dataset_nodes_check(int64_t n_node, const char *file);
 
 /* indptr, indices, n_edge, n_duplicate, symmetric, loops, and if the model is typed edge_type and n_relation, from a
- * stream of edges; edge_weight and strength if the source has weights; edge features and edge_row if it has features.
+ * stream of edges; edge_weight and strength if the source has weights; and edges if it has features.
  * A generator's edges are all of relation 0.
  *
  *   auto_undirected  what undirected = "auto" means for this format

@@ -22,14 +22,14 @@ static enum status dense_to_sparse(const struct npy *npy, int64_t n_value, struc
     }
     int64_t at = 0;
     for (int64_t row = 0; row < out->n_node; row++) {
-        for (int64_t column = 0; column < out->n_feature; column++) {
-            float value = features_value(npy, row * out->n_feature + column);
+        for (int64_t column = 0; column < out->facts.n_feature; column++) {
+            float value = features_value(npy, row * out->facts.n_feature + column);
             if (value != 0) {
-                out->feature_indices[at] = (uint32_t)column;
-                out->feature_data[at++] = value;
+                out->features.indices[at] = (uint32_t)column;
+                out->features.data[at++] = value;
             }
         }
-        out->feature_indptr[row + 1] = at;
+        out->features.indptr[row + 1] = at;
     }
     return STATUS_OK;
 }
@@ -44,9 +44,9 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
     if (npy->shape[1] < 1) {
         return status_fail(STATUS_DATA, "%s: has 0 columns, expected at least one", npy->name);
     }
-    out->n_feature = npy->shape[1];
+    out->facts.n_feature = npy->shape[1];
     int64_t n_nonzero;
-    status = features_scan(npy, out->n_feature, &n_nonzero);
+    status = features_scan(npy, out->facts.n_feature, &n_nonzero);
     if (status != STATUS_OK) {
         return status;
     }
@@ -61,13 +61,13 @@ enum status dataset_features_dense(const struct job *job, struct npy *npy, struc
         }
         npy_close(npy);
     } else if (half || (npy->type == NPY_TYPE_F32 && as_it_lies)) {
-        out->features_f16 = half ? npy->data : NULL;
-        out->features_f32 = half ? NULL : npy->data;
+        out->features.f16 = half ? npy->data : NULL;
+        out->features.f32 = half ? NULL : npy->data;
         dataset_store_keep(out->store, npy);
     } else {
-        status = features_floats(npy, out->store, &out->features_f32);
+        status = features_floats(npy, out->store, &out->features.f32);
         if (status == STATUS_OK && normalize) {
-            dataset_rows_normalize((float *)out->features_f32, out->n_node, out->n_feature);
+            dataset_rows_normalize((float *)out->features.f32, out->n_node, out->facts.n_feature);
         }
         npy_close(npy);
     }
@@ -83,12 +83,12 @@ static enum status sparse_copy(const struct csr *rows, bool sorted, struct datas
         return status;
     }
     for (int64_t row = 0; row <= out->n_node; row++) {
-        out->feature_indptr[row] = npy_int(&rows->indptr, row);
+        out->features.indptr[row] = npy_int(&rows->indptr, row);
     }
 #pragma omp parallel for schedule(static) if (data->n_value > ROWS_PARALLEL_LEAST)
     for (int64_t i = 0; i < data->n_value; i++) {
-        out->feature_indices[i] = (uint32_t)npy_int(indices, i);
-        out->feature_data[i] = features_value(data, i);
+        out->features.indices[i] = (uint32_t)npy_int(indices, i);
+        out->features.data[i] = features_value(data, i);
     }
     int64_t row, column;
     return sorted || features_csr_sort(out, &row, &column) ? STATUS_OK
@@ -99,7 +99,7 @@ enum status dataset_features_sparse(const struct job *job, struct csr *rows, str
 {
     bool sorted = false;
     struct npy *indptr = &rows->indptr, *indices = &rows->indices, *data = &rows->data;
-    out->n_feature = rows->n_column;
+    out->facts.n_feature = rows->n_column;
     dataset_file_note(out, DATASET_CONTENT_FEATURES, data->name);
     enum status status = features_csr_check(rows, out->n_node, rows->n_column, &sorted);
     if (status != STATUS_OK) {
@@ -109,9 +109,9 @@ enum status dataset_features_sparse(const struct job *job, struct csr *rows, str
     bool as_it_lies = sorted && !normalize && indptr->type == NPY_TYPE_I64 && data->type == NPY_TYPE_F32 &&
                       (indices->type == NPY_TYPE_I32 || indices->type == NPY_TYPE_U32);
     if (as_it_lies) {
-        out->feature_indptr = (int64_t *)indptr->data;
-        out->feature_indices = (uint32_t *)indices->data;
-        out->feature_data = (float *)data->data;
+        out->features.indptr = (int64_t *)indptr->data;
+        out->features.indices = (uint32_t *)indices->data;
+        out->features.data = (float *)data->data;
         dataset_store_keep(out->store, indptr);
         dataset_store_keep(out->store, indices);
         dataset_store_keep(out->store, data);

@@ -207,7 +207,7 @@ static enum status reverses_find(const struct dataset *dataset, struct reverses 
             out->n_edge += from != row;
             out->n_missing += !there;
             out->differ = out->differ ||
-                          (there && dataset->weighted && dataset->edge_weight[at] != dataset->edge_weight[i]);
+                          (there && dataset->facts.weighted && dataset->edge_weight[at] != dataset->edge_weight[i]);
         }
     }
     memory_release(MEMORY_OTHER, seen, (size_t)dataset->n_node, sizeof *seen);
@@ -222,8 +222,8 @@ static enum status symmetric_find(const struct job *job, const struct edge_sourc
     if (status != STATUS_OK) {
         return status;
     }
-    out->symmetric = found.n_missing == 0 && !found.differ && out->edge_row == NULL;
-    out->both_ways = out->symmetric;
+    out->facts.symmetric = found.n_missing == 0 && !found.differ && out->edges.row == NULL;
+    out->both_ways = out->facts.symmetric;
     if (found.n_missing > 0 && job->dataset.undirected == JOB_SWITCH_AUTO && !out->predicts) {
         log_warn(
             "%s: %.1f %% of the edges have no reverse, so messages pass one way: dataset.undirected = \"yes\" adds "
@@ -236,7 +236,7 @@ static enum status symmetric_find(const struct job *job, const struct edge_sourc
 /* The meaning of self_loops = "auto" is the definition of the model's kind. */
 void dataset_count(const struct dataset *dataset, struct graph_counts *out)
 {
-    const int64_t n_loop = dataset->loops == DATASET_LOOPS_IMPLICIT ? 1 : 0;
+    const int64_t n_loop = dataset->facts.loops == GRAPH_LOOPS_IMPLICIT ? 1 : 0;
     double n_edge = 0.0, logs = 0.0;
     for (int64_t node = 0; node < dataset->n_node; node++) {
         double degree = (double)(dataset->indptr[node + 1] - dataset->indptr[node] + n_loop);
@@ -247,12 +247,12 @@ void dataset_count(const struct dataset *dataset, struct graph_counts *out)
     *out = (struct graph_counts){dataset->n_node, (int64_t)n_edge, n_edge / n_node, logs / n_node};
 }
 
-static enum dataset_loops loops_of(const struct job *job)
+static enum graph_loops loops_of(const struct job *job)
 {
     if (job->dataset.self_loops != JOB_SWITCH_AUTO) {
-        return job->dataset.self_loops == JOB_SWITCH_YES ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_NONE;
+        return job->dataset.self_loops == JOB_SWITCH_YES ? GRAPH_LOOPS_IMPLICIT : GRAPH_LOOPS_NONE;
     }
-    return model_kind_of(job)->adds_loops ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_STORED;
+    return model_kind_of(job)->adds_loops ? GRAPH_LOOPS_IMPLICIT : GRAPH_LOOPS_STORED;
 }
 
 static enum status arrays_acquire(struct build *build, struct dataset *out)
@@ -342,11 +342,11 @@ enum status dataset_edges_shrink(int64_t n_entry, struct dataset *out)
     if (status == STATUS_OK && out->edge_type != NULL) {
         status = dataset_store_shrink(out->store, &out->edge_type, (size_t)out->n_edge);
     }
-    if (status == STATUS_OK && out->weighted) {
+    if (status == STATUS_OK && out->facts.weighted) {
         status = dataset_store_shrink(out->store, &out->edge_weight, (size_t)out->n_edge);
     }
-    if (status == STATUS_OK && out->edge_row != NULL) {
-        status = dataset_store_shrink(out->store, &out->edge_row, (size_t)out->n_edge);
+    if (status == STATUS_OK && out->edges.row != NULL) {
+        status = dataset_store_shrink(out->store, &out->edges.row, (size_t)out->n_edge);
     }
     return status;
 }
@@ -356,13 +356,13 @@ enum status dataset_edges_shrink(int64_t n_entry, struct dataset *out)
 static enum status loops_choose(const struct job *job, struct build *build, struct dataset *out)
 {
     enum status status = STATUS_OK;
-    out->loops = loops_of(job);
-    bool adds = out->loops == DATASET_LOOPS_IMPLICIT && (build->weighted || build->featured);
+    out->facts.loops = loops_of(job);
+    bool adds = out->facts.loops == GRAPH_LOOPS_IMPLICIT && (build->weighted || build->featured);
     bool replaces = !build->weighted && model_kind_of(job)->adds_loops && job->model.kind != JOB_KIND_PROGRAM;
-    build->loops_stored = out->loops == DATASET_LOOPS_STORED || (adds && !replaces);
+    build->loops_stored = out->facts.loops == GRAPH_LOOPS_STORED || (adds && !replaces);
     if (adds) {
         status = memory_acquire(MEMORY_OTHER, (size_t)build->n_node, sizeof *build->has_loop, &build->has_loop);
-        out->loops = DATASET_LOOPS_STORED;
+        out->facts.loops = GRAPH_LOOPS_STORED;
     }
     return status;
 }
@@ -405,7 +405,7 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     if (status == STATUS_OK && build.featured) {
         memcpy(feature_file, source->features->name, sizeof feature_file);
         status = edge_features_take(source->features, out);
-        build.n_edge_row = out->n_edge_row;
+        build.n_edge_row = out->edges.n_row;
     }
     if (status == STATUS_OK) {
         status = row_build_open(build.n_node, &build.entries);
@@ -429,16 +429,16 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     out->indices = build.indices;
     out->edge_type = build.types;
     out->edge_weight = build.weights;
-    out->weighted = build.weighted;
-    out->edge_row = build.edge_row;
-    out->n_relation_given = typed ? (int32_t)relations.n : 0;
-    out->n_relation = out->n_relation_given * (build.undirected ? 2 : 1);
+    out->facts.weighted = build.weighted;
+    out->edges.row = build.edge_row;
+    out->facts.n_relation_given = typed ? (int32_t)relations.n : 0;
+    out->facts.n_relation = out->facts.n_relation_given * (build.undirected ? 2 : 1);
     out->both_ways = build.undirected;
     out->n_edge = build.indptr[out->n_node];
     out->n_duplicate = source->n_edge - build.n_loop_out - n_kept;
     weights_mirror_remark(&build.mirror, source);
     status = dataset_edges_shrink(n_entry, out);
-    if (status == STATUS_OK && out->weighted) {
+    if (status == STATUS_OK && out->facts.weighted) {
         status = strength_build(&build, source, out);
     }
     if (status == STATUS_OK && build.featured && adds_loops) {
@@ -447,6 +447,6 @@ enum status dataset_graph_build(const struct job *job, const struct edge_source 
     if (status != STATUS_OK || typed) {
         return status;
     }
-    out->symmetric = !build.featured;
+    out->facts.symmetric = !build.featured;
     return build.undirected ? STATUS_OK : symmetric_find(job, source, out);
 }

@@ -33,25 +33,25 @@ static enum status empty_classes_remark(const struct npy *npy, const struct data
 {
     uint8_t *is_used = NULL;
     int32_t n_used = 0;
-    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_class, sizeof *is_used, &is_used);
+    enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->facts.n_class, sizeof *is_used, &is_used);
     for (int64_t node = 0; status == STATUS_OK && node < out->n_node; node++) {
-        int32_t label = out->labels[node];
+        int32_t label = out->labels.classes[node];
         n_used += label >= 0 && !is_used[label];
         is_used[label >= 0 ? label : 0] |= label >= 0;
     }
-    if (status == STATUS_OK && n_used < out->n_class) {
+    if (status == STATUS_OK && n_used < out->facts.n_class) {
         log_warn("%s: the largest label is %" PRId32 ", which makes %" PRId32 " classes, %" PRId32
                  " of them without a node; a node without a label has -1",
-                 npy->name, out->n_class - 1, out->n_class, out->n_class - n_used);
+                 npy->name, out->facts.n_class - 1, out->facts.n_class, out->facts.n_class - n_used);
     }
-    memory_release(MEMORY_OTHER, is_used, (size_t)out->n_class, sizeof *is_used);
+    memory_release(MEMORY_OTHER, is_used, (size_t)out->facts.n_class, sizeof *is_used);
     return status;
 }
 
 static enum status classes_set(const struct npy *npy, int64_t n_class, struct dataset *out)
 {
-    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->labels,
-                                             &out->labels);
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node,
+                                             sizeof *out->labels.classes, &out->labels.classes);
     if (status != STATUS_OK) {
         return status;
     }
@@ -66,28 +66,28 @@ static enum status classes_set(const struct npy *npy, int64_t n_class, struct da
                 npy_real(npy, node) < -1 ? "; numbers to be predicted need train.loss = \"mse\", \"mae\" or \"huber\""
                                          : "");
         }
-        out->labels[node] = (int32_t)label;
+        out->labels.classes[node] = (int32_t)label;
         largest = label > largest ? label : largest;
     }
     if (largest < 0 && !out->predicts) {
         return status_fail(STATUS_DATA, "%s: no node has a label, expected at least one class", npy->name);
     }
-    out->n_class = (int32_t)(n_class > 0 ? n_class : largest + 1);
+    out->facts.n_class = (int32_t)(n_class > 0 ? n_class : largest + 1);
     return n_class > 0 || out->predicts ? STATUS_OK : empty_classes_remark(npy, out);
 }
 
 /* Does each node with labels have exactly one 1, and otherwise zeros? */
 static bool is_one_hot(const struct dataset *out)
 {
-    bool is = out->n_class > 1, any = false;
+    bool is = out->facts.n_class > 1, any = false;
     for (int64_t node = 0; node < out->n_node && is; node++) {
-        const float *row = out->label_rows + node * out->n_class;
+        const float *row = out->labels.rows + node * out->facts.n_class;
         int32_t n_one = 0, n_unknown = 0;
-        for (int32_t c = 0; c < out->n_class; c++) {
+        for (int32_t c = 0; c < out->facts.n_class; c++) {
             n_one += row[c] == 1.0f;
             n_unknown += isnan(row[c]);
         }
-        is = n_unknown == out->n_class || (n_unknown == 0 && n_one == 1);
+        is = n_unknown == out->facts.n_class || (n_unknown == 0 && n_one == 1);
         any = any || n_one == 1;
     }
     return is && any;
@@ -103,8 +103,8 @@ static enum status rows_set(const struct npy *npy, int64_t n_class, struct datas
         return status_fail(STATUS_DATA, "%s: has %" PRId64 " label columns, expected 1 to %d", npy->name,
                            npy->shape[1], CLASS_MOST);
     }
-    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)npy->n_value, sizeof *out->label_rows,
-                                             &out->label_rows);
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)npy->n_value, sizeof *out->labels.rows,
+                                             &out->labels.rows);
     if (status != STATUS_OK) {
         return status;
     }
@@ -122,15 +122,15 @@ static enum status rows_set(const struct npy *npy, int64_t n_class, struct datas
                                npy_is_integer(npy) ? "-1" : "NaN or -1",
                                npy_is_integer(npy) ? " in one column" : ", as labels.astype(\"int64\") makes them");
         }
-        out->label_rows[i] = (float)label;
+        out->labels.rows[i] = (float)label;
     }
-    out->n_class = (int32_t)npy->shape[1];
-    out->multi_label = true;
+    out->facts.n_class = (int32_t)npy->shape[1];
+    out->facts.multi_label = true;
     if (!out->predicts && is_one_hot(out)) {
         log_warn("%s: each row with labels has one 1, as one-hot labels have, and is taken for %" PRId32
                  " labels of a node, each 0 or 1 (train.loss = \"bce\"); one label a node is an array of [%" PRId64
                  "] integers, numpy.argmax(labels, 1)",
-                 npy->name, out->n_class, out->n_node);
+                 npy->name, out->facts.n_class, out->n_node);
     }
     return STATUS_OK;
 }
@@ -149,8 +149,8 @@ static enum status numbers_set(const struct npy *npy, int64_t n_class, struct da
                            n_column, n_class > 0 ? n_class : 1,
                            n_class > 0 ? ", the \"classes\" of meta.json" : " at least");
     }
-    status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)npy->n_value, sizeof *out->label_rows,
-                                 &out->label_rows);
+    status = dataset_store_block(out->store, MEMORY_OTHER, (size_t)npy->n_value, sizeof *out->labels.rows,
+                                 &out->labels.rows);
     bool any = false;
     for (int64_t i = 0; status == STATUS_OK && i < npy->n_value; i++) {
         double value = npy_real(npy, i);
@@ -160,14 +160,14 @@ static enum status numbers_set(const struct npy *npy, int64_t n_class, struct da
                                " is %g, expected a finite float32, or NaN (none)",
                                npy->name, i / n_column, i % n_column, value);
         }
-        out->label_rows[i] = (float)value;
+        out->labels.rows[i] = (float)value;
         any = any || !isnan(value);
     }
     if (status == STATUS_OK && !any && !out->predicts) {
         return status_fail(STATUS_DATA, "%s: no node has a label, expected at least one number", npy->name);
     }
-    out->n_class = (int32_t)n_column;
-    out->multi_label = true;
+    out->facts.n_class = (int32_t)n_column;
+    out->facts.multi_label = true;
     return status;
 }
 
@@ -205,16 +205,17 @@ enum status dataset_labels(struct npy *npy, bool real_classes, int64_t n_class, 
 
 static enum status split_open(struct dataset *out)
 {
-    if (out->split != NULL) {
+    if (out->labels.split != NULL) {
         return STATUS_OK;
     }
-    return dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->split, &out->split);
+    return dataset_store_block(out->store, MEMORY_OTHER, (size_t)out->n_node, sizeof *out->labels.split,
+                               &out->labels.split);
 }
 
 enum status dataset_split_begin(const char *name, enum dataset_split split, struct dataset *out)
 {
     dataset_file_note(out, (enum dataset_content)(DATASET_CONTENT_TRAIN + split - DATASET_SPLIT_TRAIN), name);
-    out->splits.origin = DATASET_ORIGIN_GIVEN;
+    out->labels.splits.origin = DATASET_ORIGIN_GIVEN;
     return split_open(out);
 }
 
@@ -226,8 +227,8 @@ enum status dataset_split_node(const char *name, int64_t entry, int64_t node, en
                            "%s: entry %" PRId64 ": node %" PRId64 " is out of range, expected 0 to %" PRId64, name,
                            entry, node, out->n_node - 1);
     }
-    enum dataset_split before = (enum dataset_split)out->split[node];
-    if (dataset_split_has(out->split[node], split)) {
+    enum dataset_split before = (enum dataset_split)out->labels.split[node];
+    if (dataset_split_has(out->labels.split[node], split)) {
         return status_fail(STATUS_DATA, "%s: entry %" PRId64 ": node %" PRId64 " is listed twice, expected once",
                            name, entry, node);
     }
@@ -237,7 +238,7 @@ enum status dataset_split_node(const char *name, int64_t entry, int64_t node, en
                            " is in the %s split already, expected training nodes to be in no other split",
                            name, entry, node, split_names[before]);
     }
-    out->split[node] = (uint8_t)(before == DATASET_SPLIT_NONE ? split : DATASET_SPLIT_VALID_TEST);
+    out->labels.split[node] = (uint8_t)(before == DATASET_SPLIT_NONE ? split : DATASET_SPLIT_VALID_TEST);
     return STATUS_OK;
 }
 
@@ -266,16 +267,16 @@ enum status dataset_split_add(const struct npy *npy, enum dataset_split split, s
 static double labels_known(const struct dataset *dataset, int64_t node)
 {
     double n = 0.0;
-    for (int32_t c = 0; c < dataset->n_class; c++) {
-        n += isnan(dataset->label_rows[node * dataset->n_class + c]) ? 0.0 : 1.0;
+    for (int32_t c = 0; c < dataset->facts.n_class; c++) {
+        n += isnan(dataset->labels.rows[node * dataset->facts.n_class + c]) ? 0.0 : 1.0;
     }
     return n;
 }
 
 bool dataset_has_label(const struct dataset *dataset, int64_t node)
 {
-    return dataset->multi_label ? labels_known(dataset, node) > 0.0
-                                : dataset->labels != NULL && dataset->labels[node] >= 0;
+    return dataset->facts.multi_label ? labels_known(dataset, node) > 0.0
+                                      : dataset->labels.classes != NULL && dataset->labels.classes[node] >= 0;
 }
 
 enum status dataset_split_finish(struct dataset *out)
@@ -286,24 +287,24 @@ enum status dataset_split_finish(struct dataset *out)
     }
     for (int64_t node = 0; node < out->n_node; node++) {
         for (int s = 0; s < DATASET_SPLIT_N; s++) {
-            out->n_split[s] += dataset_split_has(out->split[node], s);
+            out->labels.n_split[s] += dataset_split_has(out->labels.split[node], s);
         }
-        if (!out->predicts && out->split[node] == DATASET_SPLIT_TRAIN && !dataset_has_label(out, node)) {
+        if (!out->predicts && out->labels.split[node] == DATASET_SPLIT_TRAIN && !dataset_has_label(out, node)) {
             return status_fail(STATUS_DATA, "dataset '%s': training node %" PRId64 " has no label, expected one",
                                out->name, node);
         }
-        if (out->multi_label && !out->predicts && out->split[node] == DATASET_SPLIT_TRAIN) {
-            out->loss_weight += labels_known(out, node);
+        if (out->facts.multi_label && !out->predicts && out->labels.split[node] == DATASET_SPLIT_TRAIN) {
+            out->labels.loss_weight += labels_known(out, node);
         }
     }
-    if (!out->predicts && out->n_split[DATASET_SPLIT_TRAIN] == 0) {
+    if (!out->predicts && out->labels.n_split[DATASET_SPLIT_TRAIN] == 0) {
         return status_fail(STATUS_DATA, "dataset '%s': has no training nodes, expected at least one", out->name);
     }
-    if (out->n_split[DATASET_SPLIT_VALID_TEST] > 0 && !out->predicts) {
+    if (out->labels.n_split[DATASET_SPLIT_VALID_TEST] > 0 && !out->predicts) {
         log_warn("dataset '%s': of %" PRId64 " validation and %" PRId64 " test nodes %" PRId64
                  " are both: the test metric is biased, as these nodes choose the best weights",
-                 out->name, out->n_split[DATASET_SPLIT_VALID], out->n_split[DATASET_SPLIT_TEST],
-                 out->n_split[DATASET_SPLIT_VALID_TEST]);
+                 out->name, out->labels.n_split[DATASET_SPLIT_VALID], out->labels.n_split[DATASET_SPLIT_TEST],
+                 out->labels.n_split[DATASET_SPLIT_VALID_TEST]);
     }
     return STATUS_OK;
 }
@@ -334,22 +335,22 @@ enum status dataset_split_draw(int64_t n_train, int64_t n_valid, uint64_t seed, 
         return status;
     }
     status = split_open(out);
-    out->splits = (struct dataset_splits){.origin = DATASET_ORIGIN_DRAWN, .n = 1, .seed = (int64_t)seed};
-    snprintf(out->splits.how, sizeof out->splits.how,
+    out->labels.splits = (struct dataset_splits){.origin = DATASET_ORIGIN_DRAWN, .n = 1, .seed = (int64_t)seed};
+    snprintf(out->labels.splits.how, sizeof out->labels.splits.how,
              "%" PRId64 " training and %" PRId64 " validation nodes per class", n_train, n_valid);
     struct random_key key = {.seed = seed, .stream = RANDOM_STREAM_GENERATOR};
     for (int64_t node = 0; node < out->n_node; node++) {
-        int32_t label = out->multi_label ? 0 : out->labels[node];
+        int32_t label = out->facts.multi_label ? 0 : out->labels.classes[node];
         rows[node] = (struct drawn){label, random_u32(&key, (uint64_t)node, 0), (uint32_t)node};
     }
     qsort(rows, (size_t)out->n_node, sizeof *rows, drawn_compare);
     int64_t place = 0;
     for (int64_t i = 0; i < out->n_node && status == STATUS_OK; i++) {
         place = i > 0 && rows[i].label == rows[i - 1].label ? place + 1 : 0;
-        out->split[rows[i].node] = rows[i].label < 0           ? DATASET_SPLIT_NONE
-                                   : place < n_train           ? DATASET_SPLIT_TRAIN
-                                   : place < n_train + n_valid ? DATASET_SPLIT_VALID
-                                                               : DATASET_SPLIT_TEST;
+        out->labels.split[rows[i].node] = rows[i].label < 0           ? DATASET_SPLIT_NONE
+                                          : place < n_train           ? DATASET_SPLIT_TRAIN
+                                          : place < n_train + n_valid ? DATASET_SPLIT_VALID
+                                                                      : DATASET_SPLIT_TEST;
     }
     memory_release(MEMORY_OTHER, rows, (size_t)out->n_node, sizeof *rows);
     return status;

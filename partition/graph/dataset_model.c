@@ -13,9 +13,9 @@ static enum status features_check(const struct dataset *dataset, const struct da
         const char *what;
         int64_t n, expected;
         const char *where;
-    } rows[] = {{"feature columns", dataset->n_feature, model->n_feature, ""},
-                {"feature columns of edges", dataset->n_edge_feature, model->n_edge_feature, ""},
-                {"relations", dataset->n_relation, model->n_relation,
+    } rows[] = {{"feature columns", dataset->facts.n_feature, model->n_feature, ""},
+                {"feature columns of edges", dataset->facts.n_edge_feature, model->n_edge_feature, ""},
+                {"relations", dataset->facts.n_relation, model->n_relation,
                  " (\"relations\" in meta.json says how many there are)"}};
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
         if (rows[i].n != rows[i].expected) {
@@ -34,7 +34,7 @@ static enum status features_check(const struct dataset *dataset, const struct da
 static enum status embeddings_check(const struct dataset *dataset, const struct dataset_model *model)
 {
     char graph[33];
-    int64_t n = dataset->embedded.n_run > 0 ? embedded_count(&dataset->embedded) : 0;
+    int64_t n = dataset->features.embedded.n_run > 0 ? embedded_count(&dataset->features.embedded) : 0;
     if (n == 0 && model->n_embedded == 0) {
         return STATUS_OK;
     }
@@ -61,18 +61,20 @@ static enum status labels_make(struct dataset *dataset, const struct dataset_mod
 {
     size_t n = (size_t)dataset->n_node;
     enum status status;
-    dataset->multi_label = model->multi_label || model->regression;
-    if (!dataset->multi_label) {
-        status = dataset_store_block(dataset->store, MEMORY_OTHER, n, sizeof *dataset->labels, &dataset->labels);
+    dataset->facts.multi_label = model->multi_label || model->regression;
+    if (!dataset->facts.multi_label) {
+        status = dataset_store_block(dataset->store, MEMORY_OTHER, n, sizeof *dataset->labels.classes,
+                                     &dataset->labels.classes);
         for (size_t i = 0; status == STATUS_OK && i < n; i++) {
-            dataset->labels[i] = -1;
+            dataset->labels.classes[i] = -1;
         }
         return status;
     }
     n *= (size_t)model->n_class;
-    status = dataset_store_block(dataset->store, MEMORY_OTHER, n, sizeof *dataset->label_rows, &dataset->label_rows);
+    status = dataset_store_block(dataset->store, MEMORY_OTHER, n, sizeof *dataset->labels.rows,
+                                 &dataset->labels.rows);
     for (size_t i = 0; status == STATUS_OK && i < n; i++) {
-        dataset->label_rows[i] = NAN;
+        dataset->labels.rows[i] = NAN;
     }
     return status;
 }
@@ -80,23 +82,25 @@ static enum status labels_make(struct dataset *dataset, const struct dataset_mod
 static enum status labels_check(const struct dataset *dataset, const struct dataset_model *model)
 {
     const bool rows = model->multi_label || model->regression;
-    if (dataset->multi_label != rows) {
+    if (dataset->facts.multi_label != rows) {
         return status_fail(STATUS_DATA, "dataset '%s' has %s, and the model in '%s' was trained for %s",
-                           dataset->name, dataset->multi_label ? "several labels per node" : "one label per node",
+                           dataset->name,
+                           dataset->facts.multi_label ? "several labels per node" : "one label per node",
                            model->folder, model->multi_label ? "several" : "one");
     }
-    if (dataset->multi_label && dataset->n_class != model->n_class) {
-        return status_fail(
-            STATUS_DATA,
-            "dataset '%s' has %" PRId32 " label columns, expected the %" PRId32 " %sof the model in '%s'",
-            dataset->name, dataset->n_class, model->n_class, model->regression ? "outputs " : "", model->folder);
+    if (dataset->facts.multi_label && dataset->facts.n_class != model->n_class) {
+        return status_fail(STATUS_DATA,
+                           "dataset '%s' has %" PRId32 " label columns, expected the %" PRId32
+                           " %sof the model in '%s'",
+                           dataset->name, dataset->facts.n_class, model->n_class, model->regression ? "outputs " : "",
+                           model->folder);
     }
-    for (int64_t node = 0; !dataset->multi_label && node < dataset->n_node; node++) {
-        if (dataset->labels[node] >= model->n_class) {
+    for (int64_t node = 0; !dataset->facts.multi_label && node < dataset->n_node; node++) {
+        if (dataset->labels.classes[node] >= model->n_class) {
             return status_fail(STATUS_DATA,
                                "dataset '%s': node %" PRId64 " has label %" PRId32 ", expected one of the %" PRId32
                                " classes of the model in '%s'",
-                               dataset->name, node, dataset->labels[node], model->n_class, model->folder);
+                               dataset->name, node, dataset->labels.classes[node], model->n_class, model->folder);
         }
     }
     return STATUS_OK;
@@ -107,7 +111,7 @@ static enum status label_input_check(const struct dataset *dataset, const struct
 {
     bool any = false;
     for (int64_t node = 0; model->label_input && node < dataset->n_node; node++) {
-        if (dataset->split[node] != DATASET_SPLIT_TRAIN) {
+        if (dataset->labels.split[node] != DATASET_SPLIT_TRAIN) {
             continue;
         }
         any = true;
@@ -130,19 +134,19 @@ static enum status label_input_check(const struct dataset *dataset, const struct
 /* Both store classes as numbers: another order of the names would change their meaning. */
 static enum status names_check(const struct dataset *dataset, const struct dataset_model *model)
 {
-    if (dataset->class_names == NULL || model->class_names == NULL ||
-        strcmp(dataset->class_names, model->class_names) == 0) {
+    if (dataset->labels.class_names == NULL || model->class_names == NULL ||
+        strcmp(dataset->labels.class_names, model->class_names) == 0) {
         return STATUS_OK;
     }
     return status_fail(
         STATUS_DATA,
         "dataset '%s': class_names.json has %.200s, expected %.200s as in the training of the model in '%s'",
-        dataset->name, dataset->class_names, model->class_names, model->folder);
+        dataset->name, dataset->labels.class_names, model->class_names, model->folder);
 }
 
 enum status dataset_fit_model(struct dataset *dataset, const struct dataset_model *model)
 {
-    bool has_labels = dataset->labels != NULL || dataset->label_rows != NULL;
+    bool has_labels = dataset->labels.classes != NULL || dataset->labels.rows != NULL;
     enum status status = features_check(dataset, model);
     if (status == STATUS_OK) {
         status = embeddings_check(dataset, model);
@@ -156,8 +160,9 @@ enum status dataset_fit_model(struct dataset *dataset, const struct dataset_mode
     if (status == STATUS_OK && !has_labels) {
         status = labels_make(dataset, model);
     }
-    dataset->n_class = model->n_class;
-    dataset->class_names = model->class_names != NULL ? (char *)model->class_names : dataset->class_names;
+    dataset->facts.n_class = model->n_class;
+    dataset->labels.class_names = model->class_names != NULL ? (char *)model->class_names
+                                                             : dataset->labels.class_names;
     if (status != STATUS_OK) {
         return status;
     }

@@ -51,19 +51,19 @@ enum status edge_features_attach(struct npy *features, struct edge_source *sourc
 
 enum status edge_features_take(struct npy *npy, struct dataset *out)
 {
-    out->n_edge_row = npy->shape[0];
-    out->n_edge_feature = npy->rank == 1 ? 1 : npy->shape[1];
-    if (out->n_edge_row > (int64_t)UINT32_MAX - out->n_node) {
+    out->edges.n_row = npy->shape[0];
+    out->facts.n_edge_feature = npy->rank == 1 ? 1 : npy->shape[1];
+    if (out->edges.n_row > (int64_t)UINT32_MAX - out->n_node) {
         return status_fail(STATUS_DATA,
                            "%s: has %" PRId64 " rows, expected at most %" PRId64 " where there are %" PRId64 " nodes",
-                           npy->name, out->n_edge_row, (int64_t)UINT32_MAX - out->n_node, out->n_node);
+                           npy->name, out->edges.n_row, (int64_t)UINT32_MAX - out->n_node, out->n_node);
     }
     if (npy->type == NPY_TYPE_F32 && !npy->by_columns) {
-        out->edge_features = npy->data;
+        out->edges.features = npy->data;
         dataset_store_keep(out->store, npy);
         return STATUS_OK;
     }
-    enum status status = features_floats(npy, out->store, &out->edge_features);
+    enum status status = features_floats(npy, out->store, &out->edges.features);
     if (status == STATUS_OK) {
         npy_close(npy);
     }
@@ -73,7 +73,7 @@ enum status edge_features_take(struct npy *npy, struct dataset *out)
 static bool same(const struct dataset *dataset, uint32_t a, uint32_t b)
 {
     const float *x = dataset_edge_features(dataset, a), *y = dataset_edge_features(dataset, b);
-    for (int64_t c = 0; c < dataset->n_edge_feature; c++) {
+    for (int64_t c = 0; c < dataset->facts.n_edge_feature; c++) {
         if (x[c] != y[c]) {
             return false;
         }
@@ -113,23 +113,23 @@ enum status edge_features_rows_unique(const char *file, const struct dataset *da
 
 static void loop_mean(const struct dataset *dataset, int64_t v)
 {
-    int64_t n = dataset->n_edge_feature, begin = dataset->indptr[v], end = dataset->indptr[v + 1];
+    int64_t n = dataset->facts.n_edge_feature, begin = dataset->indptr[v], end = dataset->indptr[v + 1];
     for (int64_t c = 0; c < n; c++) {
         double sum = 0.0;
         for (int64_t i = begin; i < end; i++) {
-            sum += dataset->indices[i] != v ? dataset_edge_features(dataset, dataset->edge_row[i])[c] : 0.0;
+            sum += dataset->indices[i] != v ? dataset_edge_features(dataset, dataset->edges.row[i])[c] : 0.0;
         }
         /* One of the entries is the loop itself. */
-        dataset->loop_features[v * n + c] = end - begin > 1 ? (float)(sum / (double)(end - begin - 1)) : 0.0F;
+        dataset->edges.loop_features[v * n + c] = end - begin > 1 ? (float)(sum / (double)(end - begin - 1)) : 0.0F;
     }
 }
 
 enum status edge_features_loops(struct dataset *out)
 {
     enum status status = STATUS_OK;
-    if (out->loop_features == NULL) {
-        status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)(out->n_node * out->n_edge_feature),
-                                     sizeof *out->loop_features, &out->loop_features);
+    if (out->edges.loop_features == NULL) {
+        status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)(out->n_node * out->facts.n_edge_feature),
+                                     sizeof *out->edges.loop_features, &out->edges.loop_features);
     }
     if (status != STATUS_OK) {
         return status;
@@ -147,9 +147,9 @@ enum status edge_features_check_alone(const struct job *job, const struct datase
         const char *reads, *of;
         bool is_there;
         int line;
-    } rows[] = {{"e.feature", "features", dataset->n_edge_feature > 0, job->program.line.feature},
-                {"e.weight or e.norm", "weights", dataset->weighted, job->program.line.weight},
-                {"e.relation", "types", dataset->n_relation > 0, job->program.line.relation}};
+    } rows[] = {{"e.feature", "features", dataset->facts.n_edge_feature > 0, job->program.line.feature},
+                {"e.weight or e.norm", "weights", dataset->facts.weighted, job->program.line.weight},
+                {"e.relation", "types", dataset->facts.n_relation > 0, job->program.line.relation}};
     int first = -1;
     for (int i = 0; job->model.kind == JOB_KIND_PROGRAM && i < 3; i++) {
         if (rows[i].is_there && first >= 0) {
@@ -158,7 +158,8 @@ enum status edge_features_check_alone(const struct job *job, const struct datase
                 "model.program: line %d reads %s, and line %d %s, while the edges of %s have %s and %s: "
                 "expected one of the two%s",
                 rows[first].line, rows[first].reads, rows[i].line, rows[i].reads, dataset->name, rows[first].of,
-                rows[i].of, dataset->weighted ? ", or dataset.edge_weights = \"no\", by which each weight is 1" : "");
+                rows[i].of,
+                dataset->facts.weighted ? ", or dataset.edge_weights = \"no\", by which each weight is 1" : "");
         }
         first = rows[i].is_there ? i : first;
     }

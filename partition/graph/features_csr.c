@@ -69,23 +69,24 @@ void features_row_normalize(float *row, int64_t n)
 
 void features_csr_normalize(struct dataset *out)
 {
-#pragma omp parallel for schedule(dynamic, 1024) if (out->feature_indptr[out->n_node] > ROWS_PARALLEL_LEAST)
+#pragma omp parallel for schedule(dynamic, 1024) if (out->features.indptr[out->n_node] > ROWS_PARALLEL_LEAST)
     for (int64_t row = 0; row < out->n_node; row++) {
-        int64_t begin = out->feature_indptr[row];
-        features_row_normalize(out->feature_data + begin, out->feature_indptr[row + 1] - begin);
+        int64_t begin = out->features.indptr[row];
+        features_row_normalize(out->features.data + begin, out->features.indptr[row + 1] - begin);
     }
 }
 
 enum status features_csr_blocks(struct dataset *out, int64_t n_value)
 {
     enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)out->n_node + 1, sizeof(int64_t),
-                                             &out->feature_indptr);
+                                             &out->features.indptr);
     if (status == STATUS_OK) {
         status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)n_value, sizeof(uint32_t),
-                                     &out->feature_indices);
+                                     &out->features.indices);
     }
     if (status == STATUS_OK) {
-        status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)n_value, sizeof(float), &out->feature_data);
+        status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)n_value, sizeof(float),
+                                     &out->features.data);
     }
     return status;
 }
@@ -147,13 +148,13 @@ enum status features_csr_check(const struct csr *rows, int64_t n_row, int64_t n_
 
 bool features_csr_sort(struct dataset *out, int64_t *row_out, int64_t *column_out)
 {
-    const struct row_pairs rows = {.source = out->feature_indices, .weight = out->feature_data};
-    row_pairs_sort(out->n_node, out->feature_indptr, rows);
+    const struct row_pairs rows = {.source = out->features.indices, .weight = out->features.data};
+    row_pairs_sort(out->n_node, out->features.indptr, rows);
     for (int64_t row = 0; row < out->n_node; row++) {
-        for (int64_t i = out->feature_indptr[row] + 1; i < out->feature_indptr[row + 1]; i++) {
-            if (out->feature_indices[i] == out->feature_indices[i - 1]) {
+        for (int64_t i = out->features.indptr[row] + 1; i < out->features.indptr[row + 1]; i++) {
+            if (out->features.indices[i] == out->features.indices[i - 1]) {
                 *row_out = row;
-                *column_out = out->feature_indices[i];
+                *column_out = out->features.indices[i];
                 return false;
             }
         }

@@ -50,8 +50,8 @@ static enum status degrees_make(const struct job *job, struct dataset *out)
     if (status == STATUS_OK && job->dataset.normalize_features == JOB_NORMALIZE_ROW) {
         dataset_rows_normalize(rows, out->n_node, N_COLUMN);
     }
-    out->n_feature = N_COLUMN;
-    out->features_f32 = rows;
+    out->facts.n_feature = N_COLUMN;
+    out->features.f32 = rows;
     return status;
 }
 
@@ -68,12 +68,12 @@ static enum status columns_make(const struct job *job, struct dataset *out)
 
 enum status dataset_features_make(const struct job *job, struct dataset *out)
 {
-    out->features_f32 = NULL;
-    out->features_f16 = NULL;
-    out->feature_indptr = NULL;
-    out->feature_indices = NULL;
-    out->feature_data = NULL;
-    out->embedded = (struct embedded){0};
-    out->features_typed = false;
+    out->features.f32 = NULL;
+    out->features.f16 = NULL;
+    out->features.indptr = NULL;
+    out->features.indices = NULL;
+    out->features.data = NULL;
+    out->features.embedded = (struct embedded){0};
+    out->facts.features_typed = false;
     return job->dataset.features == JOB_WORD(JOB_FEATURES_DEGREE) ? degrees_make(job, out) : columns_make(job, out);
 }

@@ -188,17 +188,17 @@ static enum status rows_walk(struct node_types *types, struct dataset *out, int6
     }
     for (int64_t v = 0; v < types->n_node; v++) {
         struct node_type *type = &types->type[type_of(types, v)];
-        bool fill = out->feature_indices != NULL;
+        bool fill = out->features.indices != NULL;
         if (type->rows.read != NULL) {
             enum status status = row_read(type, type->next, fill ? *n_value_io - at : INT64_MAX);
             if (status != STATUS_OK) {
                 return status;
             }
         }
-        at += row_put(type, type->next++, fill ? out->feature_indices + at : NULL,
-                      fill ? out->feature_data + at : NULL);
+        at += row_put(type, type->next++, fill ? out->features.indices + at : NULL,
+                      fill ? out->features.data + at : NULL);
         if (fill) {
-            out->feature_indptr[v + 1] = at;
+            out->features.indptr[v + 1] = at;
         }
     }
     *n_value_io = at;
@@ -224,10 +224,10 @@ static enum status embedded_find(const struct node_types *types, struct dataset 
 {
     struct embedded_run *run;
     enum status status = dataset_store_block(out->store, MEMORY_FEATURES, (size_t)types->n_type, sizeof *run, &run);
-    out->embedded = (struct embedded){.run = run};
+    out->features.embedded = (struct embedded){.run = run};
     for (int64_t k = 0; k < types->n_type && status == STATUS_OK; k++) {
         const struct node_type *type = &types->type[k];
-        int32_t *n_run = &out->embedded.n_run;
+        int32_t *n_run = &out->features.embedded.n_run;
         if (has_features(type) || type->n_node == 0) {
             continue;
         }
@@ -255,8 +255,8 @@ enum status node_types_features(const struct job *job, struct node_types *types,
         }
         sorted = sorted && (type->sparse.indptr.n_value == 0 || type->sorted);
     }
-    out->n_feature = n_column;
-    out->features_typed = true;
+    out->facts.n_feature = n_column;
+    out->facts.features_typed = true;
     enum status status = rows_walk(types, out, &n_value);
     if (status == STATUS_OK) {
         status = features_csr_blocks(out, n_value);

@@ -123,7 +123,7 @@ enum status undirected_build(const struct dataset *dataset, int64_t n_entry_most
     struct directions edges = {.in_indptr = dataset->indptr, .in_indices = dataset->indices};
     struct transpose in = {0};
     enum status status = STATUS_OK;
-    if (!dataset->symmetric) {
+    if (!dataset->facts.symmetric) {
         status = transpose_build(dataset->n_node, dataset->indptr, dataset->indices, &edges.out);
     }
     if (status == STATUS_OK && dataset->edge_type != NULL) {

@@ -40,19 +40,20 @@ static void how_set(const struct job *job, const bool given[LINKS_SPLIT_N], stru
 static enum status nodes_set(const struct job *job, struct dataset *out)
 {
     size_t n = (size_t)out->n_node;
-    enum status status = dataset_store_block(out->store, MEMORY_OTHER, n, sizeof *out->labels, &out->labels);
+    enum status status = dataset_store_block(out->store, MEMORY_OTHER, n, sizeof *out->labels.classes,
+                                             &out->labels.classes);
     if (status == STATUS_OK) {
-        status = dataset_store_block(out->store, MEMORY_OTHER, n, sizeof *out->split, &out->split);
+        status = dataset_store_block(out->store, MEMORY_OTHER, n, sizeof *out->labels.split, &out->labels.split);
     }
     if (status != STATUS_OK) {
         return status;
     }
     for (size_t node = 0; node < n; node++) {
-        out->labels[node] = -1;
-        out->split[node] = DATASET_SPLIT_TRAIN;
+        out->labels.classes[node] = -1;
+        out->labels.split[node] = DATASET_SPLIT_TRAIN;
     }
-    out->n_split[DATASET_SPLIT_TRAIN] = out->n_node;
-    out->n_class = (int32_t)(job->task.channels > 0 ? job->task.channels : job->model.hidden);
+    out->labels.n_split[DATASET_SPLIT_TRAIN] = out->n_node;
+    out->facts.n_class = (int32_t)(job->task.channels > 0 ? job->task.channels : job->model.hidden);
     return STATUS_OK;
 }
 

@@ -24,7 +24,7 @@ static bool is_pair(const struct dataset *dataset, uint32_t v, int64_t i)
     uint32_t from = dataset->indices[i];
     int relation = links_entry_relation(dataset, i);
     bool is_inverse = relation >= 0 && dataset->edge_type[i] != relation;
-    if (from == v || is_inverse || (from > v && dataset->symmetric)) {
+    if (from == v || is_inverse || (from > v && dataset->facts.symmetric)) {
         return false;
     }
     return (dataset->edge_type == NULL || links_edge_find(dataset, v, from, relation) == i) &&

@@ -31,7 +31,7 @@ static uint64_t key_of(const struct questions *of, int64_t i)
     const struct asked *asked = of->asked;
     int relation = asked->held != NULL ? links_relation(asked->held, i / 2) : asked->relation;
     int side = asked->held == NULL ? LINKS_SIDE_ANY : i % 2 == 0 ? LINKS_SIDE_TAILS : LINKS_SIDE_HEADS;
-    side = of->dataset->symmetric ? LINKS_SIDE_ANY : side; /* there both sides are the same nodes */
+    side = of->dataset->facts.symmetric ? LINKS_SIDE_ANY : side; /* there both sides are the same nodes */
     return (uint64_t)asked->node[i] << 20 | (uint64_t)(relation + 1) << 2 | (uint64_t)side;
 }
 
@@ -92,7 +92,7 @@ static void graph_visit(const struct questions *of, int64_t *next, uint32_t *nod
     for (int64_t v = 0; v < dataset->n_node; v++) {
         for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
             int relation = links_entry_relation(dataset, i);
-            if (dataset->symmetric) {
+            if (dataset->facts.symmetric) {
                 end_visit(of, (uint32_t)v, dataset->indices[i], relation, LINKS_SIDE_HEADS, next, node);
             } else if (relation < 0 || dataset->edge_type[i] == relation) {
                 edge_visit(of, dataset->indices[i], (uint32_t)v, relation, next, node);

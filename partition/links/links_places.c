@@ -27,8 +27,8 @@ int64_t links_places_count(const struct dataset *dataset, const int32_t *owner, 
         for (int64_t e = dataset->indptr[v]; e < dataset->indptr[v + 1]; e++) {
             if (is_pair(dataset, v, e)) {
                 out[owner[v]]++;
-                out[owner[dataset->indices[e]]] += !dataset->symmetric;
-                n += dataset->symmetric ? 1 : 2;
+                out[owner[dataset->indices[e]]] += !dataset->facts.symmetric;
+                n += dataset->facts.symmetric ? 1 : 2;
             }
         }
     }
@@ -58,11 +58,11 @@ static void walk(const struct dataset *dataset, const uint32_t *order, const uin
         for (int64_t e = dataset->indptr[v]; e < dataset->indptr[v + (int64_t)1]; e++) {
             uint32_t u = dataset->indices[e];
             uint16_t type = dataset->links.n_relation > 0 ? (uint16_t)(2 * dataset->edge_type[e]) : 0;
-            bool counts = is_pair(dataset, v, e), is_tail = dataset->symmetric && u > v;
+            bool counts = is_pair(dataset, v, e), is_tail = dataset->facts.symmetric && u > v;
             if (counts) {
                 end_add(links, place[u], (uint32_t)p, (uint16_t)(type + is_tail));
             }
-            if (counts && !dataset->symmetric) {
+            if (counts && !dataset->facts.symmetric) {
                 end_add(links, (uint32_t)p, place[u], (uint16_t)(type + 1));
             }
         }
@@ -138,7 +138,7 @@ enum status links_places_open(const struct dataset *dataset, const uint32_t *ord
     }
     out->indptr[0] = 0;
     out->n_pair = (int64_t)out->n_place / 2;
-    status = dataset->symmetric ? STATUS_OK : rows_sort(out);
+    status = dataset->facts.symmetric ? STATUS_OK : rows_sort(out);
     out->n_joined = different(out) / 2;
     return status;
 }

@@ -49,7 +49,7 @@ bool links_are_joined(const struct dataset *dataset, const struct links_rows *he
                       int relation)
 {
     return links_edge_find(dataset, a, b, relation) >= 0 ||
-           (!dataset->symmetric && links_edge_find(dataset, b, a, relation) >= 0) ||
+           (!dataset->facts.symmetric && links_edge_find(dataset, b, a, relation) >= 0) ||
            links_rows_has(held, a, b, relation) || (relation >= 0 && links_rows_has(held, b, a, relation));
 }
 
@@ -124,11 +124,11 @@ static void entry_move(struct dataset *out, int64_t from, int64_t to)
     if (out->edge_type != NULL) {
         out->edge_type[to] = out->edge_type[from];
     }
-    if (out->weighted) {
+    if (out->facts.weighted) {
         out->edge_weight[to] = out->edge_weight[from];
     }
-    if (out->edge_row != NULL) {
-        out->edge_row[to] = out->edge_row[from];
+    if (out->edges.row != NULL) {
+        out->edges.row[to] = out->edges.row[from];
     }
 }
 
@@ -161,8 +161,8 @@ enum status links_cut(const struct links_rows *held, struct dataset *out)
         return STATUS_OK;
     }
     enum status status = dataset_edges_shrink(n_entry, out);
-    if (status == STATUS_OK && out->weighted) { /* sums of fewer weights are finite, too */
+    if (status == STATUS_OK && out->facts.weighted) { /* sums of fewer weights are finite, too */
         status = weights_strength(out->name, out->n_node, out->indptr, out->edge_weight, out->strength);
     }
-    return status == STATUS_OK && out->loop_features != NULL ? edge_features_loops(out) : status;
+    return status == STATUS_OK && out->edges.loop_features != NULL ? edge_features_loops(out) : status;
 }

@@ -62,7 +62,7 @@ static bool cache_find(const struct part_cover_input *in, const struct job *job,
     uint64_t ranks = XXH3_64bits_withSeed(in->rank_of_part, (size_t)p->n_part * sizeof *in->rank_of_part, parts);
     uint64_t hops = p->n_hop > 0 ? XXH3_64bits_withSeed(p->hop, (size_t)p->n_node, (XXH64_hash_t)p->n_hop) : 0;
     int n = snprintf(text, sizeof text, "%d %s %d %d %u %016llx %016llx %016llx %016llx %x %x", COVER_CACHE_VERSION,
-                     graph, (int)in->dataset->symmetric, (int)p->n_part, in->n_rank, (unsigned long long)order,
+                     graph, (int)in->dataset->facts.symmetric, (int)p->n_part, in->n_rank, (unsigned long long)order,
                      (unsigned long long)parts, (unsigned long long)ranks, (unsigned long long)hops,
                      in->hops[PART_DIRECTION_IN], in->hops[PART_DIRECTION_OUT]);
     partition_cache_name(text, (size_t)n, ".covers", out);
@@ -107,7 +107,7 @@ static bool load(const struct partition_cache *cache, const struct part_cover_in
         return false;
     }
     const struct partition *partition = in->partition;
-    bool mirrors = part_dedup_mirrors(in->dataset->symmetric, true, partition->n_hop);
+    bool mirrors = part_dedup_mirrors(in->dataset->facts.symmetric, true, partition->n_hop);
     enum status status = part_dedup_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
     if (status == STATUS_OK) {
         status = part_sums_acquire(out);

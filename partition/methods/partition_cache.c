@@ -63,7 +63,7 @@ void partition_cache_find(const struct dataset *dataset, const struct job *job, 
     dataset_fingerprint(dataset, false, graph);
     uint64_t owners = owner == NULL ? 0 : XXH3_64bits(owner, (size_t)dataset->n_node * sizeof *owner);
     int n = snprintf(text, sizeof text, "%d %s %d %d %d %d %d %lld %016llx", PARTITION_CACHE_VERSION, graph,
-                     (int)dataset->symmetric, n_part, job->partition.method, job->partition.objective,
+                     (int)dataset->facts.symmetric, n_part, job->partition.method, job->partition.objective,
                      job->partition.balance, (long long)job->partition.seed, (unsigned long long)owners);
     partition_cache_name(text, (size_t)n, ".partition", out);
 }

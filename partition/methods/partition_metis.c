@@ -314,7 +314,7 @@ static enum status improve(const struct call *volume_call, int32_t *owner)
 
 int64_t metis_bytes(const struct dataset *dataset, const struct job *job)
 {
-    int64_t n_entry = dataset->symmetric ? dataset->n_edge : 2 * dataset->n_edge, n_node = dataset->n_node;
+    int64_t n_entry = dataset->facts.symmetric ? dataset->n_edge : 2 * dataset->n_edge, n_node = dataset->n_node;
     int64_t n_cluster = COARSEN_CLUSTERS_A_PART * job->partition.parts, n_left = n_cluster * n_cluster;
     n_left = n_left < ENTRIES_FEW / 2 ? ENTRIES_FEW / 2 : n_left; /* hardly any graph is left with more */
     if (job->partition.objective == JOB_OBJECTIVE_VOLUME || n_entry < ENTRIES_FEW || n_left >= n_entry) {

@@ -36,7 +36,7 @@ enum status reach_build(const struct dataset *dataset, int32_t n_hop, struct rea
     }
     int64_t n_front = 0, begin = 0;
     for (int64_t v = 0; v < reach.n_all; v++) {
-        bool trains = dataset->split[v] == DATASET_SPLIT_TRAIN;
+        bool trains = dataset->labels.split[v] == DATASET_SPLIT_TRAIN;
         reach.hop[v] = (uint8_t)(trains ? 0 : n_hop);
         if (trains) {
             queue[n_front++] = (uint32_t)v;

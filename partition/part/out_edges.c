@@ -62,10 +62,10 @@ static enum status run_acquire(struct out_edges *out, int32_t part)
     if (status == STATUS_OK && dataset->edge_type != NULL) {
         status = memory_acquire(MEMORY_OTHER, (size_t)out->n_edge, sizeof *out->types, &out->types);
     }
-    if (status == STATUS_OK && dataset->weighted) {
+    if (status == STATUS_OK && dataset->facts.weighted) {
         status = memory_acquire(MEMORY_OTHER, (size_t)out->n_edge, sizeof *out->weights, &out->weights);
     }
-    if (status == STATUS_OK && dataset->edge_row != NULL) {
+    if (status == STATUS_OK && dataset->edges.row != NULL) {
         status = memory_acquire(MEMORY_OTHER, (size_t)out->n_edge, sizeof *out->edge_rows, &out->edge_rows);
     }
     return status;
@@ -102,7 +102,7 @@ static void run_fill(struct out_edges *out)
                 out->weights[at] = dataset->edge_weight[i];
             }
             if (out->edge_rows != NULL) {
-                out->edge_rows[at] = dataset->edge_row[i];
+                out->edge_rows[at] = dataset->edges.row[i];
             }
         }
     }

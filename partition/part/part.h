@@ -63,63 +63,67 @@ struct part_edges {
     float *weights; /* NULL unless weighted */
 };
 
+/* Features of own rows, and behind them of halo rows where the part stores these. */
+struct part_node_features {
+    int64_t n_shared;        /* columns that are not one node's own, of all nodes */
+    int64_t n_value;         /* stored values of sparse ones */
+    int64_t n_halo_value;    /* of halo rows */
+    const float *rows;       /* n_own + n_halo × n_feature, or NULL when sparse */
+    const int64_t *indptr;   /* n_own + n_halo + 1, or NULL when dense */
+    const uint32_t *indices; /* numbers of shared columns */
+    const float *data;
+    struct embedded embedded;         /* the other columns, of all nodes */
+    int64_t n_embedded;               /* own rows that have such a column, and nothing else */
+    const uint32_t *embedded_rows;    /* n_embedded: ascending; a one at … */
+    const uint32_t *embedded_columns; /* … this column of all */
+};
+
+struct part_labels {
+    const int32_t *classes;           /* n_own, or NULL when multi_label */
+    const float *rows;                /* n_own × n_class, or NULL */
+    const float *class_weights;       /* n_class, not negative; NULL: 1 each */
+    double loss_weight;               /* that its training loss is a mean over */
+    const uint8_t *split;             /* n_own */
+    int64_t n_split[DATASET_SPLIT_N]; /* of the whole graph, as the dataset's */
+};
+
+/* task.kind = "link": pairs with an edge, each at both of its ends (links_places.h) */
+struct part_links {
+    int64_t n;              /* of the whole graph; 0: another task, and the rest is NULL */
+    int64_t n_joined;       /* different ones of these: a pair may have two edges */
+    const uint32_t *rows;   /* n_part: own rows of every part */
+    const int64_t *ends;    /* n_part: ends of pairs in own rows of every part */
+    const int64_t *indptr;  /* n_own + 1 */
+    const uint32_t *places; /* other ends, ascending in a row: places in the order of all parts' rows */
+    const uint16_t *types;  /* of pairs (links_places.h), ascending where places are equal; NULL: none counts */
+};
+
+struct part_edge_features {
+    int64_t n_row;         /* one for all edges of the part, in either direction, that share it */
+    const float *features; /* n_row × n_edge_feature; NULL: no features of edges */
+};
+
 struct part {
     int32_t part;
     int32_t n_part;
     int64_t n_own;
+    int64_t
+        n_halo; /* payload rows of in-edges, pair after pair, behind own rows in `node` and features; 0: not stored */
     int64_t n_node; /* of the whole graph, as these: */
-    struct graph_counts counts;
-    int64_t n_feature; /* columns, of all nodes */
-    int64_t n_shared;  /* of those, the ones that are not one node's own */
-    bool features_typed;
-    int64_t n_feature_value;  /* stored values of sparse features */
-    struct embedded embedded; /* the other columns, of all nodes */
-    int64_t n_embedded;       /* own rows that have such a column, and nothing else */
-    int32_t n_class;
-    bool multi_label;
-    bool symmetric;
-    int32_t n_relation;       /* 0: untyped */
-    int32_t n_relation_given; /* of these, those that are not inverse ones */
-    bool weighted;
-    int64_t n_edge_feature; /* columns of the edges' features; 0: none */
-    int64_t n_edge_row;     /* rows of them: one for all edges of the part, in either direction, that share it */
-    bool covered;           /* what rows get from another part is summed alone (part_cover.h) */
-    bool stores;            /* features of halo rows are stored here, too */
-    /* these: payload rows of in-edges, pair after pair, behind own rows in `node` and in the features */
-    int64_t n_halo;
-    int64_t n_halo_value; /* stored values of their sparse features */
-    enum dataset_loops loops;
-    int64_t n_split[DATASET_SPLIT_N]; /* of the whole graph, as the dataset's */
-    double loss_weight;               /* that its training loss is a mean over */
-    int64_t n_bytes;                  /* of the encoded part */
-    void *bytes;                      /* n_bytes: itself, where all arrays below lie */
+    struct graph_facts facts;
+    int32_t n_hop;   /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
+    bool covered;    /* what rows get from another part is summed alone (part_cover.h) */
+    bool stores;     /* features of halo rows are stored here, too */
+    int64_t n_bytes; /* of the encoded part */
+    void *bytes;     /* n_bytes: itself, where all arrays below lie */
 
-    int32_t n_hop; /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */
-
-    const uint32_t *node;       /* n_own + n_halo: dataset node ids */
-    const uint32_t *degree;     /* n_own: stored in-degree in the whole graph (implied loops not counted) */
-    const float *strength;      /* n_own: sum of the weights of in-edges; NULL unless weighted */
-    const uint8_t *split;       /* n_own */
-    const float *class_weights; /* n_class, not negative; NULL: 1 each */
-    const int32_t *labels;      /* n_own, or NULL when multi_label */
-    const float *label_rows;    /* n_own × n_class, or NULL */
-
-    const float *features;           /* n_own + n_halo × n_feature, or NULL when sparse */
-    const int64_t *feature_indptr;   /* n_own + n_halo + 1, or NULL when dense */
-    const uint32_t *feature_indices; /* numbers of shared columns */
-    const float *feature_data;
-    const uint32_t *embedded_rows;    /* n_embedded: ascending; a one at … */
-    const uint32_t *embedded_columns; /* … this column of all */
-    /* task.kind = "link": pairs with an edge, each at both of its ends (links_places.h) */
-    int64_t n_link;              /* of the whole graph; 0: another task, and the rest is NULL */
-    int64_t n_joined;            /* different ones of these: a pair may have two edges */
-    const uint32_t *link_rows;   /* n_part: own rows of every part */
-    const int64_t *link_ends;    /* n_part: ends of pairs in own rows of every part */
-    const int64_t *link_indptr;  /* n_own + 1 */
-    const uint32_t *link_places; /* other ends, ascending in a row: places in the order of all parts' rows */
-    const uint16_t *link_types;  /* of pairs (links_places.h), ascending where places are equal; NULL: none counts */
-
-    const float *edge_features; /* n_edge_row × n_edge_feature; NULL: no features of edges */
+    const uint32_t *node;   /* n_own + n_halo: dataset node ids */
+    const uint32_t *degree; /* n_own: stored in-degree in the whole graph (implied loops not counted) */
+    const float *strength;  /* n_own: sum of the weights of in-edges; NULL unless weighted */
+    struct part_node_features features;
+    struct part_labels labels;
+    struct part_links links;
+    struct part_edge_features edges;
 
     struct part_halo halo;                       /* sizes of blocks; not in the part's bytes */
     struct part_arrays arrays[PART_DIRECTION_N]; /* both the same when symmetric */

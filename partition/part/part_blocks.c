@@ -122,7 +122,7 @@ struct part_edges part_take_edges(struct part *part, enum part_direction d, bool
         from->indptr = NULL;
         from->weights = NULL;
     }
-    if (part->symmetric) {
+    if (part->facts.symmetric) {
         part->arrays[PART_DIRECTION_N - 1 - d] = *from;
     }
     return out;

@@ -164,9 +164,10 @@ static void hops_sum(struct part_dedup *dedup)
 enum status part_dedup_build(const struct dataset *dataset, const struct partition *partition,
                              const int32_t *rank_of_part, uint32_t n_rank, struct part_dedup *out)
 {
-    size_t n_seen = dataset->symmetric ? 0 : (size_t)dataset->n_node * PART_DEDUP_N_SIDE;
+    size_t n_seen = dataset->facts.symmetric ? 0 : (size_t)dataset->n_node * PART_DEDUP_N_SIDE;
     struct counting c = {.dataset = dataset, .partition = partition, .rank_of_part = rank_of_part, .out = out};
-    enum status status = part_dedup_acquire(partition->n_part, n_rank, partition->n_hop, dataset->symmetric, out);
+    enum status status = part_dedup_acquire(partition->n_part, n_rank, partition->n_hop, dataset->facts.symmetric,
+                                            out);
     if (status == STATUS_OK && n_seen > 0) {
         status = memory_acquire(MEMORY_OTHER, n_seen, sizeof *c.seen_by, &c.seen_by);
     }

@@ -172,7 +172,8 @@ static void cover_count(struct covering *c, struct part_sums *made, const struct
  * same rows travel both ways. */
 static bool is_covered(const struct covering *c, enum part_direction d, int32_t hop)
 {
-    return hop < c->out->n_hop ? (c->hops[d] >> hop & 1) != 0 : d == PART_DIRECTION_IN || !c->dataset->symmetric;
+    return hop < c->out->n_hop ? (c->hops[d] >> hop & 1) != 0
+                               : d == PART_DIRECTION_IN || !c->dataset->facts.symmetric;
 }
 
 /* Does it lead into a row of hop ≤ h, or are all edges counted? */
@@ -369,7 +370,7 @@ enum status part_dedup_cover(const struct part_cover_input *in, struct part_dedu
     const struct partition *partition = in->partition;
     struct covering c = {
         .dataset = dataset, .partition = partition, .rank_of_part = in->rank_of_part, .hops = in->hops, .out = out};
-    bool mirrors = part_dedup_mirrors(dataset->symmetric, true, partition->n_hop);
+    bool mirrors = part_dedup_mirrors(dataset->facts.symmetric, true, partition->n_hop);
     enum status status = part_dedup_acquire(partition->n_part, in->n_rank, partition->n_hop, mirrors, out);
     size_t n_node = (size_t)dataset->n_node;
     uint32_t *place = NULL;
@@ -385,7 +386,7 @@ enum status part_dedup_cover(const struct part_cover_input *in, struct part_dedu
     }
     if (status != STATUS_OK) {
         part_dedup_release(out);
-    } else if (dataset->symmetric && !mirrors) {
+    } else if (dataset->facts.symmetric && !mirrors) {
         part_dedup_mirror(out);
     }
     *rows_out = (struct part_cover_rows){.n_halo = c.n_halo, .n_cover = c.n_cover};

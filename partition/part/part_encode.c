@@ -45,23 +45,23 @@ static void write_sparse_features(const struct encoding *e, void *bytes)
     uint32_t *columns = section(e, bytes, PART_SECTION_EMBEDDED_COLUMNS);
     for (int64_t r = 0; r < e->n_own + e->header.n_halo; r++) {
         uint32_t v = e->row_node[r];
-        int64_t first = dataset->feature_indptr[v];
-        int64_t n = dataset->feature_indptr[v + (int64_t)1] - first;
-        const uint32_t *from = dataset->feature_indices + first;
+        int64_t first = dataset->features.indptr[v];
+        int64_t n = dataset->features.indptr[v + (int64_t)1] - first;
+        const uint32_t *from = dataset->features.indices + first;
         if (dataset_is_embedded(dataset, v)) {
             *rows++ = (uint32_t)r;
             *columns++ = from[0];
             n = 0;
         }
         for (int64_t i = 0; i < n; i++) {
-            indices[indptr[r] + i] = (uint32_t)embedded_shared(&dataset->embedded, from[i]);
+            indices[indptr[r] + i] = (uint32_t)embedded_shared(&dataset->features.embedded, from[i]);
         }
-        memcpy(data + indptr[r], dataset->feature_data + first, (size_t)n * sizeof *data);
+        memcpy(data + indptr[r], dataset->features.data + first, (size_t)n * sizeof *data);
         indptr[r + 1] = indptr[r] + n;
     }
     struct embedded_run *run = section(e, bytes, PART_SECTION_EMBEDDED_RUNS);
-    for (int32_t i = 0; i < dataset->embedded.n_run; i++) {
-        run[i] = dataset->embedded.run[i];
+    for (int32_t i = 0; i < dataset->features.embedded.n_run; i++) {
+        run[i] = dataset->features.embedded.run[i];
     }
 }
 
@@ -80,7 +80,7 @@ static void write_nodes(struct encoding *e, void *bytes)
 static void write_rows(const struct encoding *e, void *bytes)
 {
     const struct dataset *dataset = e->dataset;
-    size_t n_class = (size_t)dataset->n_class;
+    size_t n_class = (size_t)dataset->facts.n_class;
     uint32_t *degree = section(e, bytes, PART_SECTION_DEGREE);
     float *strength = section(e, bytes, PART_SECTION_STRENGTH);
     uint8_t *split = section(e, bytes, PART_SECTION_SPLIT);
@@ -89,23 +89,23 @@ static void write_rows(const struct encoding *e, void *bytes)
     for (size_t r = 0; r < (size_t)e->n_own; r++) {
         uint32_t v = e->node[r];
         degree[r] = (uint32_t)(dataset->indptr[v + (int64_t)1] - dataset->indptr[v]);
-        split[r] = dataset->split[v];
-        if (dataset->weighted) {
+        split[r] = dataset->labels.split[v];
+        if (dataset->facts.weighted) {
             strength[r] = dataset->strength[v];
         }
-        if (dataset->multi_label) {
-            memcpy(label_rows + r * n_class, dataset->label_rows + v * n_class, n_class * sizeof *label_rows);
+        if (dataset->facts.multi_label) {
+            memcpy(label_rows + r * n_class, dataset->labels.rows + v * n_class, n_class * sizeof *label_rows);
         } else {
-            labels[r] = dataset->labels[v];
+            labels[r] = dataset->labels.classes[v];
         }
     }
-    if (dataset->class_weight != NULL) {
-        memcpy(section(e, bytes, PART_SECTION_CLASS_WEIGHTS), dataset->class_weight, n_class * sizeof(float));
+    if (dataset->labels.class_weights != NULL) {
+        memcpy(section(e, bytes, PART_SECTION_CLASS_WEIGHTS), dataset->labels.class_weights, n_class * sizeof(float));
     }
-    if (e->header.features == PART_FEATURES_DENSE) {
+    if (e->header.flags.features == PART_FEATURES_DENSE) {
         dataset_feature_rows(dataset, e->row_node, e->n_own + e->header.n_halo,
                              section(e, bytes, PART_SECTION_FEATURES));
-    } else if (e->header.features == PART_FEATURES_SPARSE) {
+    } else if (e->header.flags.features == PART_FEATURES_SPARSE) {
         write_sparse_features(e, bytes);
     }
 }
@@ -118,14 +118,14 @@ static void header_count(const struct part_encoder *encoder, int32_t part, const
     part_header_init(header, e->dataset, encoder->tables.partition);
     header->part = part;
     header->n_own = e->n_own;
-    header->n_link = encoder->links.n_pair;
-    header->n_joined = encoder->links.n_joined;
-    if (header->n_link > 0) {
+    header->links.n = encoder->links.n_pair;
+    header->links.n_joined = encoder->links.n_joined;
+    if (header->links.n > 0) {
         const int64_t *indptr = encoder->links.indptr + encoder->tables.partition->part_begin[part];
-        header->n_link_here = indptr[e->n_own] - indptr[0];
+        header->links.n_here = indptr[e->n_own] - indptr[0];
     }
-    if (header->features == PART_FEATURES_SPARSE) {
-        header->n_feature_value = part_feature_values(e->dataset, e->node, e->n_own, &header->n_embedded);
+    if (header->flags.features == PART_FEATURES_SPARSE) {
+        header->features.n_value = part_feature_values(e->dataset, e->node, e->n_own, &header->features.n_embedded);
     }
     for (int d = 0; d < encoder->n_side; d++) {
         header->n_block[d] = side[d].n_block;
@@ -138,9 +138,9 @@ static void header_count(const struct part_encoder *encoder, int32_t part, const
     }
     if (encoder->tables.partition->stores) {
         header->n_halo = header->total[PART_DIRECTION_IN].n_col;
-        header->n_halo_value = header->features == PART_FEATURES_SPARSE
-                                   ? side_values(&encoder->tables, &side[PART_DIRECTION_IN])
-                                   : 0;
+        header->features.n_halo_value = header->flags.features == PART_FEATURES_SPARSE
+                                            ? side_values(&encoder->tables, &side[PART_DIRECTION_IN])
+                                            : 0;
     }
 }
 
@@ -160,10 +160,10 @@ static void write_links(const struct part_encoder *encoder, const struct encodin
         indptr[r] = links->indptr[first + r] - links->indptr[first];
     }
     memcpy(section(e, bytes, PART_SECTION_LINK_PLACES), links->places + links->indptr[first],
-           (size_t)e->header.n_link_here * sizeof *links->places);
+           (size_t)e->header.links.n_here * sizeof *links->places);
     if (links->types != NULL) {
         memcpy(section(e, bytes, PART_SECTION_LINK_TYPES), links->types + links->indptr[first],
-               (size_t)e->header.n_link_here * sizeof *links->types);
+               (size_t)e->header.links.n_here * sizeof *links->types);
     }
 }
 
@@ -181,7 +181,7 @@ enum status part_encoder_open(const struct dataset *dataset, const struct partit
                               struct part_encoder **out)
 {
     struct part_encoder *encoder = memory_alloc(1, sizeof *encoder);
-    encoder->n_side = dataset->symmetric ? 1 : PART_DIRECTION_N;
+    encoder->n_side = dataset->facts.symmetric ? 1 : PART_DIRECTION_N;
     enum status status = side_tables_open(dataset, partition, &encoder->tables);
     if (status != STATUS_OK) {
         part_encoder_close(encoder);
@@ -192,7 +192,7 @@ enum status part_encoder_open(const struct dataset *dataset, const struct partit
         part_encoder_close(encoder);
         return status;
     }
-    if (!dataset->symmetric) {
+    if (!dataset->facts.symmetric) {
         out_edges_init(dataset, partition, encoder->tables.place, partition->n_part, &encoder->out_edges);
     }
     *out = encoder;
@@ -236,7 +236,7 @@ enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void
     if (status == STATUS_OK) {
         header_count(encoder, part, side, &e);
         for (int d = 0; d < encoder->n_side; d++) {
-            e.header.n_edge_row = side_edge_rows_number(&encoder->tables, &side[d], e.header.n_edge_row);
+            e.header.edges.n_row = side_edge_rows_number(&encoder->tables, &side[d], e.header.edges.n_row);
         }
         if (!part_layout(&e.header)) {
             status = status_fail(STATUS_NOMEM, "part %d is too large to be encoded", part);
@@ -261,7 +261,7 @@ enum status part_encoder_encode(struct part_encoder *encoder, int32_t part, void
     }
     write_nodes(&e, bytes);
     write_rows(&e, bytes);
-    if (e.header.n_link > 0) {
+    if (e.header.links.n > 0) {
         write_links(encoder, &e, bytes);
     }
     header_write(&e, bytes);

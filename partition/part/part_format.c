@@ -28,36 +28,36 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
 {
     uint64_t n_own = (uint64_t)header->n_own, n_row = n_own + (uint64_t)header->n_halo;
     uint64_t label_row_values, feature_values, edge_feature_values;
-    if (__builtin_mul_overflow((uint64_t)header->n_edge_row, (uint64_t)header->n_edge_feature,
+    if (__builtin_mul_overflow((uint64_t)header->edges.n_row, (uint64_t)header->edges.n_feature,
                                &edge_feature_values) ||
         __builtin_mul_overflow(n_own, (uint64_t)header->n_class, &label_row_values) ||
-        __builtin_mul_overflow(n_row, (uint64_t)header->n_feature, &feature_values)) {
+        __builtin_mul_overflow(n_row, (uint64_t)header->features.n_column, &feature_values)) {
         return false;
     }
-    bool dense = header->features == PART_FEATURES_DENSE;
-    bool sparse = header->features == PART_FEATURES_SPARSE;
+    bool dense = header->flags.features == PART_FEATURES_DENSE;
+    bool sparse = header->flags.features == PART_FEATURES_SPARSE;
     n_out[PART_SECTION_NODE] = n_row;
     n_out[PART_SECTION_DEGREE] = n_own;
-    n_out[PART_SECTION_STRENGTH] = header->weighted ? n_own : 0;
+    n_out[PART_SECTION_STRENGTH] = header->flags.weighted ? n_own : 0;
     n_out[PART_SECTION_SPLIT] = n_own;
-    n_out[PART_SECTION_LABELS] = header->multi_label ? 0 : n_own;
-    n_out[PART_SECTION_LABEL_ROWS] = header->multi_label ? label_row_values : 0;
-    n_out[PART_SECTION_CLASS_WEIGHTS] = header->class_weighted ? (uint64_t)header->n_class : 0;
+    n_out[PART_SECTION_LABELS] = header->flags.multi_label ? 0 : n_own;
+    n_out[PART_SECTION_LABEL_ROWS] = header->flags.multi_label ? label_row_values : 0;
+    n_out[PART_SECTION_CLASS_WEIGHTS] = header->flags.class_weighted ? (uint64_t)header->n_class : 0;
     n_out[PART_SECTION_FEATURES] = dense ? feature_values : 0;
     n_out[PART_SECTION_FEATURE_INDPTR] = sparse ? n_row + 1 : 0;
-    n_out[PART_SECTION_FEATURE_INDICES] = sparse ? (uint64_t)header->n_feature_value + (uint64_t)header->n_halo_value
-                                                 : 0;
+    n_out[PART_SECTION_FEATURE_INDICES] =
+        sparse ? (uint64_t)header->features.n_value + (uint64_t)header->features.n_halo_value : 0;
     n_out[PART_SECTION_FEATURE_DATA] = n_out[PART_SECTION_FEATURE_INDICES];
-    n_out[PART_SECTION_EMBEDDED_RUNS] = (uint64_t)header->n_embedded_run;
-    n_out[PART_SECTION_EMBEDDED_ROWS] = (uint64_t)header->n_embedded;
-    n_out[PART_SECTION_EMBEDDED_COLUMNS] = (uint64_t)header->n_embedded;
+    n_out[PART_SECTION_EMBEDDED_RUNS] = (uint64_t)header->features.n_embedded_run;
+    n_out[PART_SECTION_EMBEDDED_ROWS] = (uint64_t)header->features.n_embedded;
+    n_out[PART_SECTION_EMBEDDED_COLUMNS] = (uint64_t)header->features.n_embedded;
     n_out[PART_SECTION_EDGE_FEATURES] = edge_feature_values;
-    n_out[PART_SECTION_LINK_ROWS] = header->n_link > 0 ? (uint64_t)header->n_part : 0;
+    n_out[PART_SECTION_LINK_ROWS] = header->links.n > 0 ? (uint64_t)header->n_part : 0;
     n_out[PART_SECTION_LINK_ENDS] = n_out[PART_SECTION_LINK_ROWS];
-    n_out[PART_SECTION_LINK_INDPTR] = header->n_link > 0 ? n_own + 1 : 0;
-    n_out[PART_SECTION_LINK_PLACES] = (uint64_t)header->n_link_here;
-    n_out[PART_SECTION_LINK_TYPES] = header->link_typed ? (uint64_t)header->n_link_here : 0;
-    for (enum part_direction d = PART_DIRECTION_IN; d < (header->symmetric ? 1 : PART_DIRECTION_N); d++) {
+    n_out[PART_SECTION_LINK_INDPTR] = header->links.n > 0 ? n_own + 1 : 0;
+    n_out[PART_SECTION_LINK_PLACES] = (uint64_t)header->links.n_here;
+    n_out[PART_SECTION_LINK_TYPES] = header->flags.link_typed ? (uint64_t)header->links.n_here : 0;
+    for (enum part_direction d = PART_DIRECTION_IN; d < (header->flags.symmetric ? 1 : PART_DIRECTION_N); d++) {
         const struct part_counts *total = &header->total[d];
         uint64_t *n = &n_out[part_side_section(d, PART_SIDE_BLOCKS)], n_block = (uint64_t)header->n_block[d];
         uint64_t n_edge = (uint64_t)total->n_edge, n_col = (uint64_t)total->n_col;
@@ -67,10 +67,10 @@ static bool count_elements(const struct part_header *header, uint64_t *n_out)
         n[PART_SIDE_COLS] = n_edge;
         n[PART_SIDE_DEGREE] = n_col;
         n[PART_SIDE_NODE] = n_col;
-        n[PART_SIDE_TYPES] = header->n_relation > 0 ? n_edge : 0;
-        n[PART_SIDE_WEIGHTS] = header->n_relation > 0 || header->weighted ? n_edge : 0;
-        n[PART_SIDE_STRENGTH] = header->weighted ? n_col : 0;
-        n[PART_SIDE_EDGE_ROWS] = header->n_edge_feature > 0 ? n_edge : 0;
+        n[PART_SIDE_TYPES] = header->edges.n_relation > 0 ? n_edge : 0;
+        n[PART_SIDE_WEIGHTS] = header->edges.n_relation > 0 || header->flags.weighted ? n_edge : 0;
+        n[PART_SIDE_STRENGTH] = header->flags.weighted ? n_col : 0;
+        n[PART_SIDE_EDGE_ROWS] = header->edges.n_feature > 0 ? n_edge : 0;
         n[PART_SIDE_HOPS] = n_block * (uint64_t)header->n_hop;
     }
     return true;
@@ -110,28 +110,28 @@ void part_header_init(struct part_header *header, const struct dataset *dataset,
     header->n_part = partition->n_part;
     header->n_hop = partition->n_hop;
     header->n_node = dataset->n_node;
-    header->counts = dataset->counts;
-    header->n_feature = dataset->n_feature;
-    header->n_embedded_run = dataset->embedded.n_run;
-    memcpy(header->n_split, dataset->n_split, sizeof header->n_split);
-    header->n_relation = dataset->n_relation;
-    header->n_relation_given = dataset->n_relation_given;
-    header->link_typed = dataset->links.n_relation > 0 || dataset->links.is_directed;
-    header->n_class = dataset->n_class;
-    header->multi_label = dataset->multi_label;
-    header->class_weighted = dataset->class_weight != NULL;
-    header->loss_weight = dataset->loss_weight > 0.0 ? dataset->loss_weight
-                                                     : (double)dataset->n_split[DATASET_SPLIT_TRAIN];
-    header->features_typed = dataset->features_typed;
-    header->weighted = dataset->weighted;
-    header->n_edge_feature = dataset->n_edge_feature;
-    header->covered = partition->covered;
-    header->stores = partition->stores;
-    header->symmetric = dataset->symmetric;
-    header->loops = (uint8_t)dataset->loops;
-    header->features = dataset->n_feature == 0           ? PART_FEATURES_NONE
-                       : dataset->feature_indptr != NULL ? PART_FEATURES_SPARSE
-                                                         : PART_FEATURES_DENSE;
+    header->counts = dataset->facts.counts;
+    header->features.n_column = dataset->facts.n_feature;
+    header->features.n_embedded_run = dataset->features.embedded.n_run;
+    memcpy(header->n_split, dataset->labels.n_split, sizeof header->n_split);
+    header->edges.n_relation = dataset->facts.n_relation;
+    header->edges.n_relation_given = dataset->facts.n_relation_given;
+    header->flags.link_typed = dataset->links.n_relation > 0 || dataset->links.is_directed;
+    header->n_class = dataset->facts.n_class;
+    header->flags.multi_label = dataset->facts.multi_label;
+    header->flags.class_weighted = dataset->labels.class_weights != NULL;
+    header->loss_weight = dataset->labels.loss_weight > 0.0 ? dataset->labels.loss_weight
+                                                            : (double)dataset->labels.n_split[DATASET_SPLIT_TRAIN];
+    header->flags.features_typed = dataset->facts.features_typed;
+    header->flags.weighted = dataset->facts.weighted;
+    header->edges.n_feature = dataset->facts.n_edge_feature;
+    header->flags.covered = partition->covered;
+    header->flags.stores = partition->stores;
+    header->flags.symmetric = dataset->facts.symmetric;
+    header->flags.loops = (uint8_t)dataset->facts.loops;
+    header->flags.features = dataset->facts.n_feature == 0      ? PART_FEATURES_NONE
+                             : dataset->features.indptr != NULL ? PART_FEATURES_SPARSE
+                                                                : PART_FEATURES_DENSE;
 }
 
 int64_t part_feature_values(const struct dataset *dataset, const uint32_t *node, int64_t n, int64_t *n_embedded_out)
@@ -142,7 +142,7 @@ int64_t part_feature_values(const struct dataset *dataset, const uint32_t *node,
         if (dataset_is_embedded(dataset, node[r])) {
             (*n_embedded_out)++;
         } else {
-            n_value += dataset->feature_indptr[node[r] + (int64_t)1] - dataset->feature_indptr[node[r]];
+            n_value += dataset->features.indptr[node[r] + (int64_t)1] - dataset->features.indptr[node[r]];
         }
     }
     return n_value;

@@ -12,7 +12,7 @@
 #include <stdint.h>
 
 #define PART_MAGIC "TRNDPART"
-#define PART_VERSION 16u
+#define PART_VERSION 17u
 #define PART_ALIGN 64
 #define PART_N_PART_MOST 65536
 
@@ -117,37 +117,45 @@ struct part_header {
     int32_t part;
     int32_t n_part;
     int64_t n_own;
-    int64_t n_node;
-    int64_t n_feature;
-    int64_t n_feature_value; /* stored values of sparse features */
-    int64_t n_embedded;      /* own rows with a column of their own */
-    int64_t n_embedded_run;
-    int64_t n_split[DATASET_SPLIT_N];
-    int64_t n_relation;       /* 0: untyped */
-    int64_t n_relation_given; /* of these, those that are not inverse ones */
-    int64_t n_hop;            /* 0: own rows are not ordered by hop */
     /* rows behind own ones in "node" and the features: where it stores them, all payload rows of in-edges */
     int64_t n_halo;
-    int64_t n_halo_value;
-    int64_t n_edge_feature; /* columns of the edges' features; 0: none */
-    int64_t n_edge_row;     /* rows of them */
-    int64_t n_link;         /* task.kind = "link": pairs of nodes with an edge, of the whole graph; else 0 */
-    int64_t n_link_here;    /* of those the ones of own rows, counted at both ends */
-    int64_t n_joined;       /* different ones of the whole graph */
-    struct graph_counts counts;
+    int64_t n_node;
+    int64_t n_hop; /* 0: own rows are not ordered by hop */
+    struct {
+        int64_t n_column;
+        int64_t n_value; /* stored values of sparse features */
+        int64_t n_halo_value;
+        int64_t n_embedded; /* own rows with a column of their own */
+        int64_t n_embedded_run;
+    } features;
+    struct {
+        int64_t n_relation;       /* 0: untyped */
+        int64_t n_relation_given; /* of these, those that are not inverse ones */
+        int64_t n_feature;        /* columns of the edges' features; 0: none */
+        int64_t n_row;            /* rows of them */
+    } edges;
+    struct {
+        int64_t n;        /* task.kind = "link": pairs of nodes with an edge, of the whole graph; else 0 */
+        int64_t n_here;   /* of those the ones of own rows, counted at both ends */
+        int64_t n_joined; /* different ones of the whole graph */
+    } links;
+    int64_t n_split[DATASET_SPLIT_N];
     double loss_weight; /* of the whole graph's training rows */
+    struct graph_counts counts;
     int32_t n_class;
-    uint8_t multi_label;
-    uint8_t symmetric;
-    uint8_t loops;
-    uint8_t features; /* enum part_features */
-    uint8_t features_typed;
-    uint8_t weighted; /* weights and strengths; typed edges have weights alone */
-    uint8_t covered;  /* as the partition is */
-    uint8_t stores;   /* likewise */
-    uint8_t class_weighted;
-    uint8_t link_typed;                /* pairs of links have types (links_places.h) */
-    uint8_t unused[2];                 /* 0 */
+    struct {
+        uint8_t multi_label;
+        uint8_t symmetric;
+        uint8_t loops;
+        uint8_t features; /* enum part_features */
+        uint8_t features_typed;
+        uint8_t weighted; /* weights and strengths; typed edges have weights alone */
+        uint8_t covered;  /* as the partition is */
+        uint8_t stores;   /* likewise */
+        uint8_t class_weighted;
+        uint8_t link_typed; /* pairs of links have types (links_places.h) */
+        uint8_t unused[2];  /* 0 */
+    } flags;
     int32_t n_block[PART_DIRECTION_N]; /* listed; OUT: 0 when symmetric */
     struct part_counts total[PART_DIRECTION_N];
     struct part_section_row section[PART_SECTION_N];

@@ -65,22 +65,23 @@ static enum status check_numbers(enum part_section s, const float *value, int64_
 static enum status check_labels(const struct reader *in)
 {
     const struct part *p = in->part;
-    if (p->class_weights != NULL) {
-        enum status status = check_numbers(PART_SECTION_CLASS_WEIGHTS, p->class_weights, p->n_class, 0.0f);
+    if (p->labels.class_weights != NULL) {
+        enum status status = check_numbers(PART_SECTION_CLASS_WEIGHTS, p->labels.class_weights, p->facts.n_class,
+                                           0.0f);
         if (status != STATUS_OK) {
             return status;
         }
     }
-    if (p->multi_label) {
-        for (int64_t i = 0; i < p->n_own * p->n_class; i++) {
-            if (!is_finite(p->label_rows[i]) && !is_nan(p->label_rows[i])) {
+    if (p->facts.multi_label) {
+        for (int64_t i = 0; i < p->n_own * p->facts.n_class; i++) {
+            if (!is_finite(p->labels.rows[i]) && !is_nan(p->labels.rows[i])) {
                 return fail_at(PART_SECTION_LABEL_ROWS, i, "a finite number or NaN");
             }
         }
         return STATUS_OK;
     }
     for (int64_t i = 0; i < p->n_own; i++) {
-        if (p->labels[i] < -1 || p->labels[i] >= p->n_class) {
+        if (p->labels.classes[i] < -1 || p->labels.classes[i] >= p->facts.n_class) {
             return fail_at(PART_SECTION_LABELS, i, "-1 or a class below n_class");
         }
     }
@@ -90,9 +91,9 @@ static enum status check_labels(const struct reader *in)
 static enum status check_feature_rows(const struct reader *in)
 {
     const struct part *p = in->part;
-    const int64_t *indptr = p->feature_indptr;
-    int64_t n_row = p->n_own + p->n_halo, n_value = p->n_feature_value + p->n_halo_value;
-    if (indptr[0] != 0 || indptr[p->n_own] != p->n_feature_value || indptr[n_row] != n_value) {
+    const int64_t *indptr = p->features.indptr;
+    int64_t n_row = p->n_own + p->n_halo, n_value = p->features.n_value + p->features.n_halo_value;
+    if (indptr[0] != 0 || indptr[p->n_own] != p->features.n_value || indptr[n_row] != n_value) {
         return fail_at(PART_SECTION_FEATURE_INDPTR, 0,
                        "0 first, the number of stored values last, and of own rows behind these");
     }
@@ -101,13 +102,13 @@ static enum status check_feature_rows(const struct reader *in)
             return fail_at(PART_SECTION_FEATURE_INDPTR, r + 1, "ends of rows that do not fall");
         }
         for (int64_t i = indptr[r]; i < indptr[r + 1]; i++) {
-            if (p->feature_indices[i] >= p->n_shared ||
-                (i > indptr[r] && p->feature_indices[i] <= p->feature_indices[i - 1])) {
+            if (p->features.indices[i] >= p->features.n_shared ||
+                (i > indptr[r] && p->features.indices[i] <= p->features.indices[i - 1])) {
                 return fail_at(PART_SECTION_FEATURE_INDICES, i, "ascending columns below those that all nodes share");
             }
         }
     }
-    return check_numbers(PART_SECTION_FEATURE_DATA, p->feature_data, n_value, -FLT_MAX);
+    return check_numbers(PART_SECTION_FEATURE_DATA, p->features.data, n_value, -FLT_MAX);
 }
 
 /* Which columns are single nodes' own: how many are left to all. */
@@ -115,30 +116,30 @@ static enum status check_runs(const struct reader *in)
 {
     struct part *p = in->part;
     int64_t end = -1;
-    for (int32_t i = 0; i < p->embedded.n_run; i++) {
-        const struct embedded_run *run = &p->embedded.run[i];
-        if (run->begin <= end || run->end <= run->begin || run->end > p->n_feature) {
+    for (int32_t i = 0; i < p->features.embedded.n_run; i++) {
+        const struct embedded_run *run = &p->features.embedded.run[i];
+        if (run->begin <= end || run->end <= run->begin || run->end > p->facts.n_feature) {
             return fail_at(PART_SECTION_EMBEDDED_RUNS, i,
                            "ascending runs of columns below n_feature, apart from one another");
         }
         end = run->end;
     }
-    p->n_shared = p->n_feature - embedded_count(&p->embedded);
+    p->features.n_shared = p->facts.n_feature - embedded_count(&p->features.embedded);
     return STATUS_OK;
 }
 
 /* The rows here that have a column of their own. */
 static enum status check_embedded(const struct part *p)
 {
-    for (int64_t k = 0; k < p->n_embedded; k++) {
-        int64_t row = p->embedded_rows[k];
-        if (row >= p->n_own || (k > 0 && p->embedded_rows[k] <= p->embedded_rows[k - 1])) {
+    for (int64_t k = 0; k < p->features.n_embedded; k++) {
+        int64_t row = p->features.embedded_rows[k];
+        if (row >= p->n_own || (k > 0 && p->features.embedded_rows[k] <= p->features.embedded_rows[k - 1])) {
             return fail_at(PART_SECTION_EMBEDDED_ROWS, k, "ascending own rows below n_own");
         }
-        if (p->feature_indptr[row + 1] != p->feature_indptr[row]) {
+        if (p->features.indptr[row + 1] != p->features.indptr[row]) {
             return fail_at(PART_SECTION_EMBEDDED_ROWS, k, "a row without entries in shared columns");
         }
-        if (!embedded_has(&p->embedded, p->embedded_columns[k])) {
+        if (!embedded_has(&p->features.embedded, p->features.embedded_columns[k])) {
             return fail_at(PART_SECTION_EMBEDDED_COLUMNS, k, "a column in one of the runs");
         }
     }
@@ -149,7 +150,7 @@ static enum status check_embedded(const struct part *p)
 
 static int64_t degree_most(const struct reader *in)
 {
-    return in->header->n_node * (in->header->n_relation > 1 ? in->header->n_relation : 1);
+    return in->header->n_node * (in->header->edges.n_relation > 1 ? in->header->edges.n_relation : 1);
 }
 
 static enum status check_rows(const struct reader *in)
@@ -160,25 +161,26 @@ static enum status check_rows(const struct reader *in)
     if (status == STATUS_OK) {
         status = check_below(PART_SECTION_DEGREE, p->degree, p->n_own, degree_most(in), DEGREE_EXPECTED);
     }
-    if (status == STATUS_OK && p->weighted) {
+    if (status == STATUS_OK && p->facts.weighted) {
         status = check_numbers(PART_SECTION_STRENGTH, p->strength, p->n_own, 0.0f);
     }
     for (int64_t r = 0; r < p->n_own && status == STATUS_OK; r++) {
-        if (p->split[r] >= DATASET_SPLIT_N) {
+        if (p->labels.split[r] >= DATASET_SPLIT_N) {
             status = fail_at(PART_SECTION_SPLIT, r, "a split number of 0 to 4");
         }
     }
     if (status == STATUS_OK) {
         status = check_labels(in);
     }
-    if (status == STATUS_OK && p->features != NULL) {
-        status = check_numbers(PART_SECTION_FEATURES, p->features, (p->n_own + p->n_halo) * p->n_feature, -FLT_MAX);
-    }
-    if (status == STATUS_OK && p->edge_features != NULL) {
-        status = check_numbers(PART_SECTION_EDGE_FEATURES, p->edge_features, p->n_edge_row * p->n_edge_feature,
+    if (status == STATUS_OK && p->features.rows != NULL) {
+        status = check_numbers(PART_SECTION_FEATURES, p->features.rows, (p->n_own + p->n_halo) * p->facts.n_feature,
                                -FLT_MAX);
     }
-    if (status == STATUS_OK && p->feature_indptr != NULL) {
+    if (status == STATUS_OK && p->edges.features != NULL) {
+        status = check_numbers(PART_SECTION_EDGE_FEATURES, p->edges.features,
+                               p->edges.n_row * p->facts.n_edge_feature, -FLT_MAX);
+    }
+    if (status == STATUS_OK && p->features.indptr != NULL) {
         status = check_runs(in);
         status = status == STATUS_OK ? check_feature_rows(in) : status;
         status = status == STATUS_OK ? check_embedded(p) : status;
@@ -218,22 +220,23 @@ static enum status check_side_values(const struct reader *in, enum part_directio
     enum part_section degree = part_side_section(d, PART_SIDE_DEGREE), node = part_side_section(d, PART_SIDE_NODE);
     enum part_section types = part_side_section(d, PART_SIDE_TYPES),
                       weights = part_side_section(d, PART_SIDE_WEIGHTS);
-    int64_t n_node = in->header->n_node, n_typed = in->header->n_relation > 0 ? total->n_edge : 0;
+    int64_t n_node = in->header->n_node, n_typed = in->header->edges.n_relation > 0 ? total->n_edge : 0;
     enum status status = check_below(degree, section(in, degree), total->n_col, degree_most(in), DEGREE_EXPECTED);
     if (status == STATUS_OK) {
         status = check_below(node, section(in, node), total->n_col, n_node - 1, "a node number below n_node");
     }
     const uint16_t *type = section(in, types);
     for (int64_t i = 0; i < n_typed && status == STATUS_OK; i++) {
-        status = type[i] < in->header->n_relation ? STATUS_OK : fail_at(types, i, "a relation below n_relation");
+        status = type[i] < in->header->edges.n_relation ? STATUS_OK
+                                                        : fail_at(types, i, "a relation below n_relation");
     }
-    bool weighted = in->header->weighted;
+    bool weighted = in->header->flags.weighted;
     if (status == STATUS_OK) {
         status = check_numbers(weights, section(in, weights), weighted ? total->n_edge : n_typed, 0.0f);
     }
     enum part_section edge_rows = part_side_section(d, PART_SIDE_EDGE_ROWS);
-    if (status == STATUS_OK && in->header->n_edge_feature > 0) {
-        status = check_below(edge_rows, section(in, edge_rows), total->n_edge, in->header->n_edge_row - 1,
+    if (status == STATUS_OK && in->header->edges.n_feature > 0) {
+        status = check_below(edge_rows, section(in, edge_rows), total->n_edge, in->header->edges.n_row - 1,
                              "a row of features below n_edge_row");
     }
     enum part_section strength = part_side_section(d, PART_SIDE_STRENGTH);
@@ -244,7 +247,8 @@ static enum status check_side_values(const struct reader *in, enum part_directio
 static void point_arrays(const struct reader *in, enum part_direction d)
 {
     struct part *p = in->part;
-    bool typed = p->n_relation > 0, weighted = typed || p->weighted, featured = p->n_edge_feature > 0;
+    bool typed = p->facts.n_relation > 0, weighted = typed || p->facts.weighted,
+         featured = p->facts.n_edge_feature > 0;
     enum part_side values = featured ? PART_SIDE_EDGE_ROWS : PART_SIDE_WEIGHTS;
     p->arrays[d] = (struct part_arrays){
         .rows = section(in, part_side_section(d, PART_SIDE_ROWS)),
@@ -254,7 +258,7 @@ static void point_arrays(const struct reader *in, enum part_direction d)
         .node = section(in, part_side_section(d, PART_SIDE_NODE)),
         .types = typed ? section(in, part_side_section(d, PART_SIDE_TYPES)) : NULL,
         .weights = weighted || featured ? section(in, part_side_section(d, values)) : NULL,
-        .strength = p->weighted ? section(in, part_side_section(d, PART_SIDE_STRENGTH)) : NULL};
+        .strength = p->facts.weighted ? section(in, part_side_section(d, PART_SIDE_STRENGTH)) : NULL};
 }
 
 /* The blocks of one direction, and every entry of them. */
@@ -300,35 +304,35 @@ static enum status check_degrees(const struct part *p)
 static enum status check_links(const struct reader *in)
 {
     const struct part *p = in->part;
-    int64_t n_row = 0, n_left = 2 * p->n_link;
-    for (int32_t q = 0; p->n_link > 0 && q < p->n_part; q++) {
-        n_row += p->link_rows[q];
-        if (p->link_ends[q] < 0 || p->link_ends[q] > n_left) {
+    int64_t n_row = 0, n_left = 2 * p->links.n;
+    for (int32_t q = 0; p->links.n > 0 && q < p->n_part; q++) {
+        n_row += p->links.rows[q];
+        if (p->links.ends[q] < 0 || p->links.ends[q] > n_left) {
             return fail_at(PART_SECTION_LINK_ENDS, q, "ends of pairs, two for each pair of the graph");
         }
-        n_left -= p->link_ends[q];
+        n_left -= p->links.ends[q];
     }
-    if (p->n_link > 0 && (n_left != 0 || p->link_ends[p->part] != in->header->n_link_here)) {
+    if (p->links.n > 0 && (n_left != 0 || p->links.ends[p->part] != in->header->links.n_here)) {
         return fail_at(PART_SECTION_LINK_ENDS, p->part,
                        "ends of own rows' pairs, and with all parts' two for each pair");
     }
-    if (p->n_link > 0 && (n_row != p->n_node || p->link_rows[p->part] != p->n_own)) {
+    if (p->links.n > 0 && (n_row != p->n_node || p->links.rows[p->part] != p->n_own)) {
         return fail_at(PART_SECTION_LINK_ROWS, p->part, "own rows of all parts, which add up to n_node");
     }
-    if (p->n_link > 0 && (p->link_indptr[0] != 0 || p->link_indptr[p->n_own] != in->header->n_link_here)) {
+    if (p->links.n > 0 && (p->links.indptr[0] != 0 || p->links.indptr[p->n_own] != in->header->links.n_here)) {
         return fail_at(PART_SECTION_LINK_INDPTR, 0, "0 first and the number of places last");
     }
-    for (int64_t r = 0; p->n_link > 0 && r < p->n_own; r++) {
-        if (p->link_indptr[r + 1] < p->link_indptr[r] || p->link_indptr[r + 1] > in->header->n_link_here) {
+    for (int64_t r = 0; p->links.n > 0 && r < p->n_own; r++) {
+        if (p->links.indptr[r + 1] < p->links.indptr[r] || p->links.indptr[r + 1] > in->header->links.n_here) {
             return fail_at(PART_SECTION_LINK_INDPTR, r + 1, "ends of rows that do not fall");
         }
-        for (int64_t i = p->link_indptr[r]; i < p->link_indptr[r + 1]; i++) {
-            if (p->link_places[i] >= p->n_node ||
-                (i > p->link_indptr[r] && p->link_places[i] < p->link_places[i - 1])) {
+        for (int64_t i = p->links.indptr[r]; i < p->links.indptr[r + 1]; i++) {
+            if (p->links.places[i] >= p->n_node ||
+                (i > p->links.indptr[r] && p->links.places[i] < p->links.places[i - 1])) {
                 return fail_at(PART_SECTION_LINK_PLACES, i, "places below n_node that do not fall in a row");
             }
-            if (p->link_types != NULL &&
-                p->link_types[i] >= 2 * (p->n_relation_given > 0 ? p->n_relation_given : 1)) {
+            if (p->links.types != NULL &&
+                p->links.types[i] >= 2 * (p->facts.n_relation_given > 0 ? p->facts.n_relation_given : 1)) {
                 return fail_at(PART_SECTION_LINK_TYPES, i, "a relation of the pairs");
             }
         }
@@ -351,57 +355,58 @@ static void point_rows(const struct reader *in)
 {
     struct part *p = in->part;
     const struct part_header *h = in->header;
-    bool sparse = h->features == PART_FEATURES_SPARSE;
+    bool sparse = h->flags.features == PART_FEATURES_SPARSE;
     p->part = h->part;
     p->n_part = h->n_part;
     p->n_own = h->n_own;
     p->n_node = h->n_node;
-    p->counts = h->counts;
-    p->n_feature = h->n_feature;
-    p->embedded = (struct embedded){.n_run = (int32_t)h->n_embedded_run,
-                                    .run = section(in, PART_SECTION_EMBEDDED_RUNS)};
-    p->n_embedded = h->n_embedded;
-    p->n_feature_value = h->n_feature_value;
-    p->stores = h->stores;
+    p->facts.counts = h->counts;
+    p->facts.n_feature = h->features.n_column;
+    p->features.embedded = (struct embedded){.n_run = (int32_t)h->features.n_embedded_run,
+                                             .run = section(in, PART_SECTION_EMBEDDED_RUNS)};
+    p->features.n_embedded = h->features.n_embedded;
+    p->features.n_value = h->features.n_value;
+    p->stores = h->flags.stores;
     p->n_halo = h->n_halo;
-    p->n_halo_value = h->n_halo_value;
-    p->n_edge_feature = h->n_edge_feature;
-    p->n_edge_row = h->n_edge_row;
-    p->features_typed = h->features_typed;
-    p->n_class = h->n_class;
-    p->multi_label = h->multi_label;
-    p->symmetric = h->symmetric;
-    p->n_relation = (int32_t)h->n_relation;
-    p->n_relation_given = (int32_t)h->n_relation_given;
+    p->features.n_halo_value = h->features.n_halo_value;
+    p->facts.n_edge_feature = h->edges.n_feature;
+    p->edges.n_row = h->edges.n_row;
+    p->facts.features_typed = h->flags.features_typed;
+    p->facts.n_class = h->n_class;
+    p->facts.multi_label = h->flags.multi_label;
+    p->facts.symmetric = h->flags.symmetric;
+    p->facts.n_relation = (int32_t)h->edges.n_relation;
+    p->facts.n_relation_given = (int32_t)h->edges.n_relation_given;
     p->n_hop = (int32_t)h->n_hop;
-    p->weighted = h->weighted;
-    p->covered = h->covered;
-    p->loops = (enum dataset_loops)h->loops;
-    p->halo = (struct part_halo){.part = h->part, .n_part = h->n_part, .n_hop = p->n_hop, .symmetric = h->symmetric};
-    memcpy(p->n_split, h->n_split, sizeof p->n_split);
-    p->loss_weight = h->loss_weight;
-    p->class_weights = h->class_weighted ? section(in, PART_SECTION_CLASS_WEIGHTS) : NULL;
+    p->facts.weighted = h->flags.weighted;
+    p->covered = h->flags.covered;
+    p->facts.loops = (enum graph_loops)h->flags.loops;
+    p->halo = (struct part_halo){
+        .part = h->part, .n_part = h->n_part, .n_hop = p->n_hop, .symmetric = h->flags.symmetric};
+    memcpy(p->labels.n_split, h->n_split, sizeof p->labels.n_split);
+    p->labels.loss_weight = h->loss_weight;
+    p->labels.class_weights = h->flags.class_weighted ? section(in, PART_SECTION_CLASS_WEIGHTS) : NULL;
     p->n_bytes = h->n_bytes;
     p->node = section(in, PART_SECTION_NODE);
     p->degree = section(in, PART_SECTION_DEGREE);
-    p->strength = h->weighted ? section(in, PART_SECTION_STRENGTH) : NULL;
-    p->split = section(in, PART_SECTION_SPLIT);
-    p->labels = h->multi_label ? NULL : section(in, PART_SECTION_LABELS);
-    p->label_rows = h->multi_label ? section(in, PART_SECTION_LABEL_ROWS) : NULL;
-    p->features = h->features == PART_FEATURES_DENSE ? section(in, PART_SECTION_FEATURES) : NULL;
-    p->feature_indptr = sparse ? section(in, PART_SECTION_FEATURE_INDPTR) : NULL;
-    p->feature_indices = sparse ? section(in, PART_SECTION_FEATURE_INDICES) : NULL;
-    p->feature_data = sparse ? section(in, PART_SECTION_FEATURE_DATA) : NULL;
-    p->embedded_rows = section(in, PART_SECTION_EMBEDDED_ROWS);
-    p->embedded_columns = section(in, PART_SECTION_EMBEDDED_COLUMNS);
-    p->n_link = h->n_link;
-    p->n_joined = h->n_joined;
-    p->link_rows = h->n_link > 0 ? section(in, PART_SECTION_LINK_ROWS) : NULL;
-    p->link_ends = h->n_link > 0 ? section(in, PART_SECTION_LINK_ENDS) : NULL;
-    p->link_indptr = h->n_link > 0 ? section(in, PART_SECTION_LINK_INDPTR) : NULL;
-    p->link_places = h->n_link > 0 ? section(in, PART_SECTION_LINK_PLACES) : NULL;
-    p->link_types = h->n_link > 0 && h->link_typed ? section(in, PART_SECTION_LINK_TYPES) : NULL;
-    p->edge_features = h->n_edge_feature > 0 ? section(in, PART_SECTION_EDGE_FEATURES) : NULL;
+    p->strength = h->flags.weighted ? section(in, PART_SECTION_STRENGTH) : NULL;
+    p->labels.split = section(in, PART_SECTION_SPLIT);
+    p->labels.classes = h->flags.multi_label ? NULL : section(in, PART_SECTION_LABELS);
+    p->labels.rows = h->flags.multi_label ? section(in, PART_SECTION_LABEL_ROWS) : NULL;
+    p->features.rows = h->flags.features == PART_FEATURES_DENSE ? section(in, PART_SECTION_FEATURES) : NULL;
+    p->features.indptr = sparse ? section(in, PART_SECTION_FEATURE_INDPTR) : NULL;
+    p->features.indices = sparse ? section(in, PART_SECTION_FEATURE_INDICES) : NULL;
+    p->features.data = sparse ? section(in, PART_SECTION_FEATURE_DATA) : NULL;
+    p->features.embedded_rows = section(in, PART_SECTION_EMBEDDED_ROWS);
+    p->features.embedded_columns = section(in, PART_SECTION_EMBEDDED_COLUMNS);
+    p->links.n = h->links.n;
+    p->links.n_joined = h->links.n_joined;
+    p->links.rows = h->links.n > 0 ? section(in, PART_SECTION_LINK_ROWS) : NULL;
+    p->links.ends = h->links.n > 0 ? section(in, PART_SECTION_LINK_ENDS) : NULL;
+    p->links.indptr = h->links.n > 0 ? section(in, PART_SECTION_LINK_INDPTR) : NULL;
+    p->links.places = h->links.n > 0 ? section(in, PART_SECTION_LINK_PLACES) : NULL;
+    p->links.types = h->links.n > 0 && h->flags.link_typed ? section(in, PART_SECTION_LINK_TYPES) : NULL;
+    p->edges.features = h->edges.n_feature > 0 ? section(in, PART_SECTION_EDGE_FEATURES) : NULL;
 }
 
 enum status part_check(void *bytes, size_t n_bytes, bool checksums, struct part *out)
@@ -414,7 +419,7 @@ enum status part_check(void *bytes, size_t n_bytes, bool checksums, struct part 
     struct part part = {.bytes = bytes};
     struct reader in = {.bytes = bytes, .header = bytes, .part = &part};
     point_rows(&in);
-    int n_side = part.symmetric ? 1 : PART_DIRECTION_N;
+    int n_side = part.facts.symmetric ? 1 : PART_DIRECTION_N;
     status = check_rows(&in);
     for (int d = 0; d < n_side && status == STATUS_OK; d++) {
         status = open_side(&in, (enum part_direction)d);
@@ -429,7 +434,7 @@ enum status part_check(void *bytes, size_t n_bytes, bool checksums, struct part 
         status = check_links(&in);
     }
     part_halo_mirror(&part.halo);
-    if (part.symmetric) {
+    if (part.facts.symmetric) {
         part.arrays[PART_DIRECTION_OUT] = part.arrays[PART_DIRECTION_IN];
     }
     status = status == STATUS_OK ? part_hops_open(bytes, &part) : status;

@@ -35,11 +35,12 @@ static enum status check_graph(const struct part_header *h)
 /* Relations of edges, and numbers of pairs of links. */
 static enum status check_links(const struct part_header *h)
 {
-    if (h->n_relation_given < 0 || h->n_relation_given > h->n_relation) {
+    if (h->edges.n_relation_given < 0 || h->edges.n_relation_given > h->edges.n_relation) {
         return fail("header: expected at most all relations that are not inverse ones");
     }
-    if (h->n_link < 0 || h->n_link > INT64_MAX / 2 || h->n_link_here < 0 || h->n_link_here > h->n_bytes ||
-        h->n_link_here - h->n_link > h->n_link || h->n_joined < 0 || h->n_joined > h->n_link || h->link_typed > 1) {
+    if (h->links.n < 0 || h->links.n > INT64_MAX / 2 || h->links.n_here < 0 || h->links.n_here > h->n_bytes ||
+        h->links.n_here - h->links.n > h->links.n || h->links.n_joined < 0 || h->links.n_joined > h->links.n ||
+        h->flags.link_typed > 1) {
         return fail("header: expected pairs of links that fit the bytes, at most all of the graph");
     }
     return STATUS_OK;
@@ -53,46 +54,50 @@ static enum status check_scalars(const struct part_header *h)
     if (h->n_node < 1 || h->n_node > NODE_MOST || h->n_own < 1 || h->n_own > h->n_node) {
         return fail("header: expected 1 to n_node own rows and fewer than 2^32 - 1 nodes");
     }
-    if (h->n_relation < 0 || h->n_relation > UINT16_MAX + 1 || (h->n_relation > 0 && h->symmetric)) {
+    if (h->edges.n_relation < 0 || h->edges.n_relation > UINT16_MAX + 1 ||
+        (h->edges.n_relation > 0 && h->flags.symmetric)) {
         return fail("header: expected at most 65536 relations, and none where the graph is symmetric");
     }
     if (h->n_hop < 0 || h->n_hop > PART_N_HOP_MOST) {
         return fail("header: expected at most 16 hops");
     }
-    if (h->n_embedded < 0 || h->n_embedded > h->n_own || h->n_embedded_run < 0 || h->n_embedded_run > INT32_MAX ||
-        (h->n_embedded > 0 && h->n_embedded_run == 0) ||
-        (h->n_embedded_run > 0 && h->features != PART_FEATURES_SPARSE)) {
+    if (h->features.n_embedded < 0 || h->features.n_embedded > h->n_own || h->features.n_embedded_run < 0 ||
+        h->features.n_embedded_run > INT32_MAX || (h->features.n_embedded > 0 && h->features.n_embedded_run == 0) ||
+        (h->features.n_embedded_run > 0 && h->flags.features != PART_FEATURES_SPARSE)) {
         return fail("header: expected at most n_own embedded rows, in runs of columns of sparse features");
     }
-    if (h->n_class < 0 || h->n_feature < 0 || h->n_feature > INT32_MAX || h->n_feature_value < 0) {
+    if (h->n_class < 0 || h->features.n_column < 0 || h->features.n_column > INT32_MAX || h->features.n_value < 0) {
         return fail("header: expected numbers of classes, features and feature values that are not negative");
     }
-    if (h->weighted > 1 || (h->weighted == 1 && h->n_relation > 0)) {
+    if (h->flags.weighted > 1 || (h->flags.weighted == 1 && h->edges.n_relation > 0)) {
         return fail("header: expected edges that are weighted, or typed, or neither");
     }
-    if (h->n_edge_feature < 0 || h->n_edge_feature > INT32_MAX || h->n_edge_row < 0 || h->n_edge_row > h->n_bytes ||
-        (h->n_edge_feature == 0 && h->n_edge_row > 0)) {
+    if (h->edges.n_feature < 0 || h->edges.n_feature > INT32_MAX || h->edges.n_row < 0 ||
+        h->edges.n_row > h->n_bytes || (h->edges.n_feature == 0 && h->edges.n_row > 0)) {
         return fail("header: expected rows of features of edges that fit the bytes, and none without columns");
     }
-    if (h->n_edge_feature > 0 &&
-        (h->weighted == 1 || h->n_relation > 0 || h->symmetric || h->covered > 0 || h->stores > 0)) {
+    if (h->edges.n_feature > 0 && (h->flags.weighted == 1 || h->edges.n_relation > 0 || h->flags.symmetric ||
+                                   h->flags.covered > 0 || h->flags.stores > 0)) {
         return fail("header: expected features of edges only of edges without weights and types, one direction "
                     "apart from the other, and no covers and stored halo rows");
     }
-    if (h->covered > 1 || (h->covered == 1 && h->n_relation > 0)) {
+    if (h->flags.covered > 1 || (h->flags.covered == 1 && h->edges.n_relation > 0)) {
         return fail("header: expected covers only of untyped edges");
     }
-    if (h->stores > 1 || h->n_halo < 0 || h->n_halo_value < 0 ||
-        (h->n_halo_value > 0 && h->features != PART_FEATURES_SPARSE) ||
-        (h->stores == 1 && (h->features == PART_FEATURES_NONE || h->n_embedded_run > 0 || h->n_relation > 0))) {
+    if (h->flags.stores > 1 || h->n_halo < 0 || h->features.n_halo_value < 0 ||
+        (h->features.n_halo_value > 0 && h->flags.features != PART_FEATURES_SPARSE) ||
+        (h->flags.stores == 1 &&
+         (h->flags.features == PART_FEATURES_NONE || h->features.n_embedded_run > 0 || h->edges.n_relation > 0))) {
         return fail(
             "header: expected halo rows of untyped edges, whose features are in columns that all nodes share");
     }
-    if (h->multi_label > 1 || h->features_typed > 1 || h->symmetric > 1 || h->loops > DATASET_LOOPS_NONE ||
-        h->features > PART_FEATURES_SPARSE || (h->features == PART_FEATURES_NONE) != (h->n_feature == 0)) {
+    if (h->flags.multi_label > 1 || h->flags.features_typed > 1 || h->flags.symmetric > 1 ||
+        h->flags.loops > GRAPH_LOOPS_NONE || h->flags.features > PART_FEATURES_SPARSE ||
+        (h->flags.features == PART_FEATURES_NONE) != (h->features.n_column == 0)) {
         return fail("header: expected known values of multi_label, symmetric, loops and features");
     }
-    if (h->class_weighted > 1 || memcmp(h->unused, (const uint8_t[sizeof h->unused]){0}, sizeof h->unused) != 0) {
+    if (h->flags.class_weighted > 1 ||
+        memcmp(h->flags.unused, (const uint8_t[sizeof h->flags.unused]){0}, sizeof h->flags.unused) != 0) {
         return fail("header: expected weights of classes or none, and zeros behind");
     }
     if (!(h->loss_weight >= 0.0 && h->loss_weight <= DBL_MAX)) {
@@ -164,7 +169,7 @@ enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums)
     }
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         const struct part_counts *t = &h->total[d];
-        bool there = d == PART_DIRECTION_IN || !h->symmetric;
+        bool there = d == PART_DIRECTION_IN || !h->flags.symmetric;
         if (h->n_block[d] < there || h->n_block[d] > (there ? h->n_part : 0)) {
             return fail(
                 "header: expected a block at least and one for each part at most, in directions that there are");
@@ -174,7 +179,7 @@ enum status part_header_check(const void *bytes, size_t n_bytes, bool checksums)
             return fail("header: expected rows, columns and edges in all that fit the bytes");
         }
     }
-    if (h->n_halo != (h->stores == 1 ? h->total[PART_DIRECTION_IN].n_col : 0)) {
+    if (h->n_halo != (h->flags.stores == 1 ? h->total[PART_DIRECTION_IN].n_col : 0)) {
         return fail("header: expected as many halo rows as in-edges have payload rows, or where none are stored 0");
     }
     return check_sections(h, bytes, checksums);

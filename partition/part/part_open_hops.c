@@ -31,7 +31,7 @@ static enum status check_counts(const struct part *part, enum part_direction d)
 static enum status check_training_rows(const struct part *part)
 {
     for (int64_t r = 0; r < part->n_own; r++) {
-        if ((part->split[r] == DATASET_SPLIT_TRAIN) != (r < part_rows_own(part, 0))) {
+        if ((part->labels.split[r] == DATASET_SPLIT_TRAIN) != (r < part_rows_own(part, 0))) {
             return fail(PART_DIRECTION_IN, part->part, "the training rows at hop 0");
         }
     }
@@ -118,7 +118,7 @@ enum status part_hops_open(const void *bytes, struct part *part)
         return STATUS_OK;
     }
     enum status status = counts_open(bytes, part, PART_DIRECTION_IN);
-    if (status == STATUS_OK && !part->symmetric) {
+    if (status == STATUS_OK && !part->facts.symmetric) {
         status = counts_open(bytes, part, PART_DIRECTION_OUT);
     }
     status = status == STATUS_OK ? edges_open(part, PART_DIRECTION_IN) : status;

@@ -15,7 +15,7 @@
 /* Numbers below which edge_row stays. */
 static size_t edge_rows_most(const struct dataset *dataset)
 {
-    return dataset->edge_row != NULL ? (size_t)(dataset->n_edge_row + dataset->n_node) : 0;
+    return dataset->edges.row != NULL ? (size_t)(dataset->edges.n_row + dataset->n_node) : 0;
 }
 
 /* The part of each stretch's first place. */
@@ -92,7 +92,7 @@ static void taken_count(struct side *side)
 
 int64_t side_values(const struct side_tables *tables, const struct side *side)
 {
-    const int64_t *indptr = tables->dataset->feature_indptr;
+    const int64_t *indptr = tables->dataset->features.indptr;
     int64_t n = 0, end = tables->partition->n_node;
     for (int64_t i = side_taken_next(side, 0, end); i < end; i = side_taken_next(side, i + 1, end)) {
         uint32_t u = tables->partition->order[i];
@@ -212,7 +212,7 @@ enum status side_count(const struct side_tables *tables, enum part_direction dir
                          .indices = in ? dataset->indices : out_edges->indices,
                          .types = in ? dataset->edge_type : out_edges->types,
                          .weights = in ? dataset->edge_weight : out_edges->weights,
-                         .edge_rows = in ? dataset->edge_row : out_edges->edge_rows,
+                         .edge_rows = in ? dataset->edges.row : out_edges->edge_rows,
                          .row_first = in ? 0 : part_begin[part] - part_begin[out_edges->first],
                          .kept = keeps};
     chunks_cut(tables, out);

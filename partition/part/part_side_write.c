@@ -53,7 +53,7 @@ int64_t side_edge_rows_number(const struct side_tables *tables, const struct sid
 
 void side_edge_rows_write(const struct side_tables *tables, const struct side *side, float *out)
 {
-    size_t n = (size_t)tables->dataset->n_edge_feature;
+    size_t n = (size_t)tables->dataset->facts.n_edge_feature;
     for (int64_t r = 0; side->edge_rows != NULL && r < side->n_own; r++) {
         const uint32_t *u, *end;
         for (side_row(side, r, &u, &end); u < end; u++) {

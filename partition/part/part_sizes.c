@@ -20,7 +20,7 @@ static void edge_rows_count(const struct dataset *dataset, const struct partitio
     for (int64_t place = partition->part_begin[p]; place < partition->part_begin[p + 1]; place++) {
         int64_t v = partition->order[place];
         for (int64_t i = dataset->indptr[v]; i < dataset->indptr[v + 1]; i++) {
-            uint32_t row = dataset->edge_row[i];
+            uint32_t row = dataset->edges.row[i];
             int32_t j = partition->owner[dataset->indices[i]];
             uint8_t bit = (uint8_t)(1u << row % 8);
             if ((counted[row / 8] & bit) == 0) {
@@ -76,9 +76,9 @@ static enum status part_count(const struct side_tables *tables, int32_t p, struc
     }
     if (tables->partition->stores && status == STATUS_OK) {
         sizes[p].n_halo = pairs->pair[pairs->n_pair].col - sizes[p].n_own;
-        sizes[p].n_halo_value = tables->dataset->feature_indptr != NULL
+        sizes[p].n_halo_value = tables->dataset->features.indptr != NULL
                                     ? side_values(tables, &side)
-                                    : sizes[p].n_halo * tables->dataset->n_feature;
+                                    : sizes[p].n_halo * tables->dataset->facts.n_feature;
     }
     side_release(&side);
     return status;
@@ -89,7 +89,7 @@ static enum status parts_count(const struct dataset *dataset, const struct parti
                                struct part_sizes *sizes)
 {
     struct side_tables tables;
-    size_t n_bit = dataset->edge_row != NULL ? (size_t)(dataset->n_edge_row + dataset->n_node) / 8 + 1 : 0;
+    size_t n_bit = dataset->edges.row != NULL ? (size_t)(dataset->edges.n_row + dataset->n_node) / 8 + 1 : 0;
     uint8_t *counted = NULL;
     enum status status = side_tables_open(dataset, partition, &tables);
     if (status == STATUS_OK) {
@@ -151,22 +151,22 @@ static enum status parts_transpose(int32_t n_part, struct part_sizes *sizes)
 static enum status part_fill(const struct dataset *dataset, const struct partition *partition, int32_t p,
                              int64_t n_link, struct part_sizes *sizes)
 {
-    sizes->n_feature_value = sizes->n_own * dataset->n_feature;
-    if (dataset->feature_indptr != NULL) {
+    sizes->n_feature_value = sizes->n_own * dataset->facts.n_feature;
+    if (dataset->features.indptr != NULL) {
         sizes->n_feature_value = part_feature_values(dataset, partition->order + partition->part_begin[p],
                                                      sizes->n_own, &sizes->n_embedded);
     }
     struct part_header header;
     part_header_init(&header, dataset, partition);
     header.n_own = sizes->n_own;
-    header.n_link = n_link;
-    header.n_link_here = sizes->n_link_here;
-    header.n_feature_value = header.features == PART_FEATURES_SPARSE ? sizes->n_feature_value : 0;
-    header.n_embedded = sizes->n_embedded;
-    header.n_edge_row = sizes->n_edge_row;
+    header.links.n = n_link;
+    header.links.n_here = sizes->n_link_here;
+    header.features.n_value = header.flags.features == PART_FEATURES_SPARSE ? sizes->n_feature_value : 0;
+    header.features.n_embedded = sizes->n_embedded;
+    header.edges.n_row = sizes->n_edge_row;
     header.n_halo = sizes->n_halo;
-    header.n_halo_value = header.features == PART_FEATURES_SPARSE ? sizes->n_halo_value : 0;
-    int n_direction = dataset->symmetric ? 1 : PART_DIRECTION_N;
+    header.features.n_halo_value = header.flags.features == PART_FEATURES_SPARSE ? sizes->n_halo_value : 0;
+    int n_direction = dataset->facts.symmetric ? 1 : PART_DIRECTION_N;
     for (int d = 0; d < n_direction; d++) {
         const struct part_pairs *pairs = &sizes->halo.pairs[d];
         const struct part_pair *end = &pairs->pair[pairs->n_pair];
@@ -190,7 +190,7 @@ enum status part_sizes_build(const struct dataset *dataset, const struct partiti
     for (int32_t p = 0; p < n_part; p++) {
         sizes[p].n_own = partition->part_begin[p + 1] - partition->part_begin[p];
         sizes[p].halo = (struct part_halo){
-            .part = p, .n_part = n_part, .n_hop = partition->n_hop, .symmetric = dataset->symmetric};
+            .part = p, .n_part = n_part, .n_hop = partition->n_hop, .symmetric = dataset->facts.symmetric};
     }
     int64_t *links = memory_alloc((size_t)n_part, sizeof *links),
             n_link = links_places_count(dataset, partition->owner, n_part, links);
@@ -199,7 +199,7 @@ enum status part_sizes_build(const struct dataset *dataset, const struct partiti
     }
     free(links);
     enum status status = parts_count(dataset, partition, sizes);
-    if (status == STATUS_OK && !dataset->symmetric) {
+    if (status == STATUS_OK && !dataset->facts.symmetric) {
         status = parts_transpose(n_part, sizes);
     }
     for (int32_t p = 0; p < n_part && status == STATUS_OK; p++) {

@@ -158,7 +158,7 @@ static const struct {
 static const struct tile *tile_of(const char *text, struct program *program)
 {
     static struct job job;
-    const struct program_input input = {.n_feature = 8, .n_class = 4};
+    const struct program_input input = {.facts = {.n_feature = 8, .n_class = 4}};
     int o = 0;
     job_defaults(&job);
     job.model.kind = JOB_KIND_PROGRAM;

@@ -131,19 +131,20 @@ static void expect_plans(const struct pair *pairs, size_t n, const struct progra
 Test(programs, texts_give_the_steps_of_their_kinds)
 {
     for (int i = 0; i < 8; i++) {
-        const struct program_input input = {.n_feature = i % 4 < 2 ? 42 : 6, .n_class = 7, .is_sparse = i % 2 == 1};
+        const struct program_input input = {.facts = {.n_feature = i % 4 < 2 ? 42 : 6, .n_class = 7},
+                                            .is_sparse = i % 2 == 1};
         struct program_input with = input;
         with.stores = i >= 4;
         expect_plans(sums, LENGTH(sums), &with);
         expect_plans(others, LENGTH(others), &with);
         with.stores = false;
-        with.n_relation = 3;
+        with.facts.n_relation = 3;
         expect_plans(typed, LENGTH(typed), &with);
-        with.n_relation = 0;
-        with.is_weighted = true;
+        with.facts.n_relation = 0;
+        with.facts.weighted = true;
         expect_plans(sums, LENGTH(sums), &with);
-        with.is_weighted = false;
-        with.n_edge_feature = 3;
+        with.facts.weighted = false;
+        with.facts.n_edge_feature = 3;
         expect_plans(others + 1, 3, &with);
     }
 }

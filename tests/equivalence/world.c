@@ -14,10 +14,7 @@ void world_open(const char *text, struct world *w)
     cr_assert_eq(dataset_load(&w->job, &w->dataset), STATUS_OK);
     cr_assert_eq(partition_build(&w->dataset, &w->job, &w->partition), STATUS_OK);
     const struct dataset *d = &w->dataset;
-    struct program_input input = {.n_feature = d->n_feature,
-                                  .n_class = d->n_class,
-                                  .n_relation = d->n_relation,
-                                  .n_relation_given = d->n_relation_given};
+    struct program_input input = {.facts = d->facts};
     cr_assert_eq(program_build(&w->job, &input, &w->program), STATUS_OK);
     input.stores = memory_plan_stores(&w->job, &w->program, false, d->n_node, w->partition.n_part > 1,
                                       (uint32_t)w->job.workers.count); /* as in the cluster */
@@ -30,9 +27,9 @@ void world_open(const char *text, struct world *w)
         w->truth.weights[i] = weights[i];
     }
     free(weights);
-    w->truth.features = d->features_f32;
-    w->truth.labels = d->labels;
-    w->truth.split = d->split;
+    w->truth.features = d->features.f32;
+    w->truth.labels = d->labels.classes;
+    w->truth.split = d->labels.split;
     w->truth.seed = (uint64_t)w->job.train.seed;
     w->truth.training = true;
     w->truth.owner = w->partition.owner;

@@ -479,7 +479,7 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
     memcpy(trainer.own.index, own_index, sizeof own_index);
     static struct part *own[N_PART] = {&parts[0], NULL, &parts[2], NULL};
     trainer.setup.parts = own;
-    parts[0].n_embedded = 5;
+    parts[0].features.n_embedded = 5;
     const char *corpus = (*argv)[*argc - 1];
     if (*argc > 1 && stat(corpus, &info) == 0 && S_ISDIR(info.st_mode)) {
         head_seeds_write(corpus);

@@ -35,13 +35,13 @@ static void embed(struct dataset *dataset)
         indices[v] = v % 2 == 0 ? 0 : 1 + v / 2;
         data[v] = 1.0f;
     }
-    dataset->features_f32 = NULL; /* the store owns and releases it */
-    dataset->feature_indptr = indptr;
-    dataset->feature_indices = indices;
-    dataset->feature_data = data;
-    dataset->n_feature = run.end;
-    dataset->features_typed = true;
-    dataset->embedded = (struct embedded){1, &run};
+    dataset->features.f32 = NULL; /* the store owns and releases it */
+    dataset->features.indptr = indptr;
+    dataset->features.indices = indices;
+    dataset->features.data = data;
+    dataset->facts.n_feature = run.end;
+    dataset->facts.features_typed = true;
+    dataset->features.embedded = (struct embedded){1, &run};
 }
 
 /* Give a generator's edges weights of 1. */
@@ -52,7 +52,7 @@ static void weigh(struct dataset *dataset)
     for (int64_t e = 0; e < dataset->n_edge; e++) {
         ones[e] = 1.0f;
     }
-    dataset->weighted = true;
+    dataset->facts.weighted = true;
     dataset->edge_weight = dataset->strength = ones;
 }
 
@@ -66,11 +66,11 @@ static void feature(struct dataset *dataset)
         row[e] = (uint32_t)e;
         features[e] = (float)e;
     }
-    dataset->symmetric = false;
-    dataset->n_edge_feature = 1;
-    dataset->n_edge_row = dataset->n_edge;
-    dataset->edge_row = row;
-    dataset->edge_features = features;
+    dataset->facts.symmetric = false;
+    dataset->facts.n_edge_feature = 1;
+    dataset->edges.n_row = dataset->n_edge;
+    dataset->edges.row = row;
+    dataset->edges.features = features;
 }
 
 int LLVMFuzzerInitialize(int *argc, char ***argv)
@@ -119,8 +119,8 @@ int LLVMFuzzerInitialize(int *argc, char ***argv)
 /* Use every index as its readers do; the address sanitizer reports reads out of bounds. */
 static void walk(const struct part *p)
 {
-    int64_t degree_most = p->n_node * (p->n_relation > 1 ? p->n_relation : 1);
-    int32_t n_type = 2 * (p->n_relation_given > 0 ? p->n_relation_given : 1);
+    int64_t degree_most = p->n_node * (p->facts.n_relation > 1 ? p->facts.n_relation : 1);
+    int32_t n_type = 2 * (p->facts.n_relation_given > 0 ? p->facts.n_relation_given : 1);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         for (int32_t j = 0; j < p->n_part; j++) {
             const struct part_block block = part_block(p, (enum part_direction)d, j), *b = &block;
@@ -128,10 +128,10 @@ static void walk(const struct part *p)
             for (int64_t r = 0; r < b->n_row; r++) {
                 ASSERT(p->node[b->rows != NULL ? b->rows[r] : r] < p->n_node);
                 for (int64_t i = b->indptr[r]; i < b->indptr[r + 1]; i++) {
-                    ASSERT(b->types == NULL || (b->types[i] < p->n_relation && b->weights[i] == b->weights[i]));
-                    ASSERT(p->edge_features == NULL ||
-                           (double)p->edge_features[b->edge_rows[i] * p->n_edge_feature] < 1e39);
-                    ASSERT(!p->weighted || (b->weights[i] >= 0.0f && b->strength[b->cols[i]] >= 0.0f));
+                    ASSERT(b->types == NULL || (b->types[i] < p->facts.n_relation && b->weights[i] == b->weights[i]));
+                    ASSERT(p->edges.features == NULL ||
+                           (double)p->edges.features[b->edge_rows[i] * p->facts.n_edge_feature] < 1e39);
+                    ASSERT(!p->facts.weighted || (b->weights[i] >= 0.0f && b->strength[b->cols[i]] >= 0.0f));
                     ASSERT(b->degree[b->cols[i]] <= degree_most && b->node[b->cols[i]] < p->n_node);
                 }
             }
@@ -149,21 +149,23 @@ static void walk(const struct part *p)
         }
     }
     for (int64_t r = 0; r < p->n_own + p->n_halo; r++) {
-        ASSERT(p->node[r] < p->n_node && (r >= p->n_own || p->split[r] < DATASET_SPLIT_N));
-        ASSERT(p->multi_label || r >= p->n_own || (p->labels[r] >= -1 && p->labels[r] < p->n_class));
-        int64_t n_value = p->feature_indptr != NULL ? p->feature_indptr[r + 1] - p->feature_indptr[r] : 0;
+        ASSERT(p->node[r] < p->n_node && (r >= p->n_own || p->labels.split[r] < DATASET_SPLIT_N));
+        ASSERT(p->facts.multi_label || r >= p->n_own ||
+               (p->labels.classes[r] >= -1 && p->labels.classes[r] < p->facts.n_class));
+        int64_t n_value = p->features.indptr != NULL ? p->features.indptr[r + 1] - p->features.indptr[r] : 0;
         for (int64_t i = 0; i < n_value; i++) {
-            ASSERT(embedded_column(&p->embedded, p->feature_indices[p->feature_indptr[r] + i]) < p->n_feature);
+            ASSERT(embedded_column(&p->features.embedded, p->features.indices[p->features.indptr[r] + i]) <
+                   p->facts.n_feature);
         }
     }
-    for (int64_t r = 0; p->n_link > 0 && r < p->n_own; r++) {
-        for (int64_t i = p->link_indptr[r]; i < p->link_indptr[r + 1]; i++) {
-            ASSERT(p->link_places[i] < p->n_node && p->link_rows[p->part] == p->n_own);
-            ASSERT(p->link_types == NULL || p->link_types[i] < n_type);
+    for (int64_t r = 0; p->links.n > 0 && r < p->n_own; r++) {
+        for (int64_t i = p->links.indptr[r]; i < p->links.indptr[r + 1]; i++) {
+            ASSERT(p->links.places[i] < p->n_node && p->links.rows[p->part] == p->n_own);
+            ASSERT(p->links.types == NULL || p->links.types[i] < n_type);
         }
     }
-    for (int64_t k = 0; k < p->n_embedded; k++) {
-        ASSERT(p->embedded_rows[k] < p->n_own && p->embedded_columns[k] < p->n_feature);
+    for (int64_t k = 0; k < p->features.n_embedded; k++) {
+        ASSERT(p->features.embedded_rows[k] < p->n_own && p->features.embedded_columns[k] < p->facts.n_feature);
     }
 }
 

@@ -85,10 +85,10 @@ static void compile(const uint8_t *bytes, size_t n, bool scores)
 {
     static struct job job;
     static const struct program_input inputs[] = {
-        {.n_feature = 8, .n_class = 4},
-        {.n_feature = 8, .n_class = 4, .is_sparse = true, .n_edge_feature = 2},
-        {.n_feature = 8, .n_class = 4, .is_weighted = true},
-        {.n_feature = 8, .n_class = 4, .n_relation = 3},
+        {.facts = {.n_feature = 8, .n_class = 4}},
+        {.facts = {.n_feature = 8, .n_class = 4, .n_edge_feature = 2}, .is_sparse = true},
+        {.facts = {.n_feature = 8, .n_class = 4, .weighted = true}},
+        {.facts = {.n_feature = 8, .n_class = 4, .n_relation = 3}},
     };
     if (n > VERTEX_TEXT_MOST || memchr(bytes, 0, n) != NULL) {
         return;

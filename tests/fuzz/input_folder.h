@@ -102,19 +102,19 @@ static void input_folder_make(int argc, char **argv)
 /* The row's sparse features are finite and in known columns. */
 static void row_check(const struct dataset *d, int64_t v)
 {
-    for (int64_t i = d->feature_indptr[v]; i < d->feature_indptr[v + 1]; i++) {
-        ASSERT(d->feature_indices[i] < d->n_feature);
-        ASSERT(isfinite(d->feature_data[i]));
+    for (int64_t i = d->features.indptr[v]; i < d->features.indptr[v + 1]; i++) {
+        ASSERT(d->features.indices[i] < d->facts.n_feature);
+        ASSERT(isfinite(d->features.data[i]));
     }
 }
 
 /* The features of the row's edges are there and finite. */
 static void edges_check(const struct dataset *d, int64_t v)
 {
-    for (int64_t i = d->indptr[v]; d->edge_row != NULL && i < d->indptr[v + 1]; i++) {
-        ASSERT(d->edge_row[i] < d->n_edge_row + (d->loop_features != NULL ? d->n_node : 0));
-        for (int64_t c = 0; c < d->n_edge_feature; c++) {
-            ASSERT(isfinite(dataset_edge_features(d, d->edge_row[i])[c]));
+    for (int64_t i = d->indptr[v]; d->edges.row != NULL && i < d->indptr[v + 1]; i++) {
+        ASSERT(d->edges.row[i] < d->edges.n_row + (d->edges.loop_features != NULL ? d->n_node : 0));
+        for (int64_t c = 0; c < d->facts.n_edge_feature; c++) {
+            ASSERT(isfinite(dataset_edge_features(d, d->edges.row[i])[c]));
         }
     }
 }
@@ -126,13 +126,13 @@ static void dataset_walk(const struct dataset *d)
     for (int64_t v = 0; v < d->n_node; v++) {
         for (int64_t i = d->indptr[v]; i < d->indptr[v + 1]; i++) {
             ASSERT(d->indices[i] < d->n_node);
-            ASSERT(d->edge_type == NULL || d->edge_type[i] < d->n_relation);
-            ASSERT(!d->weighted || (isfinite(d->edge_weight[i]) && d->edge_weight[i] >= 0.0f));
+            ASSERT(d->edge_type == NULL || d->edge_type[i] < d->facts.n_relation);
+            ASSERT(!d->facts.weighted || (isfinite(d->edge_weight[i]) && d->edge_weight[i] >= 0.0f));
         }
-        ASSERT(!d->weighted || isfinite(d->strength[v]));
+        ASSERT(!d->facts.weighted || isfinite(d->strength[v]));
         edges_check(d, v);
-        ASSERT(d->multi_label || (d->labels[v] >= -1 && d->labels[v] < d->n_class));
-        if (d->feature_indptr != NULL) {
+        ASSERT(d->facts.multi_label || (d->labels.classes[v] >= -1 && d->labels.classes[v] < d->facts.n_class));
+        if (d->features.indptr != NULL) {
             row_check(d, v);
         }
     }

@@ -184,7 +184,7 @@ static void check(const char *name, const char *model)
     static struct job job;
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     struct program_input input = {
-        .n_feature = golden.n_feature, .n_class = golden.n_class, .n_relation = golden.n_relation};
+        .facts = {.n_feature = golden.n_feature, .n_class = golden.n_class, .n_relation = golden.n_relation}};
     cr_assert_eq(program_build(&job, &input, &trial.program), STATUS_OK, "%s", status_reason());
     for (size_t i = 0; i < N_LAYOUT * N_PRECISION; i++) {
         if (ways_skip(i, N_LAYOUT * N_PRECISION)) {

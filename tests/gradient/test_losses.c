@@ -27,8 +27,10 @@ static void check_links(const char *what, int kind, const struct tiny_graph *gra
 {
     static struct job job;
     struct program program;
-    const struct program_input input = {
-        .n_feature = 5, .n_class = N_CLASS, .n_relation = graph->n_relation, .n_relation_given = graph->n_relation};
+    const struct program_input input = {.facts = {.n_feature = 5,
+                                                  .n_class = N_CLASS,
+                                                  .n_relation = graph->n_relation,
+                                                  .n_relation_given = graph->n_relation}};
     job_defaults(&job);
     job.task.kind = JOB_TASK_LINK;
     snprintf(job.task.decoder, sizeof job.task.decoder, "%s", objective.decoder != NULL ? objective.decoder : "dot");
@@ -58,7 +60,7 @@ static void check(const char *what, const struct objective *objective)
 {
     static struct job job;
     struct program program;
-    const struct program_input input = {.n_feature = 5, .n_class = N_CLASS};
+    const struct program_input input = {.facts = {.n_feature = 5, .n_class = N_CLASS}};
     job_defaults(&job);
     job.model.hidden = 6;
     const struct tiny_graph graph = {.n_node = N_NODE, .n_draw = 40, .no_loops = true, .seed = 8};

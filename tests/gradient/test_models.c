@@ -37,12 +37,12 @@ static void check_input(const char *what, bool sparse, const struct program_inpu
 
 static void check_embedded(const char *what, int64_t n_feature, bool sparse, struct embedded embedded)
 {
-    const struct program_input input = {.n_feature = n_feature,
-                                        .n_class = N_CLASS,
+    const struct program_input input = {.facts = {.n_feature = n_feature,
+                                                  .n_class = N_CLASS,
+                                                  .features_typed = sparse && graph.n_relation > 0,
+                                                  .n_relation = graph.n_relation,
+                                                  .n_edge_feature = graph.n_edge_feature},
                                         .is_sparse = sparse,
-                                        .is_typed = sparse && graph.n_relation > 0,
-                                        .n_relation = graph.n_relation,
-                                        .n_edge_feature = graph.n_edge_feature,
                                         .embedded = embedded};
     check_input(what, sparse, &input);
 }
@@ -50,12 +50,10 @@ static void check_embedded(const char *what, int64_t n_feature, bool sparse, str
 /* Features with columns of nodes' own, whether edges have types or not. */
 static void check_typed(const char *what, int64_t n_feature, struct embedded embedded)
 {
-    const struct program_input input = {.n_feature = n_feature,
-                                        .n_class = N_CLASS,
-                                        .is_sparse = true,
-                                        .is_typed = true,
-                                        .n_relation = graph.n_relation,
-                                        .embedded = embedded};
+    const struct program_input input = {
+        .facts = {.n_feature = n_feature, .n_class = N_CLASS, .features_typed = true, .n_relation = graph.n_relation},
+        .is_sparse = true,
+        .embedded = embedded};
     check_input(what, true, &input);
 }
 
@@ -68,7 +66,7 @@ static void check_features(const char *what, int64_t n_feature, bool sparse)
 static void check_stored(const char *what, int64_t n_feature, bool sparse)
 {
     const struct program_input input = {
-        .n_feature = n_feature, .n_class = N_CLASS, .is_sparse = sparse, .stores = true};
+        .facts = {.n_feature = n_feature, .n_class = N_CLASS}, .is_sparse = sparse, .stores = true};
     check_input(what, sparse, &input);
 }
 

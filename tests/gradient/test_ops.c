@@ -12,7 +12,7 @@
 
 static struct program program;
 static struct tiny_graph graph;
-static const struct program_input input = {.n_feature = N_FEATURE, .n_class = N_CLASS};
+static const struct program_input input = {.facts = {.n_feature = N_FEATURE, .n_class = N_CLASS}};
 
 static double spread, tolerance; /* of scores; what they allow */
 
@@ -154,9 +154,9 @@ ACTIVATION_TEST(leaky_relu, DEVICE_ACTIVATION_LEAKY_RELU)
 ACTIVATION_TEST(gelu, DEVICE_ACTIVATION_GELU)
 ACTIVATION_TEST(none, DEVICE_ACTIVATION_NONE)
 
-static void aggregate_check(enum aggregate_kind kind, enum dataset_loops loops)
+static void aggregate_check(enum aggregate_kind kind, enum graph_loops loops)
 {
-    graph.no_loops = loops == DATASET_LOOPS_STORED;
+    graph.no_loops = loops == GRAPH_LOOPS_STORED;
     int x = mapped(6);
     int y = program_aggregate(&program, x, kind);
     check_read_again(aggregate_defs[kind]->name, y, x);
@@ -165,11 +165,11 @@ static void aggregate_check(enum aggregate_kind kind, enum dataset_loops loops)
 #define AGGREGATE_TEST(name, kind)                                                                                   \
     Test(op, name##_gives_its_gradient_without_loops)                                                                \
     {                                                                                                                \
-        aggregate_check(kind, DATASET_LOOPS_STORED);                                                                 \
+        aggregate_check(kind, GRAPH_LOOPS_STORED);                                                                   \
     }                                                                                                                \
     Test(op, name##_gives_its_gradient_where_loops_are_implicit)                                                     \
     {                                                                                                                \
-        aggregate_check(kind, DATASET_LOOPS_IMPLICIT);                                                               \
+        aggregate_check(kind, GRAPH_LOOPS_IMPLICIT);                                                                 \
     }
 AGGREGATE_TEST(sum, AGGREGATE_KIND_SUM)
 AGGREGATE_TEST(mean, AGGREGATE_KIND_MEAN)
@@ -183,7 +183,7 @@ Test(op, weighted_sums_means_and_gcn_give_their_gradients_with_loops_and_without
             end();
             begin();
             graph.weighted = true;
-            aggregate_check(kind, implicit ? DATASET_LOOPS_IMPLICIT : DATASET_LOOPS_STORED);
+            aggregate_check(kind, implicit ? GRAPH_LOOPS_IMPLICIT : GRAPH_LOOPS_STORED);
         }
     }
 }
@@ -200,9 +200,9 @@ static int head_weight(void)
 }
 
 /* Every input is a linear map of its own, and the values are read a second time afterwards. */
-static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, double dropout)
+static void attention_check(enum aggregate_kind kind, enum graph_loops loops, double dropout)
 {
-    graph.no_loops = loops == DATASET_LOOPS_STORED;
+    graph.no_loops = loops == GRAPH_LOOPS_STORED;
     int x = mapped((int64_t)N_HEAD * N_COLUMN);
     struct op op = {.aggregate = kind,
                     .in = {x, -1, -1},
@@ -228,15 +228,15 @@ static void attention_check(enum aggregate_kind kind, enum dataset_loops loops, 
 #define ATTENTION_TEST(name, kind)                                                                                   \
     Test(op, name##_gives_its_gradient_without_loops)                                                                \
     {                                                                                                                \
-        attention_check(kind, DATASET_LOOPS_STORED, 0.0);                                                            \
+        attention_check(kind, GRAPH_LOOPS_STORED, 0.0);                                                              \
     }                                                                                                                \
     Test(op, name##_gives_its_gradient_where_loops_are_implicit)                                                     \
     {                                                                                                                \
-        attention_check(kind, DATASET_LOOPS_IMPLICIT, 0.0);                                                          \
+        attention_check(kind, GRAPH_LOOPS_IMPLICIT, 0.0);                                                            \
     }                                                                                                                \
     Test(op, name##_gives_its_gradient_with_coefficients_dropped)                                                    \
     {                                                                                                                \
-        attention_check(kind, DATASET_LOOPS_IMPLICIT, 0.4);                                                          \
+        attention_check(kind, GRAPH_LOOPS_IMPLICIT, 0.4);                                                            \
     }
 ATTENTION_TEST(gat, AGGREGATE_KIND_GAT)
 ATTENTION_TEST(gatv2, AGGREGATE_KIND_GATV2)
@@ -252,7 +252,7 @@ Test(op, scores_of_any_size_neither_overflow_nor_lose_the_sum)
     for (int k = 0; k < 4; k++) {
         spread = spreads[k];
         tolerance = TOLERANCE_ATTENTION_LARGE;
-        attention_check(kinds[k], DATASET_LOOPS_IMPLICIT, 0.0);
+        attention_check(kinds[k], GRAPH_LOOPS_IMPLICIT, 0.0);
         end();
         begin();
     }

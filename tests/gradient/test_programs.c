@@ -56,8 +56,10 @@ static void check(const char *value, bool of_nodes, const struct tiny_graph *gra
              of_nodes ? "match = False\n" : "", expression);
     strcpy(job.program.text, text);
     cr_assert_eq(job_program_check(&job, "case.gnn", true), STATUS_OK, "%s", status_reason());
-    const struct program_input input = {
-        .n_feature = 3, .n_class = N_CLASS, .is_weighted = graph->weighted, .n_edge_feature = graph->n_edge_feature};
+    const struct program_input input = {.facts = {.n_feature = 3,
+                                                  .n_class = N_CLASS,
+                                                  .weighted = graph->weighted,
+                                                  .n_edge_feature = graph->n_edge_feature}};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s\n%s", text, status_reason());
     note(&program);
     gradient_check(&(struct gradient_case){.what = expression,

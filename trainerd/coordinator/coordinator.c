@@ -305,8 +305,8 @@ static enum status settle_training(struct coordinator *c)
     c->training.events = c->events;
     c->training.stop = &interrupt_asked;
     c->training.save = &interrupt_checkpoint;
-    c->training.n_class = c->facts.n_class;
-    c->training.multi_label = c->facts.multi_label;
+    c->training.n_class = c->sizes.facts.n_class;
+    c->training.multi_label = c->sizes.facts.multi_label;
     return STATUS_OK;
 }
 

@@ -64,7 +64,7 @@ static enum status plan_other(const struct coordinator *c, const struct job *job
     other->options = c->options;
     other->job = *job;
     other->dataset = c->dataset; /* borrowed */
-    other->facts = c->facts;
+    other->sizes = c->sizes;
     other->sparse_features = c->sparse_features;
     other->parts.quality = c->parts.quality;
     enum status status = coordinator_program(other);

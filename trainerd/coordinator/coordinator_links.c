@@ -40,7 +40,7 @@ static enum status partners_write(struct coordinator *c, const struct decoder *d
         status = memory_acquire(MEMORY_OTHER, n, sizeof *score, &score);
     }
     if (status == STATUS_OK) {
-        partners_find(decoder, rows, c->facts.n_node, &c->asked, k, node, score);
+        partners_find(decoder, rows, c->sizes.n_node, &c->asked, k, node, score);
         status = array_write(c, "partners.npy", NPY_TYPE_I64, 2, shape, node, n * sizeof *node);
     }
     if (status == STATUS_OK) {

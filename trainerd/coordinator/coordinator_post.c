@@ -64,7 +64,7 @@ bool coordinator_has_post(const struct coordinator *c)
 
 static bool is_known(const struct dataset *dataset, int64_t node)
 {
-    return dataset->split[node] == DATASET_SPLIT_TRAIN && dataset->labels[node] >= 0;
+    return dataset->labels.split[node] == DATASET_SPLIT_TRAIN && dataset->labels.classes[node] >= 0;
 }
 
 /* The file of post.probabilities_file. Columns beyond the data's classes are of classes without nodes. */
@@ -97,7 +97,7 @@ static enum status check_probabilities(const struct coordinator *c)
     if (!wants(&c->job, RESULT_POST_SMOOTHED) || c->job.post.probabilities_file[0] == '\0') {
         return STATUS_OK;
     }
-    enum status status = probabilities_open(c, c->dataset.n_node, c->dataset.n_class, &npy);
+    enum status status = probabilities_open(c, c->dataset.n_node, c->dataset.facts.n_class, &npy);
     if (status != STATUS_OK) {
         return status_fail(status, "post.probabilities_file: %s", status_reason());
     }
@@ -112,7 +112,7 @@ enum status coordinator_check_post(struct coordinator *c)
     if (!coordinator_has_post(c)) {
         return STATUS_OK;
     }
-    if (dataset->multi_label || dataset->of_links) { /* of links: the model of a prediction */
+    if (dataset->facts.multi_label || dataset->of_links) { /* of links: the model of a prediction */
         return status_fail(STATUS_CONFIG, "post.%s is for one label per node, dataset '%s' has %s", key,
                            dataset->name, dataset->of_links ? "none, for a model of links" : "several");
     }
@@ -133,8 +133,9 @@ static double mean_error(const struct dataset *dataset, const float *probabiliti
     double sum = 0.0;
     int64_t n = 0;
     for (int64_t node = 0; node < dataset->n_node; node++) {
-        for (int32_t k = 0; is_known(dataset, node) && k < dataset->n_class; k++) {
-            sum += fabs((dataset->labels[node] == k ? 1.0 : 0.0) - probabilities[node * dataset->n_class + k]);
+        for (int32_t k = 0; is_known(dataset, node) && k < dataset->facts.n_class; k++) {
+            sum += fabs((dataset->labels.classes[node] == k ? 1.0 : 0.0) -
+                        probabilities[node * dataset->facts.n_class + k]);
         }
         n += is_known(dataset, node);
     }
@@ -192,7 +193,7 @@ struct rows {
 static enum status rows_read(struct coordinator *c, struct rows *out)
 {
     struct npy npy;
-    enum status status = probabilities_open(c, c->facts.n_node, c->facts.n_class, &npy);
+    enum status status = probabilities_open(c, c->sizes.n_node, c->sizes.facts.n_class, &npy);
     if (status != STATUS_OK) {
         return status;
     }
@@ -207,7 +208,7 @@ static enum status rows_read(struct coordinator *c, struct rows *out)
 
 static enum status rows_make(struct coordinator *c, struct rows *out)
 {
-    *out = (struct rows){.n_node = c->facts.n_node, .n_class = c->facts.n_class};
+    *out = (struct rows){.n_node = c->sizes.n_node, .n_class = c->sizes.facts.n_class};
     if (!wants(&c->job, RESULT_POST_SMOOTHED)) {
         return STATUS_OK;
     }
@@ -235,13 +236,13 @@ static enum status load(struct coordinator *own, const struct coordinator *c, co
         return status;
     }
     const struct dataset_model fits = {.folder = c->output.dir.path,
-                                       .n_feature = own->dataset.n_feature,
-                                       .n_class = rows != NULL ? rows->n_class : c->facts.n_class};
+                                       .n_feature = own->dataset.facts.n_feature,
+                                       .n_class = rows != NULL ? rows->n_class : c->sizes.facts.n_class};
     status = dataset_fit_model(&own->dataset, &fits);
     if (status == STATUS_OK && rows != NULL) {
         double mean = mean_error(&own->dataset, rows->of);
-        own->dataset.features_f32 = rows->of;
-        own->dataset.n_feature = own->dataset.n_class;
+        own->dataset.features.f32 = rows->of;
+        own->dataset.facts.n_feature = own->dataset.facts.n_class;
         add_arg(&own->job, "mean", VERTEX_ARG_NUMBER, mean);
         add_arg(&own->job, "least", VERTEX_ARG_NUMBER, fmax(mean / SCALE_MOST, ERROR_LEAST));
     }
@@ -265,7 +266,7 @@ static enum status propagate_by(struct coordinator *own, const struct coordinato
         status = coordinator_evaluate(own);
     }
     if (status == STATUS_OK) {
-        status = coordinator_write_rows(own, kinds[post].file, WORKER_STATE_LOGITS, own->facts.n_class, NULL);
+        status = coordinator_write_rows(own, kinds[post].file, WORKER_STATE_LOGITS, own->sizes.facts.n_class, NULL);
     }
     own->output.dir.file = own->output.metrics = -1; /* which remain open */
     return status;

@@ -67,8 +67,8 @@ static enum status predictions_fill(void *context, char *bytes)
 static enum status predictions_write(struct coordinator *c)
 {
     struct predictions_file file = {.training = &c->training};
-    bool numbers = c->facts.regression, rows = c->facts.multi_label;
-    const int64_t shape[2] = {c->facts.n_node, rows ? c->facts.n_class : 1};
+    bool numbers = c->sizes.regression, rows = c->sizes.facts.multi_label;
+    const int64_t shape[2] = {c->sizes.n_node, rows ? c->sizes.facts.n_class : 1};
     enum npy_type type = numbers ? NPY_TYPE_F32 : rows ? NPY_TYPE_U8 : NPY_TYPE_I64;
     int rank = rows && !(numbers && shape[1] == 1) ? 2 : 1;
     file.n_header = npy_header_write(type, rank, shape, file.header, sizeof file.header);
@@ -81,7 +81,7 @@ enum status coordinator_write_predictions(struct coordinator *c)
 {
     int kept = c->program.kept;
     enum status status = coordinator_write_logits(c);
-    if (status == STATUS_OK && !c->facts.of_links) {
+    if (status == STATUS_OK && !c->sizes.of_links) {
         status = predictions_write(c);
     }
     if (status != STATUS_OK || kept < 0) {

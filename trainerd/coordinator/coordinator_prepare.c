@@ -23,24 +23,24 @@ static enum status rules_check(struct coordinator *c)
     const bool has_valid = dataset_n_in_split(dataset, DATASET_SPLIT_VALID) > 0;
     const char *const valid = dataset->of_links ? "held-out edges (valid_edges.npy, or task.valid_share above 0)"
                                                 : "such a split (valid_idx.npy)";
-    if (c->job.train.loss == JOB_LOSS_BCE && !dataset->multi_label && !dataset->of_links) {
+    if (c->job.train.loss == JOB_LOSS_BCE && !dataset->facts.multi_label && !dataset->of_links) {
         return status_fail(STATUS_CONFIG,
                            "train.loss = \"bce\" is for several labels per node, dataset '%s' has one: "
                            "expected \"cross_entropy\"",
                            dataset->name);
     }
-    if (c->job.train.loss == JOB_LOSS_CROSS_ENTROPY && dataset->multi_label) {
+    if (c->job.train.loss == JOB_LOSS_CROSS_ENTROPY && dataset->facts.multi_label) {
         return status_fail(STATUS_CONFIG,
                            "train.loss = \"cross_entropy\" is for one label per node, dataset '%s' has %d "
                            "label columns: expected \"bce\"",
-                           dataset->name, (int)dataset->n_class);
+                           dataset->name, (int)dataset->facts.n_class);
     }
-    if (c->job.train.label_smoothing > 0.0 && dataset->multi_label) {
+    if (c->job.train.label_smoothing > 0.0 && dataset->facts.multi_label) {
         return status_fail(
             STATUS_CONFIG,
             "train.label_smoothing = %g is for one label per node, dataset '%s' has %d label columns, each of which "
             "is 0 or 1: expected 0",
-            c->job.train.label_smoothing, dataset->name, (int)dataset->n_class);
+            c->job.train.label_smoothing, dataset->name, (int)dataset->facts.n_class);
     }
     if (c->job.train.patience > 0 && !has_valid) {
         return status_fail(
@@ -56,7 +56,8 @@ static enum status rules_check(struct coordinator *c)
                            "has no validation split: expected another schedule, or a data set with %s",
                            job_choice_text("train", "lr_monitor", c->job.train.lr_monitor), dataset->name, valid);
     }
-    enum status status = score_metrics(&c->job, dataset->multi_label, dataset->n_class, &c->training.metrics);
+    enum status status = score_metrics(&c->job, dataset->facts.multi_label, dataset->facts.n_class,
+                                       &c->training.metrics);
     for (int i = 0; status == STATUS_OK && i < c->training.metrics.n; i++) {
         c->progress.metric[i] = score_name(c->training.metrics.of[i]);
         c->progress.n_metric = i + 1;
@@ -69,22 +70,13 @@ static struct dataset sizes_of(const struct dataset *dataset)
 {
     struct dataset sizes = {.n_node = dataset->n_node,
                             .n_edge = dataset->n_edge,
-                            .n_feature = dataset->n_feature,
-                            .n_class = dataset->n_class,
-                            .multi_label = dataset->multi_label,
+                            .facts = dataset->facts,
                             .regression = dataset->regression,
                             .of_links = dataset->of_links,
-                            .symmetric = dataset->symmetric,
-                            .n_relation = dataset->n_relation,
-                            .n_relation_given = dataset->n_relation_given,
-                            .weighted = dataset->weighted,
-                            .n_edge_feature = dataset->n_edge_feature,
-                            .loops = dataset->loops,
-                            .counts = dataset->counts,
                             .n_duplicate = dataset->n_duplicate};
     memcpy(sizes.name, dataset->name, sizeof sizes.name);
-    memcpy(sizes.n_split, dataset->n_split, sizeof sizes.n_split);
-    sizes.splits = dataset->splits;
+    memcpy(sizes.labels.n_split, dataset->labels.n_split, sizeof sizes.labels.n_split);
+    sizes.labels.splits = dataset->labels.splits;
     for (int split = 0; split < LINKS_SPLIT_N; split++) {
         sizes.links.held[split].positive.n = dataset->links.held[split].positive.n;
     }
@@ -94,18 +86,10 @@ static struct dataset sizes_of(const struct dataset *dataset)
 
 static enum status program_make(const struct coordinator *c, bool stores, FILE *passes, struct program *out)
 {
-    const struct dataset *dataset = &c->dataset;
-    const struct program_input input = {.n_feature = dataset->n_feature,
-                                        .n_class = dataset->n_class,
+    const struct program_input input = {.facts = c->dataset.facts,
                                         .is_sparse = c->sparse_features,
-                                        .is_typed = dataset->features_typed,
-                                        .is_weighted = dataset->weighted,
-                                        .n_relation = dataset->n_relation,
-                                        .n_relation_given = dataset->n_relation_given,
-                                        .n_edge_feature = dataset->n_edge_feature,
-                                        .embedded = dataset->embedded,
+                                        .embedded = c->dataset.features.embedded,
                                         .stores = stores,
-                                        .counts = dataset->counts,
                                         .passes = passes};
     return program_build(&c->job, &input, out);
 }
@@ -141,7 +125,7 @@ enum status coordinator_steps(struct coordinator *c, coordinator_step *const *st
 enum status coordinator_load(struct coordinator *c)
 {
     enum status status = dataset_load(&c->job, &c->dataset);
-    c->sparse_features = c->dataset.feature_indptr != NULL;
+    c->sparse_features = c->dataset.features.indptr != NULL;
     return status;
 }
 
@@ -151,14 +135,14 @@ static enum status foreign_classes(struct coordinator *c, int64_t *out)
 {
     struct program program[2];
     const int64_t one = c->job.model.blocks > 0 ? c->job.model.blocks : 720;
-    const int32_t given = c->dataset.n_class;
+    const int32_t given = c->dataset.facts.n_class;
     enum status status = STATUS_OK;
     int n = 0;
     for (; n < 2 && status == STATUS_OK; n += status == STATUS_OK) {
-        c->dataset.n_class = (int32_t)((n + 1) * one);
+        c->dataset.facts.n_class = (int32_t)((n + 1) * one);
         status = program_make(c, false, NULL, &program[n]);
     }
-    c->dataset.n_class = given;
+    c->dataset.facts.n_class = given;
     if (status == STATUS_OK) {
         status = weights_classes(&program[0], one, &program[1], 2 * one, c->source.weights, &c->job.names, out);
     }
@@ -178,9 +162,9 @@ static enum status fit_foreign(struct coordinator *c)
     }
     bool fits = n_class > 0 && n_class <= INT32_MAX;
     return model_source_fit(&c->source, &c->dataset,
-                            fits                     ? n_class
-                            : c->dataset.n_class > 0 ? c->dataset.n_class
-                                                     : 1);
+                            fits                           ? n_class
+                            : c->dataset.facts.n_class > 0 ? c->dataset.facts.n_class
+                                                           : 1);
 }
 
 /* A data set without labels is loaded for a model that has seen some. */
@@ -237,9 +221,9 @@ static enum status count_graph(struct coordinator *c)
 {
     const bool has_text = c->job.model.kind == JOB_KIND_PROGRAM || c->job.decoder[0] != '\0';
     if (has_text && job_predicts(&c->job) && !c->source.foreign) {
-        c->dataset.counts = c->source.model.counts;
+        c->dataset.facts.counts = c->source.model.counts;
     } else if (has_text) {
-        dataset_count(&c->dataset, &c->dataset.counts);
+        dataset_count(&c->dataset, &c->dataset.facts.counts);
     }
     return STATUS_OK;
 }
@@ -259,19 +243,21 @@ static enum status find_contents(struct coordinator *c)
 static enum status keep_facts(struct coordinator *c)
 {
     const struct dataset *dataset = &c->dataset;
-    c->facts = sizes_of(dataset);
-    if (dataset->class_names != NULL) {
-        c->facts.class_names = memcpy(c->class_names, dataset->class_names, strlen(dataset->class_names) + 1);
+    c->sizes = sizes_of(dataset);
+    if (dataset->labels.class_names != NULL) {
+        c->sizes.labels.class_names = memcpy(c->class_names, dataset->labels.class_names,
+                                             strlen(dataset->labels.class_names) + 1);
     }
     c->progress.is_of_numbers = dataset->regression;
     progress_print(&c->progress, "%s: loaded %s: %lld nodes, %lld edges, %lld features, %d %s (%s)", c->job.job.name,
                    dataset->name, (long long)dataset->n_node, (long long)dataset->n_edge,
-                   (long long)dataset->n_feature, (int)dataset->n_class, report_outputs(dataset),
+                   (long long)dataset->facts.n_feature, (int)dataset->facts.n_class, report_outputs(dataset),
                    figure_seconds(coordinator_phase_end(c, RESULT_PHASE_LOAD)).text);
-    if (dataset->n_edge_feature > 0) {
-        progress_print(&c->progress, "edges have %s each", figure_count(dataset->n_edge_feature, "feature").text);
+    if (dataset->facts.n_edge_feature > 0) {
+        progress_print(&c->progress, "edges have %s each",
+                       figure_count(dataset->facts.n_edge_feature, "feature").text);
     }
-    progress_print(&c->progress, "%s", report_splits(&c->facts).text);
+    progress_print(&c->progress, "%s", report_splits(&c->sizes).text);
     return STATUS_OK;
 }
 
@@ -298,7 +284,7 @@ static struct part_cover_input cover_input(const struct coordinator *c, const st
 static bool stores(const struct coordinator *c, uint32_t n_worker)
 {
     const struct dataset *dataset = &c->dataset;
-    return memory_plan_stores(&c->job, &c->program, dataset->embedded.n_run > 0, dataset->n_node,
+    return memory_plan_stores(&c->job, &c->program, dataset->features.embedded.n_run > 0, dataset->n_node,
                               c->parts.quality.n_halo, n_worker);
 }
 
@@ -327,7 +313,8 @@ static enum status cover(struct coordinator *c)
     enum status status = program_make(c, stores(c, 2), NULL, &several);
     c->parts.cover_share = 1.0;
     if (status == STATUS_OK) {
-        bool may = memory_plan_covers(&c->job, &several) && c->dataset.n_relation == 0 && c->partition.n_part > 1;
+        bool may = memory_plan_covers(&c->job, &several) && c->dataset.facts.n_relation == 0 &&
+                   c->partition.n_part > 1;
         status = may ? cover_program(c, &several) : STATUS_OK;
         program_release(&several);
     }
@@ -441,7 +428,7 @@ static enum status report_parts(struct coordinator *c)
 struct plan_input coordinator_plan_input(const struct coordinator *c)
 {
     return (struct plan_input){.job = &c->job,
-                               .dataset = &c->facts,
+                               .dataset = &c->sizes,
                                .sparse_features = c->sparse_features,
                                .n_part = c->partition.n_part,
                                .quality = &c->parts.quality,
@@ -518,6 +505,6 @@ enum status coordinator_plan(struct coordinator *c)
 {
     static coordinator_step *const steps[] = {coordinator_program, cut,       coordinator_count,
                                               count_floats,        make_plan, NULL};
-    c->facts = sizes_of(&c->dataset);
+    c->sizes = sizes_of(&c->dataset);
     return coordinator_steps(c, steps);
 }

@@ -54,7 +54,7 @@ static void rows_look(const struct rows_file *file, const float *rows)
 {
     struct coordinator *c = file->coordinator;
     int64_t n_bad = 0, first = -1;
-    for (int64_t r = 0; r < c->facts.n_node; r++) {
+    for (int64_t r = 0; r < c->sizes.n_node; r++) {
         int64_t k = 0;
         while (k < file->width && isfinite(rows[r * file->width + k])) {
             k++;
@@ -64,7 +64,7 @@ static void rows_look(const struct rows_file *file, const float *rows)
     }
     if (n_bad > 0) {
         progress_print(&c->progress, "%s: %lld of %lld rows are not finite, the first one is of node %lld",
-                       file->name, (long long)n_bad, (long long)c->facts.n_node, (long long)first);
+                       file->name, (long long)n_bad, (long long)c->sizes.n_node, (long long)first);
     }
 }
 
@@ -88,7 +88,7 @@ enum status coordinator_write_rows(struct coordinator *c, const char *name, enum
                                    enum status (*finish)(struct coordinator *c, float *rows))
 {
     struct rows_file file = {.coordinator = c, .name = name, .what = what, .width = width, .finish = finish};
-    const int64_t shape[2] = {c->facts.n_node, width};
+    const int64_t shape[2] = {c->sizes.n_node, width};
     file.n_header = npy_header_write(NPY_TYPE_F32, 2, shape, file.header, sizeof file.header);
     size_t n = file.n_header + (size_t)shape[0] * (size_t)shape[1] * sizeof(float);
     return dir_replace_mapped(&c->output.dir, name, n, fill_rows, &file);
@@ -96,7 +96,7 @@ enum status coordinator_write_rows(struct coordinator *c, const char *name, enum
 
 bool coordinator_counts_classes(const struct coordinator *c)
 {
-    return !c->facts.multi_label && !c->facts.of_links && c->facts.n_class <= SCORE_CLASSES_MOST;
+    return !c->sizes.facts.multi_label && !c->sizes.of_links && c->sizes.facts.n_class <= SCORE_CLASSES_MOST;
 }
 
 static enum status count_confusion(struct coordinator *c, float *logits)
@@ -106,8 +106,8 @@ static enum status count_confusion(struct coordinator *c, float *logits)
 
 static enum status make_probabilities(struct coordinator *c, float *rows)
 {
-    score_probabilities(c->facts.n_node, c->facts.n_class, c->facts.multi_label, rows);
-    for (int split = DATASET_SPLIT_VALID; split <= DATASET_SPLIT_TEST && !c->facts.multi_label; split++) {
+    score_probabilities(c->sizes.n_node, c->sizes.facts.n_class, c->sizes.facts.multi_label, rows);
+    for (int split = DATASET_SPLIT_VALID; split <= DATASET_SPLIT_TEST && !c->sizes.facts.multi_label; split++) {
         c->result.calibration[split] = score_calibration(&c->training.labels, rows, split);
     }
     return STATUS_OK;
@@ -115,9 +115,9 @@ static enum status make_probabilities(struct coordinator *c, float *rows)
 
 enum status coordinator_write_logits(struct coordinator *c)
 {
-    int64_t width = c->facts.n_class;
+    int64_t width = c->sizes.facts.n_class;
     enum status status = coordinator_write_rows(c, "logits.npy", WORKER_STATE_LOGITS, width,
-                                                c->facts.of_links               ? coordinator_write_asked
+                                                c->sizes.of_links               ? coordinator_write_asked
                                                 : coordinator_counts_classes(c) ? count_confusion
                                                                                 : NULL);
     if (status != STATUS_OK || !c->job.output.probabilities) {
@@ -135,7 +135,7 @@ static enum status write_logits(struct coordinator *c)
         return coordinator_write_predictions(c);
     }
     if (c->job.output.last_logits) {
-        status = coordinator_write_rows(c, "logits_last.npy", WORKER_STATE_LOGITS, c->facts.n_class, NULL);
+        status = coordinator_write_rows(c, "logits_last.npy", WORKER_STATE_LOGITS, c->sizes.facts.n_class, NULL);
     }
     if (status != STATUS_OK || (status = training_evaluate_best(&c->training)) != STATUS_OK) {
         return status;
@@ -219,8 +219,8 @@ enum status coordinator_write_results(struct coordinator *c)
 static void print_links(struct coordinator *c)
 {
     const struct links_asked *asked = &c->asked;
-    progress_print(&c->progress, "%lld nodes have a row of %d numbers each in logits.npy", (long long)c->facts.n_node,
-                   (int)c->facts.n_class);
+    progress_print(&c->progress, "%lld nodes have a row of %d numbers each in logits.npy", (long long)c->sizes.n_node,
+                   (int)c->sizes.facts.n_class);
     if (asked->pairs.end != NULL) {
         progress_print(&c->progress, "%s scored, in scores.npy", figure_count(asked->pairs.n, "pair").text);
     }
@@ -238,10 +238,10 @@ static void print_metrics(struct coordinator *c)
         const char *metric = score_name(metrics->of[i]);
         if (isnan(scores[SCORE_SPLIT_ALL])) {
             progress_print(&c->progress, "%lld nodes predicted; no %s: the data set has no labels",
-                           (long long)c->facts.n_node, metric);
+                           (long long)c->sizes.n_node, metric);
         } else {
             progress_print(&c->progress, "%lld nodes predicted; %s %s of those with labels, test %s",
-                           (long long)c->facts.n_node, metric,
+                           (long long)c->sizes.n_node, metric,
                            progress_metric(&c->progress, scores[SCORE_SPLIT_ALL]).text,
                            progress_metric(&c->progress, scores[DATASET_SPLIT_TEST]).text);
         }
@@ -272,7 +272,7 @@ static void print_training(struct coordinator *c)
     }
     if (state->best_epoch >= 0 && !result_is_chosen(&c->training)) {
         progress_print(&c->progress, "test %s %s with the last weights: %s to choose others by", metric, last.text,
-                       result_no_choice(&c->facts));
+                       result_no_choice(&c->sizes));
     } else if (state->best_epoch >= 0) {
         progress_print(&c->progress,
                        "test %s %s with the best weights, after %s (valid %s); %s with the last weights", metric,
@@ -288,7 +288,7 @@ static void print_training(struct coordinator *c)
 void coordinator_print_end(struct coordinator *c)
 {
     bool predicts = job_predicts(&c->job);
-    (!predicts ? print_training : c->facts.of_links ? print_links : print_metrics)(c);
+    (!predicts ? print_training : c->sizes.of_links ? print_links : print_metrics)(c);
     coordinator_print_post(c);
     progress_print(&c->progress, "done in %s, results in %s", figure_seconds(c->result.total_s).text,
                    run_folder_results(&c->run));

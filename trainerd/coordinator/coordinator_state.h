@@ -51,8 +51,8 @@ struct coordinator {
     struct run_folder run;
     struct checkpoint checkpoint; /* to resume from */
     struct dataset dataset;
-    struct dataset facts; /* the dataset's sizes and the classes' names; they outlive its arrays */
-    char class_names[DATASET_CLASS_NAMES_BYTES]; /* facts.class_names, where it is not NULL */
+    struct dataset sizes; /* the dataset's sizes and the classes' names; they outlive its arrays */
+    char class_names[DATASET_CLASS_NAMES_BYTES]; /* sizes.labels.class_names, where it is not NULL */
     uint64_t content[CHECKPOINT_N_CONTENT];      /* of a training */
     struct splits drawn;                         /* beside the results; empty where the splits are given */
     bool sparse_features;

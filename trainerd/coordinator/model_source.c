@@ -188,23 +188,23 @@ enum status model_source_open(const char *model, const struct job *job, struct m
 
 enum status model_source_fit(struct model_source *source, const struct dataset *dataset, int64_t n_class)
 {
-    bool has_labels = dataset->labels != NULL || dataset->label_rows != NULL;
-    if (dataset->class_names != NULL && dataset->n_class != n_class) {
+    bool has_labels = dataset->labels.classes != NULL || dataset->labels.rows != NULL;
+    if (dataset->labels.class_names != NULL && dataset->facts.n_class != n_class) {
         return status_fail(STATUS_DATA, "dataset '%s' has %d classes by class_names.json, expected the %lld of '%s'",
-                           dataset->name, (int)dataset->n_class, (long long)n_class, source->weights);
+                           dataset->name, (int)dataset->facts.n_class, (long long)n_class, source->weights);
     }
-    source->model.n_feature = dataset->n_feature;
-    source->model.n_edge_feature = dataset->n_edge_feature;
-    source->model.n_relation = dataset->n_relation;
+    source->model.n_feature = dataset->facts.n_feature;
+    source->model.n_edge_feature = dataset->facts.n_edge_feature;
+    source->model.n_relation = dataset->facts.n_relation;
     source->model.n_class = (int32_t)n_class;
     source->model.regression = job_regresses(&source->job);
     source->model.of_links = job_predicts_links(&source->job);
     source->model.multi_label = !source->model.regression && !source->model.of_links &&
-                                (has_labels ? dataset->multi_label : source->job.train.loss == JOB_LOSS_BCE);
+                                (has_labels ? dataset->facts.multi_label : source->job.train.loss == JOB_LOSS_BCE);
     source->model.label_input = source->job.model.label_input;
-    source->model.n_embedded = dataset->embedded.n_run > 0 ? embedded_count(&dataset->embedded) : 0;
-    source->model.class_names = dataset->class_names;
-    source->model.counts = dataset->counts;
+    source->model.n_embedded = dataset->features.embedded.n_run > 0 ? embedded_count(&dataset->features.embedded) : 0;
+    source->model.class_names = dataset->labels.class_names;
+    source->model.counts = dataset->facts.counts;
     if (source->model.n_embedded > 0) {
         dataset_fingerprint(dataset, true, source->graph);
     }

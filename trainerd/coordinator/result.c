@@ -44,7 +44,7 @@ static json_t *best_json(const struct coordinator *c)
         : is_chosen
             ? json_sprintf("best.safetensors holds the weights with the best valid metric, after %s",
                            figure_count(state->best_epoch + 1, "epoch").text)
-            : json_sprintf("%s to choose by: best.safetensors holds the last weights", result_no_choice(&c->facts)));
+            : json_sprintf("%s to choose by: best.safetensors holds the last weights", result_no_choice(&c->sizes)));
     return all;
 }
 
@@ -134,7 +134,7 @@ static void put_end(json_t *all, const struct coordinator *c)
     const long long n = training->state.n_epoch;
     json_t *reason;
     if (job_predicts(&c->job)) {
-        reason = json_sprintf("all %lld nodes are predicted", (long long)c->facts.n_node);
+        reason = json_sprintf("all %lld nodes are predicted", (long long)c->sizes.n_node);
     } else if (training->end == TRAINING_END_PATIENCE) {
         reason = json_sprintf("no better valid %s in %s, after %lld of %lld epochs", patience_text(training),
                               figure_count(training->state.n_stale, "evaluation").text, n,
@@ -167,7 +167,7 @@ static json_t *guard_json(const struct training *training)
 /* Of the classes' probabilities, which a job may write. */
 static void put_calibration(json_t *all, const struct coordinator *c)
 {
-    if (c->job.output.probabilities && !c->facts.multi_label) {
+    if (c->job.output.probabilities && !c->sizes.facts.multi_label) {
         json_object_set_new(all, "calibration_error",
                             json_pack("{s:o, s:o}", "valid", number_json(c->result.calibration[DATASET_SPLIT_VALID]),
                                       "test", number_json(c->result.calibration[DATASET_SPLIT_TEST])));
@@ -178,17 +178,17 @@ static void put_calibration(json_t *all, const struct coordinator *c)
 static json_t *dataset_json(const struct coordinator *c)
 {
     const struct embedded *embedded = &c->program.embedded;
-    json_t *all = report_dataset(&c->facts);
+    json_t *all = report_dataset(&c->sizes);
     json_object_set_new(all, "fingerprint", json_string(c->training.state.dataset));
     json_object_set_new(all, "embedded_nodes", json_integer(embedded->n_run > 0 ? embedded_count(embedded) : 0));
-    const struct graph_counts *counts = &c->facts.counts;
+    const struct graph_counts *counts = &c->sizes.facts.counts;
     if (counts->n_node > 0) { /* what graph.NAME is in a prediction with the model */
         json_object_set_new(all, "counts",
                             json_pack("{s:I, s:I, s:f, s:f}", "nodes", (json_int_t)counts->n_node, "edges",
                                       (json_int_t)counts->n_edge, "mean_degree", counts->mean_degree,
                                       "mean_log_degree", counts->mean_log_degree));
     }
-    const char *names = c->facts.class_names;
+    const char *names = c->sizes.labels.class_names;
     json_object_set_new(all, "class_names", names != NULL ? json_loads(names, 0, NULL) : json_null());
     char *path = c->job.dataset.path[0] != '\0' ? realpath(c->job.dataset.path, NULL) : NULL;
     json_object_set_new(all, "path", path != NULL ? json_string(path) : json_null());

@@ -54,7 +54,7 @@ static int64_t places_lay_out(const struct trainer *t, struct feedback *feedback
 
 enum status feedback_open(struct trainer *t)
 {
-    if (!t->program.feedback) {
+    if (!t->program.lossy.feedback) {
         return STATUS_OK;
     }
     struct feedback *feedback = t->routes.feedback = memory_alloc(1, sizeof *feedback);

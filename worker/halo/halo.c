@@ -216,13 +216,13 @@ static void merged_run(struct halo *h, const struct device_block *block)
     const struct merged_hops hops = merged_hops(h);
     struct op_call call = halo_call_begin(h, 0);
     call.n = memory_plan_rows(&t->plan, hops.to);
-    call.block = block;
+    call.pass.block = block;
     call.scale = merged_scale(t->routes.merged, hops.to);
-    call.col_scale = merged_scale(t->routes.merged, hops.from);
-    call.node = call.col_node = call.epilogue.activate.node = merged_node(t->routes.merged);
-    memcpy(call.payload, call.own, sizeof call.payload);
-    call.payload_bf16 = call.own_bf16;
-    call.order.first = call.order.last = call.order.only = true;
+    call.pass.col_scale = merged_scale(t->routes.merged, hops.from);
+    call.node = call.pass.col_node = call.pass.epilogue.activate.node = merged_node(t->routes.merged);
+    memcpy(call.pass.payload, call.pass.own, sizeof call.pass.payload);
+    call.pass.payload_bf16 = call.pass.own_bf16;
+    call.pass.order.first = call.pass.order.last = call.pass.order.only = true;
     h->pass->run(&call);
     for (int32_t i = 0; i < t->own.n && t->own.part[0].part->n_hop > 0; i++) {
         halo_gradients_end(t, h->step, i);

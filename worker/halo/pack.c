@@ -43,9 +43,9 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     const struct part_device *part = &t->own.part[i];
     const struct memory_sample *sizes = &t->plan.payloads.sample;
     h->block = part_device_block(part, d, h->hop.blocks, k, PART_COLUMNS_PAYLOAD);
-    call->block = &h->block;
-    call->col_scale = part_device_col_scale(part, d, k);
-    call->col_node = part_device_col_node(part, d, k);
+    call->pass.block = &h->block;
+    call->pass.col_scale = part_device_col_scale(part, d, k);
+    call->pass.col_node = part_device_col_node(part, d, k);
     if (h->sample == NULL || k == part->part->halo.pairs[d].own || sample_is_whole(h->sample)) {
         return;
     }
@@ -54,9 +54,9 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     const uint32_t *kept = sample_taken(h->sample, i, k);
     const struct device_block all = h->block;
     t->ops->block_sample(t->device, &all, n_kept, kept, halo_workspace(h, at + 2 * sizes->n_number_bytes), &h->block);
-    call->col_scale = numbers_sample(h, n_kept, kept, call->col_scale, at);
-    call->col_node = numbers_sample(h, n_kept, kept, call->col_node, at + sizes->n_number_bytes);
-    call->shift = halo_shift(h);
+    call->pass.col_scale = numbers_sample(h, n_kept, kept, call->pass.col_scale, at);
+    call->pass.col_node = numbers_sample(h, n_kept, kept, call->pass.col_node, at + sizes->n_number_bytes);
+    call->pass.shift = halo_shift(h);
 }
 
 /* --- low precision --- */
@@ -178,13 +178,13 @@ static int64_t gradients_make(struct halo *h, const struct halo_packing *what)
         t->ops->block_transpose(t->device, &block, t->own.part[i].part->n_own, halo_workspace(h, at), &h->block);
     }
     call.n = trainer_rows(t, h->hop.blocks, i);
-    call.back.n_row = block.n_col;
-    call.arg_base = halo_arg_base(h, i, k);
-    call.back.packed = writes ? (float *)(void *)halo_workspace(h, h->workspace->packed_at) : what->out;
-    asked_open(h, block.n_col, what->asked, call.payload);
+    call.pass.back.n_row = block.n_col;
+    call.pass.arg_base = halo_arg_base(h, i, k);
+    call.pass.back.packed = writes ? (float *)(void *)halo_workspace(h, h->workspace->packed_at) : what->out;
+    asked_open(h, block.n_col, what->asked, call.pass.payload);
     h->pass->pack(&call);
     if (writes) {
-        gradients_write(h, what, block.n_col, call.col_node, call.back.packed);
+        gradients_write(h, what, block.n_col, call.pass.col_node, call.pass.back.packed);
     }
     return block.n_col * h->slots.n_row_bytes;
 }
@@ -267,13 +267,13 @@ static void sums_write(const struct halo *h, const struct dedup_list *to, int64_
 {
     struct op_call call = halo_call_begin(h, to->i);
     const struct device_block block = dedup_sum_block(h->trainer->routes.dedup, to, first, n);
-    call.self = false;
-    call.order.first = true;
-    call.block = &block;
-    call.payload[0] = call.own[0];
-    call.payload_bf16 = call.own_bf16;
-    call.col_scale = call.scale;
-    call.to = out;
+    call.pass.self = false;
+    call.pass.order.first = true;
+    call.pass.block = &block;
+    call.pass.payload[0] = call.pass.own[0];
+    call.pass.payload_bf16 = call.pass.own_bf16;
+    call.pass.col_scale = call.scale;
+    call.pass.to = out;
     h->pass->run(&call);
 }
 

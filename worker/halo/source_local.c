@@ -14,12 +14,12 @@ static enum status in_place_take(struct halo *h, const struct halo_pair *pair, s
     if (pair->i != pair->j) {
         h->block.n_col = other->part->n_own;
     }
-    call->block = &h->block;
-    call->col_scale = other->scale;
-    call->col_node = other->node;
-    call->payload_bf16 = call->own_bf16;
+    call->pass.block = &h->block;
+    call->pass.col_scale = other->scale;
+    call->pass.col_node = other->node;
+    call->pass.payload_bf16 = call->pass.own_bf16;
     for (int p = 0; p < HALO_N_PIECE; p++) {
-        call->payload[p] = halo_own_rows(h, p, pair->j);
+        call->pass.payload[p] = halo_own_rows(h, p, pair->j);
     }
     return STATUS_OK;
 }
@@ -65,9 +65,9 @@ static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct
     enum part_dedup_side side = part_dedup_side_at(pair->q, t->own.number[pair->i]);
     h->block = part_device_block(&t->own.part[pair->i], d, h->hop.blocks, pair->k, PART_COLUMNS_OWN);
     h->block.n_col = h->routes.take[h->fetch.n_used].n_row;
-    call->block = &h->block;
-    call->col_scale = dedup_scale(t->routes.dedup, d, h->hop.listed, pair->q, side);
-    call->col_node = dedup_node(t->routes.dedup, d, h->hop.listed, pair->q, side);
+    call->pass.block = &h->block;
+    call->pass.col_scale = dedup_scale(t->routes.dedup, d, h->hop.listed, pair->q, side);
+    call->pass.col_node = dedup_node(t->routes.dedup, d, h->hop.listed, pair->q, side);
     return h->block.n_col;
 }
 
@@ -78,15 +78,16 @@ void source_point(struct halo *h, const struct halo_pair *pair, const void *payl
     enum part_direction d = halo_edges(h->pass->direction);
     int64_t n_row = pair->i == pair->j ? call->n : part_rows_at(&taken, pair->k);
     if (h->pass->direction == HALO_DIRECTION_RETURN) { /* whose gradients these are */
-        call->back.rows = h->sample != NULL && pair->i != pair->j
-                              ? sample_given(h->sample, pair->i, pair->k)
-                              : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
+        call->pass.back.rows = h->sample != NULL && pair->i != pair->j
+                                   ? sample_given(h->sample, pair->i, pair->k)
+                                   : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
     } else if (h->dedup != NULL && !h->dedup->scatters && pair->j < 0) {
         n_row = shared_block(h, pair, call);
     } else {
         halo_block(h, pair->i, d, pair->k, call);
     }
-    call->back.n_row = n_row;
-    call->payload_bf16 = call->own_bf16 && halo_role_codec(h, h->pass->piece[0]) == DEVICE_CODEC_FP32;
-    halo_payload_open(h, n_row, payload, (float *)(void *)halo_workspace(h, h->workspace->packed_at), call->payload);
+    call->pass.back.n_row = n_row;
+    call->pass.payload_bf16 = call->pass.own_bf16 && halo_role_codec(h, h->pass->piece[0]) == DEVICE_CODEC_FP32;
+    halo_payload_open(h, n_row, payload, (float *)(void *)halo_workspace(h, h->workspace->packed_at),
+                      call->pass.payload);
 }

@@ -12,10 +12,10 @@ static void diagonal_point(struct halo *h, int32_t i, struct op_call *call)
     const struct part_device *part = &h->trainer->own.part[i];
     enum part_direction d = h->pass->transposed ? PART_DIRECTION_OUT : PART_DIRECTION_IN;
     h->block = part_device_block(part, d, h->hop.blocks, part->part->halo.pairs[d].own, PART_COLUMNS_OWN);
-    call->block = &h->block;
-    call->col_scale = part->scale;
-    call->col_node = part->node;
-    memcpy(call->payload, call->own, sizeof call->payload);
+    call->pass.block = &h->block;
+    call->pass.col_scale = part->scale;
+    call->pass.col_node = part->node;
+    memcpy(call->pass.payload, call->pass.own, sizeof call->pass.payload);
 }
 
 /* The pair's rows of what the pass reads, of which `first` halo and own rows come before. */
@@ -25,7 +25,7 @@ static void rows_point(const struct halo *h, int64_t first, struct op_call *call
     for (int k = 0; k < (returns ? h->pass->n_ask : h->pass->n_piece); k++) {
         int64_t width = returns ? halo_ask_width(&h->trainer->program, h->op, h->pass, k) : h->width[k];
         const float *rows = call->array[returns ? h->pass->ask[k] : h->pass->piece[k]];
-        call->payload[k] = width > 0 ? rows + first * width : NULL;
+        call->pass.payload[k] = width > 0 ? rows + first * width : NULL;
     }
 }
 
@@ -37,10 +37,10 @@ static void gradients_point(struct halo *h, const struct halo_pair *pair, const 
     void *scratch = halo_workspace(h, h->workspace->sample_at);
     t->ops->block_transpose(t->device, block, t->own.part[pair->i].part->n_own, scratch, &h->block);
     call->n = trainer_rows(t, h->hop.blocks, pair->i);
-    call->back.n_row = block->n_col;
-    call->back.packed = call->grad_in[0] + first * call->f;
+    call->pass.back.n_row = block->n_col;
+    call->pass.back.packed = call->grad_in[0] + first * call->f;
     if (call->grad_in[1] != NULL) {
-        call->back.packed_key = call->grad_in[1] + first * t->program.value[h->op->in[1]].width;
+        call->pass.back.packed_key = call->grad_in[1] + first * t->program.value[h->op->in[1]].width;
     }
 }
 
@@ -53,9 +53,9 @@ static enum status stored_take(struct halo *h, const struct halo_pair *pair, str
     }
     const struct device_block block = stored_block(h->trainer->routes.stored, pair->i, h->hop.blocks, pair->k);
     int64_t first = part->part->n_own + stored_rows_before(h->trainer->routes.stored, pair->i, pair->k);
-    call->block = &h->block;
-    call->col_scale = part_device_col_scale(part, PART_DIRECTION_IN, pair->k);
-    call->col_node = part_device_col_node(part, PART_DIRECTION_IN, pair->k);
+    call->pass.block = &h->block;
+    call->pass.col_scale = part_device_col_scale(part, PART_DIRECTION_IN, pair->k);
+    call->pass.col_node = part_device_col_node(part, PART_DIRECTION_IN, pair->k);
     rows_point(h, first, call);
     h->block = block;
     if (h->pass->direction == HALO_DIRECTION_RETURN) {

@@ -317,7 +317,7 @@ const struct payload_source source_stale = {.take = stale_take, .begin = stale_b
 
 enum status stale_open(struct trainer *t)
 {
-    if (!t->program.stale) {
+    if (!t->program.lossy.stale) {
         return STATUS_OK;
     }
     struct stale *stale = t->routes.stale = memory_alloc(1, sizeof *stale);

@@ -61,12 +61,12 @@ struct op_call halo_call_begin(const struct halo *h, int32_t i)
     const struct trainer *t = h->trainer;
     struct op_call call = trainer_call(t, h->step, i);
     call.n = trainer_rows(t, h->hop.rows, i);
-    call.to = h->step->backward ? call.grad_in[0] : call.out;
-    call.self = t->own.part[i].part->loops == DATASET_LOOPS_IMPLICIT && !loops_picked(h);
+    call.pass.to = h->step->backward ? call.grad_in[0] : call.out;
+    call.pass.self = t->own.part[i].part->facts.loops == GRAPH_LOOPS_IMPLICIT && !loops_picked(h);
     for (int k = 0; k < HALO_N_PIECE; k++) {
-        call.own[k] = halo_own_rows(h, k, i);
+        call.pass.own[k] = halo_own_rows(h, k, i);
     }
-    call.epilogue = epilogue_make(h->step, &call);
+    call.pass.epilogue = epilogue_make(h->step, &call);
     return call;
 }
 
@@ -75,12 +75,12 @@ static enum status block_walk(struct halo *h, int32_t i, const struct part_rows 
 {
     const struct halo_pair pair = halo_pair(h, i, pair_after(taken->pairs, s));
     struct op_call call = halo_call_begin(h, i);
-    call.order.first = s == 0;
-    call.order.last = s == last;
-    call.order.only = last == 0;
-    call.back.factor = halo_factor(h);
-    call.order.apart = s > 0 && h->trainer->own.part[i].part->covered;
-    call.arg_base = h->pass->direction == HALO_DIRECTION_IN ? halo_arg_base(h, i, pair.k) : 0;
+    call.pass.order.first = s == 0;
+    call.pass.order.last = s == last;
+    call.pass.order.only = last == 0;
+    call.pass.back.factor = halo_factor(h);
+    call.pass.order.apart = s > 0 && h->trainer->own.part[i].part->covered;
+    call.pass.arg_base = h->pass->direction == HALO_DIRECTION_IN ? halo_arg_base(h, i, pair.k) : 0;
     return block_run(h, &pair, &call);
 }
 

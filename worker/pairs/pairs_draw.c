@@ -119,8 +119,9 @@ struct drawing {
 /* Does the own part's list have the pair of its row and this place? */
 static bool is_edge(const struct part *own, int64_t row, uint32_t place)
 {
-    int64_t end = own->link_indptr[row + 1], at = ascending_find(own->link_places, own->link_indptr[row], end, place);
-    return at < end && own->link_places[at] == place;
+    int64_t end = own->links.indptr[row + 1],
+            at = ascending_find(own->links.places, own->links.indptr[row], end, place);
+    return at < end && own->links.places[at] == place;
 }
 
 static uint32_t scaled(uint32_t draw, int64_t n)

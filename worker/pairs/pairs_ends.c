@@ -73,10 +73,10 @@ int64_t pairs_ends_between(const struct pairs_draw *draw, const struct part_halo
 static int64_t entries_of(const struct pairs_draw *draw, const struct part *part, int64_t row, int32_t q,
                           int64_t *begin_out)
 {
-    int64_t end = part->link_indptr[row + 1],
-            begin = ascending_find(part->link_places, part->link_indptr[row], end, (uint32_t)draw->begin[q]);
+    int64_t end = part->links.indptr[row + 1],
+            begin = ascending_find(part->links.places, part->links.indptr[row], end, (uint32_t)draw->begin[q]);
     *begin_out = begin;
-    return ascending_find(part->link_places, begin, end, (uint32_t)draw->begin[q + 1]) - begin;
+    return ascending_find(part->links.places, begin, end, (uint32_t)draw->begin[q + 1]) - begin;
 }
 
 int64_t pairs_ends_listed(const struct pairs_draw *draw, const struct part *part, int32_t q)
@@ -90,7 +90,7 @@ int64_t pairs_ends_listed(const struct pairs_draw *draw, const struct part *part
 
 static uint32_t type_of(const struct part *part, int64_t entry)
 {
-    return part->link_types != NULL ? part->link_types[entry] : 0;
+    return part->links.types != NULL ? part->links.types[entry] : 0;
 }
 
 int64_t pairs_ends_edges(const struct pairs_draw *draw, const struct part *own, int32_t q, struct pairs_item *out)
@@ -100,7 +100,7 @@ int64_t pairs_ends_edges(const struct pairs_draw *draw, const struct part *own, 
         int64_t n_here = entries_of(draw, own, r, q, &begin);
         for (int64_t e = begin; e < begin + n_here; e++) {
             out[n++] = (struct pairs_item){.row = (uint32_t)r,
-                                           .other = own->link_places[e] - (uint32_t)draw->begin[q],
+                                           .other = own->links.places[e] - (uint32_t)draw->begin[q],
                                            .type = type_of(own, e),
                                            .number = (uint32_t)(e * (1 + draw->negatives))};
         }
@@ -125,7 +125,7 @@ static int64_t row_of(const struct part *part, int64_t entry)
     int64_t begin = 0, end = part->n_own;
     while (end - begin > 1) {
         int64_t middle = begin + (end - begin) / 2;
-        if (part->link_indptr[middle] <= entry) {
+        if (part->links.indptr[middle] <= entry) {
             begin = middle;
         } else {
             end = middle;
@@ -138,12 +138,12 @@ static int64_t row_of(const struct part *part, int64_t entry)
 static bool is_edge(const struct part *part, int64_t row, int64_t entry, uint32_t place)
 {
     const uint32_t relation = pairs_relation(type_of(part, entry));
-    int64_t end = part->link_indptr[row + 1],
-            at = ascending_find(part->link_places, part->link_indptr[row], end, place);
-    while (at < end && part->link_places[at] == place && pairs_relation(type_of(part, at)) < relation) {
+    int64_t end = part->links.indptr[row + 1],
+            at = ascending_find(part->links.places, part->links.indptr[row], end, place);
+    while (at < end && part->links.places[at] == place && pairs_relation(type_of(part, at)) < relation) {
         at++;
     }
-    return at < end && part->link_places[at] == place && pairs_relation(type_of(part, at)) == relation;
+    return at < end && part->links.places[at] == place && pairs_relation(type_of(part, at)) == relation;
 }
 
 static void pair_draw(const struct drawing *d, int64_t i)

@@ -40,7 +40,7 @@ static void pass_add(const struct program *program, const struct step *step, str
 void feedback_list_build(const struct program *program, const struct step_list *train, struct feedback_list *out)
 {
     *out = (struct feedback_list){0};
-    if (!program->feedback) {
+    if (!program->lossy.feedback) {
         return;
     }
     out->rows = memory_alloc((size_t)program->n_op * PIECES_MOST, sizeof *out->rows);

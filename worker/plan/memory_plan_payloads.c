@@ -36,7 +36,7 @@ bool memory_plan_dedups(const struct job *job, const struct program *program, in
                         bool covered)
 {
     bool shares = n_rank > 1 && (covered || (uint32_t)n_part > n_rank) && !job->exchange.plain &&
-                  !memory_plan_spills(job) && !program->stale;
+                  !memory_plan_spills(job) && !program->lossy.stale;
     for (int i = 0; i < program->n_op && shares; i++) {
         const struct op *op = &program->op[i];
         shares = op->kind != OP_KIND_AGGREGATE || !aggregate_defs[op->aggregate]->sums_in_workspace;
@@ -156,7 +156,7 @@ void memory_plan_halos(const struct memory_plan_input *in, struct memory_plan *p
 struct memory_sample memory_plan_sample(const struct memory_plan_input *in)
 {
     struct memory_sample out = {0};
-    bool samples = in->program->samples, typed = in->program->n_relation > 0;
+    bool samples = in->program->lossy.samples, typed = in->program->n_relation > 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
         const struct part_pairs *pairs = &in->own[i].halo->pairs[PART_DIRECTION_IN];
         size_t each = sizeof(uint32_t) + (typed ? sizeof(uint16_t) : 0) +
@@ -202,7 +202,7 @@ void memory_plan_buffers(const struct memory_plan_input *in, struct memory_plan 
 
 bool memory_plan_is_stale(const struct program *program, const struct step *step)
 {
-    return program->stale && step->lossy;
+    return program->lossy.stale && step->lossy;
 }
 
 const struct halo_route_totals *memory_plan_halo(const struct memory_plan *plan, enum halo_direction direction,

@@ -199,7 +199,7 @@ static int64_t scatter_bytes(const struct memory_plan_input *in, struct memory_p
         given += memory_plan_halo(plan, direction, PROGRAM_HOP_ALL)->given.n_row * each;
         n_bytes += taken_rows(in, (enum part_direction)d) * each;
     }
-    if (in->program->samples) {
+    if (in->program->lossy.samples) {
         n_bytes += (in_edges->given.n_row + taken_rows(in, PART_DIRECTION_IN)) * each;
         counts += part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, true) + in_edges->taken.most_row * each;
     }
@@ -287,7 +287,7 @@ static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool sc
     int64_t n_bytes = memory_plan_stored_schedules(in, own) + blocks_bytes(in, own, scaled, plan);
     int64_t spilled = places_bytes(in, own), copy, places;
     n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, spilled);
-    if (in->program->samples) {
+    if (in->program->lossy.samples) {
         int64_t lists = (halo_n_taken(own->halo) + halo_n_given(own->halo)) * (int64_t)sizeof(uint32_t),
                 counts = halo_n_drawn(own->halo) * (int64_t)sizeof(uint32_t);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, lists) +

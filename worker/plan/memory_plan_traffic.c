@@ -48,7 +48,7 @@ struct stage_bytes {
 static struct stage_bytes stage_bytes(const struct memory_plan_input *in, const struct step *step,
                                       const struct payload *payload, const struct level *level)
 {
-    const bool sampled = in->program->samples && step->lossy;
+    const bool sampled = in->program->lossy.samples && step->lossy;
     const struct level exact = level_exact();
     const int64_t n_exact = payload->n_row * row_bytes(in, step, payload->asked, &exact);
     int64_t n = payload->n_row * row_bytes(in, step, payload->asked, level);

@@ -35,7 +35,7 @@ static void reader_add(const struct program *program, const struct step *step, e
 void stale_list_build(const struct program *program, const struct step_list *train, struct stale_list *out)
 {
     *out = (struct stale_list){0};
-    if (!program->stale) {
+    if (!program->lossy.stale) {
         return;
     }
     out->payload = memory_alloc(2 * (size_t)program->n_op, sizeof *out->payload); /* rows and gradients */

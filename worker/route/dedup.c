@@ -269,7 +269,7 @@ struct list {
 /* All that is taken for the lists. */
 static int lists_of(struct dedup *s, struct list out[6])
 {
-    bool scaled = s->own->setup.scaled != NULL, weighted = own_part(s->own, 0)->weighted;
+    bool scaled = s->own->setup.scaled != NULL, weighted = own_part(s->own, 0)->facts.weighted;
     const struct list all[] = {{(size_t)s->n_taken * sizeof *s->node, &s->node},
                                {scaled ? (size_t)s->n_taken * sizeof *s->scale : 0, &s->scale},
                                {(size_t)s->n_scatter * sizeof *s->scatter, &s->scatter},
@@ -316,10 +316,10 @@ enum status dedup_open(const struct own_parts *own, struct dedup **out)
     const struct part *any = own_part(own, 0);
     struct dedup *s = *out = memory_alloc(1, sizeof *s);
     s->own = own;
-    bool mirrors = part_dedup_mirrors(any->symmetric, any->covered, any->n_hop);
+    bool mirrors = part_dedup_mirrors(any->facts.symmetric, any->covered, any->n_hop);
     enum status status = part_dedup_acquire(own->n_part, own->n_rank, any->n_hop, mirrors, &s->counts);
     status = status == STATUS_OK && any->covered ? part_sums_acquire(&s->counts) : status;
-    s->symmetric = any->symmetric;
+    s->symmetric = any->facts.symmetric;
     s->counts.covers = any->covered;
     s->counts.scatters = memory_plan_scatters(program);
     for (int d = 0; d < PART_DIRECTION_N; d++) {

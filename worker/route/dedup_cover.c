@@ -191,7 +191,7 @@ static void cover_of_given(const struct dedup *s, const struct dedup_way *way, c
         n_taker += block.n_col;
         n_edge += block.n_edge;
     }
-    cover_open(m->n_row, n_taker, n_edge, own_part(s->own, 0)->weighted, out);
+    cover_open(m->n_row, n_taker, n_edge, own_part(s->own, 0)->facts.weighted, out);
     for (int32_t l = 0; l < m->n_taker; l++) {
         struct edges edges = edges_open(s, listed, way->hop, &m->taker[l]);
         given_add(&edges, m, out);

@@ -65,7 +65,7 @@ struct side {
 static struct side side_of(const struct merged *merged, enum part_direction d, int32_t hop)
 {
     const struct part *part = merged->own->part[0].part;
-    bool picks = d == PART_DIRECTION_OUT && hop < merged->n_hop && part->loops == DATASET_LOOPS_IMPLICIT;
+    bool picks = d == PART_DIRECTION_OUT && hop < merged->n_hop && part->facts.loops == GRAPH_LOOPS_IMPLICIT;
     return (struct side){d, hop, picks && part_hop_edges(merged->own->setup.program, true, 0, 1) > 0};
 }
 
@@ -257,7 +257,7 @@ static enum status parts_open(const struct merged *merged, int32_t hop)
 static enum status side_open(struct merged *merged, enum part_direction d, int32_t hop)
 {
     const struct side side = side_of(merged, d, hop);
-    bool weighted = merged->own->part[0].part->weighted;
+    bool weighted = merged->own->part[0].part->facts.weighted;
     int64_t n_edge = merged->plan->merged.n_edge[d][hop],
             n_row = memory_merged_rows(merged->plan, part_hop_rows(d, hop));
     int64_t n_bytes = memory_merged_bytes(n_row, n_edge, weighted);
@@ -393,7 +393,7 @@ bool merged_block(const struct merged *merged, enum part_direction d, const stru
                   struct device_block *out)
 {
     int32_t of = hop_at(merged, hops->of);
-    bool shared = of == merged->n_hop && merged->own->part[0].part->symmetric;
+    bool shared = of == merged->n_hop && merged->own->part[0].part->facts.symmetric;
     *out = merged->block[shared ? PART_DIRECTION_IN : d][of];
     out->rows = (const uint32_t *)(const void *)merged->order[hop_at(merged, hops->to)].device;
     out->n_col = memory_plan_rows(merged->plan, hops->from);

@@ -31,7 +31,7 @@ enum status own_parts_remap(struct own_parts *own)
         struct part *part = own->setup.parts[own->number[i]];
         struct part_remap *remap = own->remap[i];
         status = part_remap_open(&own->setup, part, PART_DIRECTION_IN, &remap[PART_DIRECTION_IN]);
-        if (part->symmetric) {
+        if (part->facts.symmetric) {
             remap[PART_DIRECTION_OUT] = remap[PART_DIRECTION_IN];
         } else if (!own->setup.program->forward_only && status == STATUS_OK) {
             status = part_remap_open(&own->setup, part, PART_DIRECTION_OUT, &remap[PART_DIRECTION_OUT]);
@@ -63,7 +63,7 @@ void own_parts_close(struct own_parts *own)
     }
     for (int32_t i = 0; own->remap != NULL && i < own->n; i++) {
         part_remap_close(&own->setup, &own->remap[i][PART_DIRECTION_IN]);
-        if (!own_part(own, i)->symmetric) {
+        if (!own_part(own, i)->facts.symmetric) {
             part_remap_close(&own->setup, &own->remap[i][PART_DIRECTION_OUT]);
         }
     }

@@ -9,7 +9,7 @@
 /* Directions that some step walks: forward goes over in-edges alone. */
 static int n_direction(const struct part_device_setup *setup, const struct part *part)
 {
-    return part->symmetric || setup->program->forward_only ? 1 : PART_DIRECTION_N;
+    return part->facts.symmetric || setup->program->forward_only ? 1 : PART_DIRECTION_N;
 }
 
 const struct part_blocks *part_device_blocks(const struct part_device *part, int d, int32_t hop)
@@ -79,7 +79,7 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
         .cols = part_device_view(own, from->cols != NULL ? from->cols : taken->cols),
         .types = part_device_view(own, from->types),
         .weights = part_device_view(own, from->weights != NULL ? from->weights : taken->weights),
-        .edge_table = part_device_view(own, part->edge_features),
+        .edge_table = part_device_view(own, part->edges.features),
         .remap = remap};
     enum status status = STATUS_OK;
     if (remap->made.host != NULL) {
@@ -92,7 +92,7 @@ float part_device_scale(const struct part_device_setup *setup, const struct part
                         const uint32_t *degree, int64_t r)
 {
     bool weighs = strength != NULL && !setup->scaled->scale_counts;
-    return setup->scaled->scale(weighs ? (double)strength[r] : degree[r], part->loops == DATASET_LOOPS_IMPLICIT);
+    return setup->scaled->scale(weighs ? (double)strength[r] : degree[r], part->facts.loops == GRAPH_LOOPS_IMPLICIT);
 }
 
 /* Scales of own rows, and where some payload rows of a direction travel for this part alone, or are halo rows, of all
@@ -136,7 +136,7 @@ static enum status scales_open(const struct part_device_setup *setup, const stru
 static enum status features_expand(const struct part_device_setup *setup, const struct part *part,
                                    struct part_device *out)
 {
-    size_t n = (size_t)(part->n_own + part->n_halo) * (size_t)part->n_feature;
+    size_t n = (size_t)(part->n_own + part->n_halo) * (size_t)part->facts.n_feature;
     enum status status = setup->spill != NULL
                              ? spill_take(setup->spill, (int64_t)(n * sizeof(float)), &out->expanded)
                              : setup->device->ops->acquire(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES,
@@ -168,23 +168,23 @@ static enum status csrs_open(const struct part_device_setup *setup, struct part_
 static enum status features_open(const struct part_device_setup *setup, const struct part *part,
                                  struct part_device *out)
 {
-    out->features = part_device_view(out, part->features);
-    if (part->feature_indptr == NULL) {
+    out->features = part_device_view(out, part->features.rows);
+    if (part->features.indptr == NULL) {
         return STATUS_OK;
     }
     out->csr = (struct device_csr){.n_row = part->n_own,
-                                   .n_col = part->n_shared,
-                                   .n_value = part->n_feature_value,
-                                   .indptr = part_device_view(out, part->feature_indptr),
-                                   .cols = part_device_view(out, part->feature_indices),
-                                   .values = part_device_view(out, part->feature_data),
+                                   .n_col = part->features.n_shared,
+                                   .n_value = part->features.n_value,
+                                   .indptr = part_device_view(out, part->features.indptr),
+                                   .cols = part_device_view(out, part->features.indices),
+                                   .values = part_device_view(out, part->features.data),
                                    .embedded = &setup->program->embedded,
-                                   .n_embedded = part->n_embedded,
-                                   .embedded_rows = part_device_view(out, part->embedded_rows),
-                                   .embedded_columns = part_device_view(out, part->embedded_columns)};
+                                   .n_embedded = part->features.n_embedded,
+                                   .embedded_rows = part_device_view(out, part->features.embedded_rows),
+                                   .embedded_columns = part_device_view(out, part->features.embedded_columns)};
     out->csr_halo = out->csr;
     out->csr_halo.n_row += part->n_halo;
-    out->csr_halo.n_value += part->n_halo_value;
+    out->csr_halo.n_value += part->features.n_halo_value;
     return setup->program->value[0].is_sparse ? csrs_open(setup, out) : features_expand(setup, part, out);
 }
 
@@ -193,9 +193,9 @@ enum status part_device_open(const struct part_device_setup *setup, const struct
 {
     *out = (struct part_device){.part = part};
     enum status status = part_lend(setup, part->bytes, part->n_bytes, &out->bytes);
-    out->labels = (struct op_labels){.labels = part_device_view(out, part->labels),
-                                     .label_rows = part_device_view(out, part->label_rows),
-                                     .split = part_device_view(out, part->split),
+    out->labels = (struct op_labels){.labels = part_device_view(out, part->labels.classes),
+                                     .label_rows = part_device_view(out, part->labels.rows),
+                                     .split = part_device_view(out, part->labels.split),
                                      .train = DATASET_SPLIT_TRAIN};
     out->node = part_device_view(out, part->node);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
@@ -207,7 +207,7 @@ enum status part_device_open(const struct part_device_setup *setup, const struct
     if (status == STATUS_OK && setup->scaled != NULL) {
         status = scales_open(setup, part, out);
     }
-    if (part->symmetric) {
+    if (part->facts.symmetric) {
         out->blocks[PART_DIRECTION_OUT][part->n_hop] = out->blocks[PART_DIRECTION_IN][part->n_hop];
         out->col_scale[PART_DIRECTION_OUT] = out->col_scale[PART_DIRECTION_IN];
     }
@@ -244,8 +244,8 @@ void part_device_close(const struct part_device_setup *setup, struct part_device
     }
     if (setup->spill == NULL) {
         setup->device->ops->release(setup->device, DEVICE_PLACE_DEVICE, MEMORY_FEATURES, part->expanded,
-                                    (size_t)(part->part->n_own + part->part->n_halo) * (size_t)part->part->n_feature *
-                                        sizeof(float));
+                                    (size_t)(part->part->n_own + part->part->n_halo) *
+                                        (size_t)part->part->facts.n_feature * sizeof(float));
     }
     part_lent_end(setup, &part->bytes);
     *part = (struct part_device){0};

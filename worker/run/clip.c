@@ -10,7 +10,8 @@ void clip_begin(struct trainer *t)
         for (int p = 0; p < t->program.n_param; p++) {
             const float *grad = embeddings_at(t, t->parameters.embeddings.gradients, p, i);
             if (grad != NULL && t->program.param[p].trains) {
-                t->ops->squares_add(t->device, t->own.part[i].part->n_embedded * t->program.param[p].embedding_width,
+                t->ops->squares_add(t->device,
+                                    t->own.part[i].part->features.n_embedded * t->program.param[p].embedding_width,
                                     grad, sum);
             }
         }

@@ -40,9 +40,9 @@ static enum status embeddings_compare(struct trainer *t)
         for (int p = 0; p < t->program.n_param; p++) {
             const float *exact = embeddings_at(t, t->parameters.embeddings.gradients, p, i);
             if (exact != NULL && t->program.param[p].trains) {
-                t->ops->floats_compare(t->device,
-                                       t->own.part[i].part->n_embedded * t->program.param[p].embedding_width, exact,
-                                       embeddings_at(t, t->parameters.embeddings.compared, p, i), trainer_sums(t, i));
+                t->ops->floats_compare(
+                    t->device, t->own.part[i].part->features.n_embedded * t->program.param[p].embedding_width, exact,
+                    embeddings_at(t, t->parameters.embeddings.compared, p, i), trainer_sums(t, i));
             }
         }
     }

@@ -70,12 +70,12 @@ static enum status dots_block(struct link_pass *p, int32_t i, int32_t q, const f
     const struct part *part = own_part(&t->own, i);
     const struct part_device *device = &t->own.part[i];
     const struct pairs_draw *draw = &t->links.draw;
-    struct device_links edges = {.indptr = part_device_view(device, part->link_indptr),
-                                 .places = part_device_view(device, part->link_places),
+    struct device_links edges = {.indptr = part_device_view(device, part->links.indptr),
+                                 .places = part_device_view(device, part->links.places),
                                  .first = (uint32_t)draw->begin[q],
                                  .end = (uint32_t)draw->begin[q + 1],
                                  .joined = true,
-                                 .weight = 1.0 / (double)part->n_link,
+                                 .weight = 1.0 / (double)part->links.n,
                                  .x = x};
     dots_run(p, i, &edges);
     enum status status = t->ops->wait(t->device, p->pairs_unread);
@@ -120,7 +120,7 @@ static enum status lists_block(struct link_pass *p, int32_t i, int32_t q, const 
     const struct part *part = own_part(&t->own, i);
     const struct pairs_draw *draw = &t->links.draw;
     enum status status = items_run(p, i, pairs_ends_edges(draw, part, q, items_of(p)), x, true,
-                                   1.0 / (double)part->n_link);
+                                   1.0 / (double)part->links.n);
     if (status != STATUS_OK) {
         return status;
     }
@@ -186,7 +186,7 @@ enum status link_groups_slopes(struct link_pass *p)
             .n_group = t->links.draw.n_end[t->own.number[i]],
             .n_negative = t->links.draw.negatives,
             .has_edge = true,
-            .weight = 0.5 / (double)own_part(&t->own, i)->n_link,
+            .weight = 0.5 / (double)own_part(&t->own, i)->links.n,
             .share = 1.0,
             .margin = (float)t->setup.job->task.margin,
             .score = slopes_of(p, i),

@@ -90,7 +90,8 @@ static enum status told_check(const struct link_pass *p, struct link_place at, c
     const struct trainer *t = p->trainer;
     const struct part *own = own_part(&t->own, at.i);
     const int32_t q = link_part_at(p, at.place);
-    const int64_t n_row = own->link_rows[q], n_relation = own->n_relation_given > 0 ? own->n_relation_given : 1;
+    const int64_t n_row = own->links.rows[q],
+                  n_relation = own->facts.n_relation_given > 0 ? own->facts.n_relation_given : 1;
     for (int64_t k = 0; k < n; k++) {
         bool is_there = item[k].other != PAIRS_LEFT_OUT;
         if (is_there &&

@@ -13,10 +13,10 @@ const struct pairs_draw *links_open(const struct own_parts *own, const struct jo
         return NULL;
     }
     pairs_draw_open(&(struct pairs_draw_input){.n_part = part->n_part,
-                                               .rows = part->link_rows,
-                                               .ends = part->link_ends,
-                                               .n_link = part->n_link,
-                                               .n_joined = part->n_joined,
+                                               .rows = part->links.rows,
+                                               .ends = part->links.ends,
+                                               .n_link = part->links.n,
+                                               .n_joined = part->links.n_joined,
                                                .negatives = job->task.negatives,
                                                .of_ends = job_samples_ends(job)},
                     &out->draw);

@@ -245,9 +245,9 @@ static enum device_loss loss_of(const struct trainer *t)
                                                         [JOB_LOSS_MAE] = DEVICE_LOSS_MAE,
                                                         [JOB_LOSS_HUBER] = DEVICE_LOSS_HUBER};
     int loss = t->setup.job->train.loss;
-    return loss != JOB_LOSS_AUTO              ? losses[loss]
-           : t->own.part[0].part->multi_label ? DEVICE_LOSS_BCE
-                                              : DEVICE_LOSS_CROSS_ENTROPY;
+    return loss != JOB_LOSS_AUTO                    ? losses[loss]
+           : t->own.part[0].part->facts.multi_label ? DEVICE_LOSS_BCE
+                                                    : DEVICE_LOSS_CROSS_ENTROPY;
 }
 
 /* Where all rows show their labels, nothing is learned. */

@@ -20,18 +20,12 @@
 static enum status program_open(struct trainer *t)
 {
     const struct part *part = own_part(&t->own, 0);
-    struct program_input input = {.n_feature = part->n_feature,
-                                  .n_class = part->n_class,
-                                  .is_sparse = part->feature_indptr != NULL,
-                                  .is_typed = part->features_typed,
-                                  .is_weighted = part->weighted,
-                                  .n_relation = part->n_relation,
-                                  .n_relation_given = part->n_relation_given,
-                                  .n_edge_feature = part->n_edge_feature,
-                                  .embedded = part->embedded,
-                                  .stores = part->stores,
-                                  .counts = part->counts};
-    const struct spill_range runs = {part->embedded.run, part->embedded.n_run * (int64_t)sizeof *part->embedded.run,
+    struct program_input input = {.facts = part->facts,
+                                  .is_sparse = part->features.indptr != NULL,
+                                  .embedded = part->features.embedded,
+                                  .stores = part->stores};
+    const struct spill_range runs = {part->features.embedded.run,
+                                     part->features.embedded.n_run * (int64_t)sizeof *part->features.embedded.run,
                                      SPILL_READ};
     enum status status = spill_pin(t->setup.spill, &runs, 1);
     if (status == STATUS_OK && t->setup.program == NULL) {
@@ -41,10 +35,10 @@ static enum status program_open(struct trainer *t)
         return status;
     }
     spill_unpin(t->setup.spill, &runs, 1);
-    memcpy(t->loss.n_split, part->n_split, sizeof t->loss.n_split);
+    memcpy(t->loss.n_split, part->labels.n_split, sizeof t->loss.n_split);
     /* pairs have their shares of the mean */
-    t->loss.weight = job_predicts_links(t->setup.job) ? 1.0 : part->loss_weight;
-    t->loss.n_class = part->n_class;
+    t->loss.weight = job_predicts_links(t->setup.job) ? 1.0 : part->labels.loss_weight;
+    t->loss.n_class = part->facts.n_class;
     return STATUS_OK;
 }
 
@@ -118,7 +112,7 @@ static enum status routes_open(struct trainer *t)
 {
     enum status status = program_stores(&t->program) ? stored_open(&t->own, &t->routes.stored) : STATUS_OK;
     status = status == STATUS_OK ? merged_open(&t->own, &t->plan, t->ops->merged_edges, &t->routes.merged) : status;
-    return status == STATUS_OK && t->program.samples
+    return status == STATUS_OK && t->program.lossy.samples
                ? sample_open(&t->own, t->setup.job, t->routes.dedup, &t->routes.sample)
                : status;
 }
@@ -130,13 +124,13 @@ static enum status plan_build(struct trainer *t)
         const struct part *part = own_part(&t->own, i);
         own[i] = (struct memory_plan_part){.n_own = part->n_own,
                                            .n_edge = part_edges(part, PART_DIRECTION_IN, PROGRAM_HOP_ALL),
-                                           .n_feature_value = part->n_feature_value,
-                                           .n_embedded = part->n_embedded,
+                                           .n_feature_value = part->features.n_value,
+                                           .n_embedded = part->features.n_embedded,
                                            .n_halo = part->n_halo,
-                                           .n_halo_value = part->n_halo_value,
+                                           .n_halo_value = part->features.n_halo_value,
                                            .n_bytes = part->n_bytes,
-                                           .implied_loops = part->loops == DATASET_LOOPS_IMPLICIT,
-                                           .weighted = part->weighted || part->n_edge_feature > 0,
+                                           .implied_loops = part->facts.loops == GRAPH_LOOPS_IMPLICIT,
+                                           .weighted = part->facts.weighted || part->facts.n_edge_feature > 0,
                                            .halo = &part->halo};
     }
     struct memory_plan_input input = {.job = t->setup.job,
@@ -151,7 +145,7 @@ static enum status plan_build(struct trainer *t)
                                       .n_rank = t->setup.n_rank,
                                       .direct = exchange_reaches_gpus(t->setup.exchange),
                                       .seals = exchange_seals(t->setup.exchange),
-                                      .sparse_features = own_part(&t->own, 0)->feature_indptr != NULL,
+                                      .sparse_features = own_part(&t->own, 0)->features.indptr != NULL,
                                       .n_own_part = t->own.n,
                                       .own = own,
                                       .dedup = dedup_counts(t->routes.dedup)};
@@ -287,17 +281,17 @@ static enum status class_weights_put(struct trainer *t)
 {
     const struct part *part = t->own.part[0].part;
     size_t n_bytes = (size_t)memory_plan_class_weights(t->setup.job, &t->program);
-    const struct spill_range all = {part->class_weights, (int64_t)n_bytes, SPILL_READ};
+    const struct spill_range all = {part->labels.class_weights, (int64_t)n_bytes, SPILL_READ};
     if (n_bytes == 0) {
         return STATUS_OK;
     }
-    if (part->class_weights == NULL) {
+    if (part->labels.class_weights == NULL) {
         return status_fail(STATUS_DATA,
                            "encoded part: expected weights of its classes, which train.class_weights asks for");
     }
     enum status status = spill_pin(t->setup.spill, &all, 1);
     if (status == STATUS_OK) {
-        t->ops->copy(t->device, t->loss.class_weights, part->class_weights, n_bytes);
+        t->ops->copy(t->device, t->loss.class_weights, part->labels.class_weights, n_bytes);
         status = device_sync(t->device);
         spill_unpin(t->setup.spill, &all, 1);
     }

@@ -15,15 +15,16 @@
 static enum status links_check(const struct job *job, const struct part *first, const struct part *part)
 {
     bool trains = job_predicts_links(job) && !job_predicts(job);
-    const size_t n = (size_t)part->n_part, n_bytes = n * sizeof *part->link_rows;
-    if (part->n_link != first->n_link || part->n_joined != first->n_joined || (part->n_link > 0) != trains ||
-        (part->n_link > 0 && (memcmp(part->link_rows, first->link_rows, n_bytes) != 0 ||
-                              memcmp(part->link_ends, first->link_ends, n * sizeof *part->link_ends) != 0))) {
+    const size_t n = (size_t)part->n_part, n_bytes = n * sizeof *part->links.rows;
+    if (part->links.n != first->links.n || part->links.n_joined != first->links.n_joined ||
+        (part->links.n > 0) != trains ||
+        (part->links.n > 0 && (memcmp(part->links.rows, first->links.rows, n_bytes) != 0 ||
+                               memcmp(part->links.ends, first->links.ends, n * sizeof *part->links.ends) != 0))) {
         return status_fail(
             STATUS_DATA,
             "part %d is of a graph with %lld pairs to train on, expected %s, with as many rows and ends "
             "of pairs in each part as part %d has",
-            part->part, (long long)part->n_link, trains ? "some" : "0", first->part);
+            part->part, (long long)part->links.n, trains ? "some" : "0", first->part);
     }
     return STATUS_OK;
 }

@@ -83,7 +83,8 @@ struct op_call trainer_call(const struct trainer *t, const struct step *step, in
         .op = op,
         .n = trainer_rows(t, t->program.value[op->out].hop, i),
         .f = t->program.value[op->in[0]].width,
-        .own_bf16 = aggregate && halo_role_is_bf16(&t->program, op, step->backward ? OP_ROLE_GRAD_OUT : OP_ROLE_IN_0),
+        .pass.own_bf16 = aggregate &&
+                         halo_role_is_bf16(&t->program, op, step->backward ? OP_ROLE_GRAD_OUT : OP_ROLE_IN_0),
         .training = t->run.training,
         .tentative = t->run.tentative,
         .now = t->memory.now,

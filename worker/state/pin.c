@@ -51,7 +51,8 @@ static void blocks_add(struct ranges *out, const struct part *part, int d, const
     } else {
         edges_add(out, part, d, pair < 0 ? 0 : pair, pair < 0 ? pairs->n_pair : pair + 1);
     }
-    range_add(out, part->edge_features, part->n_edge_row * part->n_edge_feature, sizeof *part->edge_features);
+    range_add(out, part->edges.features, part->edges.n_row * part->facts.n_edge_feature,
+              sizeof *part->edges.features);
     range_add(out, all->rows, end->row - part->n_own, sizeof *all->rows);
     range_add(out, all->node, end->col - part->n_own, sizeof *all->node);
 }
@@ -76,8 +77,9 @@ static void rows_add(struct ranges *out, const struct trainer *t, const struct s
     const void *at = trainer_operand(t, o, i);
     if (sparse) {
         bool features = o->index == 0; /* of the features ones are not stored */
-        int64_t n = part->n_feature_value + (o->hop == PROGRAM_HOP_HALO ? part->n_halo_value : 0);
-        range_add(out, features ? part->feature_data : at, n + (features ? 0 : part->n_embedded), sizeof(float));
+        int64_t n = part->features.n_value + (o->hop == PROGRAM_HOP_HALO ? part->features.n_halo_value : 0);
+        range_add(out, features ? part->features.data : at, n + (features ? 0 : part->features.n_embedded),
+                  sizeof(float));
     } else {
         range_add(out, at, rows_of(part, o->hop) * step_operand_row_bytes(&t->program, o), 1);
     }
@@ -85,18 +87,19 @@ static void rows_add(struct ranges *out, const struct trainer *t, const struct s
 
 static void csr_add(struct ranges *out, const struct part *part, int32_t hop)
 {
-    int64_t n_value = part->n_feature_value + (hop == PROGRAM_HOP_HALO ? part->n_halo_value : 0);
-    range_add(out, part->feature_indptr, rows_of(part, hop) + 1, sizeof *part->feature_indptr);
-    range_add(out, part->feature_indices, n_value, sizeof *part->feature_indices);
-    range_add(out, part->embedded_rows, part->n_embedded, sizeof *part->embedded_rows);
-    range_add(out, part->embedded_columns, part->n_embedded, sizeof *part->embedded_columns);
+    int64_t n_value = part->features.n_value + (hop == PROGRAM_HOP_HALO ? part->features.n_halo_value : 0);
+    range_add(out, part->features.indptr, rows_of(part, hop) + 1, sizeof *part->features.indptr);
+    range_add(out, part->features.indices, n_value, sizeof *part->features.indices);
+    range_add(out, part->features.embedded_rows, part->features.n_embedded, sizeof *part->features.embedded_rows);
+    range_add(out, part->features.embedded_columns, part->features.n_embedded,
+              sizeof *part->features.embedded_columns);
 }
 
 static void labels_add(struct ranges *out, const struct part *part)
 {
-    range_add(out, part->split, part->n_own, sizeof *part->split);
-    range_add(out, part->labels, part->n_own, sizeof *part->labels);
-    range_add(out, part->label_rows, part->n_own * part->n_class, sizeof *part->label_rows);
+    range_add(out, part->labels.split, part->n_own, sizeof *part->labels.split);
+    range_add(out, part->labels.classes, part->n_own, sizeof *part->labels.classes);
+    range_add(out, part->labels.rows, part->n_own * part->facts.n_class, sizeof *part->labels.rows);
 }
 
 static void operand_add(struct ranges *out, const struct trainer *t, const struct step_operand *o, int32_t i,

@@ -55,7 +55,7 @@ static struct place place_of(struct trainer *t, enum worker_state what, int32_t 
         return (struct place){arrays[what], t->program.n_weight * one, false};
     }
     return (struct place){arrays[what] + t->plan.rows.begin[t->own.index[part]].embedding,
-                          t->setup.parts[part]->n_embedded * t->program.n_embedding * one, false};
+                          t->setup.parts[part]->features.n_embedded * t->program.n_embedding * one, false};
 }
 
 /* The value whose rows of the last evaluation are read; -1: none. */
@@ -165,8 +165,8 @@ static int64_t features_in_parts(const struct trainer *t)
     for (int32_t i = 0; i < t->own.n; i++) {
         const struct part *part = t->own.part[i].part;
         int64_t n_row = part->n_own + part->n_halo;
-        int64_t n_value = part->n_feature_value + part->n_halo_value + part->n_embedded;
-        n += part->feature_indptr != NULL ? (n_row + 1) * 8 + n_value * 8 : n_row * part->n_feature * 4;
+        int64_t n_value = part->features.n_value + part->features.n_halo_value + part->features.n_embedded;
+        n += part->features.indptr != NULL ? (n_row + 1) * 8 + n_value * 8 : n_row * part->facts.n_feature * 4;
     }
     return n;
 }

@@ -126,19 +126,14 @@ static void part_take(struct rank *r, int32_t p)
 /* Decide on pruning, stored inputs and covers as a coordinator does. */
 static void rank_prune(struct rank *r)
 {
-    struct program_input input = {.n_feature = r->dataset.n_feature,
-                                  .n_class = r->dataset.n_class,
-                                  .is_sparse = r->dataset.feature_indptr != NULL,
-                                  .is_typed = r->dataset.features_typed,
-                                  .n_relation = r->dataset.n_relation,
-                                  .n_relation_given = r->dataset.n_relation_given,
-                                  .n_edge_feature = r->dataset.n_edge_feature,
-                                  .embedded = r->dataset.embedded};
+    struct program_input input = {.facts = r->dataset.facts,
+                                  .is_sparse = r->dataset.features.indptr != NULL,
+                                  .embedded = r->dataset.features.embedded};
     struct program program;
     struct prune prune;
     check(program_build(&r->job, &input, &program));
     check(prune_build(&r->job, &r->dataset, &program, &r->partition, &prune));
-    bool stores[2], embedded = r->dataset.embedded.n_run > 0;
+    bool stores[2], embedded = r->dataset.features.embedded.n_run > 0;
     for (int several = 0; several < 2; several++) { /* however little it saves */
         stores[several] = memory_plan_stores(&r->job, &program, embedded, r->dataset.n_node, r->partition.n_part > 1,
                                              several ? 2 : r->n_rank);
@@ -147,7 +142,7 @@ static void rank_prune(struct rank *r)
     r->partition.stores = stores[0];
     input.stores = stores[1];
     check(program_build(&r->job, &input, &program));
-    r->partition.covered = memory_plan_covers(&r->job, &program) && r->dataset.n_relation == 0;
+    r->partition.covered = memory_plan_covers(&r->job, &program) && r->dataset.facts.n_relation == 0;
     r->board->result.left_out = prune.left_out;
     program_release(&program);
 }
@@ -160,7 +155,7 @@ static void rank_parts(struct rank *r)
     }
     int32_t n_part = (int32_t)r->job.partition.parts;
     check(dataset_load(&r->job, &r->dataset));
-    dataset_count(&r->dataset, &r->dataset.counts); /* of a text that reads graph.mean_degree */
+    dataset_count(&r->dataset, &r->dataset.facts.counts); /* of a text that reads graph.mean_degree */
     check(partition_build(&r->dataset, &r->job, &r->partition));
     rank_prune(r);
     r->rank_of_part = memory_alloc((size_t)n_part, sizeof *r->rank_of_part);
@@ -185,7 +180,7 @@ static void rank_limit(struct rank *r)
 static void rank_logits(struct rank *r)
 {
     struct board *board = r->board;
-    int64_t n_class = r->dataset.n_class;
+    int64_t n_class = r->dataset.facts.n_class;
     for (int32_t p = 0; p < r->partition.n_part; p++) {
         if (r->parts[p] == NULL) {
             continue;
@@ -224,15 +219,15 @@ static void rank_embeddings(struct rank *r, float *to)
         check(trainer_get(r->trainer, WORKER_STATE_EMBEDDINGS, p, of_part));
         const struct spill_range all = {part->bytes, part->n_bytes, SPILL_READ};
         check(spill_pin(r->spill, &all, 1));
-        for (int64_t i = 0; i < part->n_embedded * width; i++) {
+        for (int64_t i = 0; i < part->features.n_embedded * width; i++) {
             int64_t column = i % width, k = i / width;
             const struct parameter *param = program->param;
             while (param->embedding_at < 0 || param->embedding_at + param->embedding_width <= column) {
                 param++;
             }
-            float value = of_part[part->n_embedded * param->embedding_at + k * param->embedding_width + column -
-                                  param->embedding_at];
-            to[part->node[part->embedded_rows[k]] * width + column] = value;
+            float value = of_part[part->features.n_embedded * param->embedding_at + k * param->embedding_width +
+                                  column - param->embedding_at];
+            to[part->node[part->features.embedded_rows[k]] * width + column] = value;
         }
         spill_unpin(r->spill, &all, 1);
         free(of_part);

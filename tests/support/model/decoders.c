@@ -11,7 +11,8 @@ void test_decoder_open(const char *decoder, int n_layer, int64_t width, int32_t 
 {
     static struct job job;
     const struct program_input input = {
-        .n_feature = 2, .n_class = (int32_t)width, .n_relation = n_relation, .n_relation_given = n_relation};
+        .facts = {
+            .n_feature = 2, .n_class = (int32_t)width, .n_relation = n_relation, .n_relation_given = n_relation}};
     job_defaults(&job);
     job.task.kind = JOB_TASK_LINK;
     job.task.decoder_layers = n_layer;

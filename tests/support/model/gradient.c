@@ -158,25 +158,25 @@ static void *copy_of(const void *from, size_t n_bytes)
 static void features_fill(const struct program *program, const float *features, struct dataset *d)
 {
     int64_t n_value = 0, n = d->n_node * program->value[0].width;
-    d->n_feature = program->value[0].width;
+    d->facts.n_feature = program->value[0].width;
     float *values = copy_of(features, (size_t)n * sizeof *values);
     if (!program->value[0].is_sparse) {
-        d->features_f32 = values;
+        d->features.f32 = values;
         return;
     }
     size_t n_run = (size_t)program->embedded.n_run;
-    d->embedded = (struct embedded){.n_run = (int64_t)n_run,
-                                    .run = copy_of(program->embedded.run, n_run * sizeof *program->embedded.run)};
-    d->features_typed = n_run > 0;
-    d->feature_indptr = memory_alloc((size_t)d->n_node + 1, sizeof *d->feature_indptr);
-    d->feature_indices = memory_alloc((size_t)n, sizeof *d->feature_indices);
-    d->feature_data = values;
+    d->features.embedded = (struct embedded){
+        .n_run = (int64_t)n_run, .run = copy_of(program->embedded.run, n_run * sizeof *program->embedded.run)};
+    d->facts.features_typed = n_run > 0;
+    d->features.indptr = memory_alloc((size_t)d->n_node + 1, sizeof *d->features.indptr);
+    d->features.indices = memory_alloc((size_t)n, sizeof *d->features.indices);
+    d->features.data = values;
     for (int64_t i = 0; i < n; i++) {
         if (features[i] != 0.0F) {
-            d->feature_indices[n_value] = (uint32_t)(i % d->n_feature);
+            d->features.indices[n_value] = (uint32_t)(i % d->facts.n_feature);
             values[n_value++] = features[i];
         }
-        d->feature_indptr[i / d->n_feature + 1] = n_value;
+        d->features.indptr[i / d->facts.n_feature + 1] = n_value;
     }
 }
 
@@ -184,21 +184,23 @@ static void labels_fill(const struct gradient_case *one, struct dataset *d)
 {
     const struct objective *o = one->objective;
     size_t n = (size_t)d->n_node, n_class = (size_t)one->program->value[one->program->logits].width;
-    d->n_class = (int32_t)n_class;
+    d->facts.n_class = (int32_t)n_class;
     d->of_links = o != NULL && o->negatives > 0;
-    d->n_relation_given = d->n_relation;
+    d->facts.n_relation_given = d->facts.n_relation;
     d->links.is_directed = d->of_links && one->program->scorer != NULL;
     d->links.n_relation = d->of_links ? one->program->n_scored : 0;
-    memset(d->n_split, 0, sizeof d->n_split);
+    memset(d->labels.n_split, 0, sizeof d->labels.n_split);
     for (size_t v = 0; v < n; v++) {
-        d->labels[v] = (int32_t)(0.5f * (1.0f + test_number(2, v, 0)) * (float)n_class);
-        d->split[v] = d->of_links || test_number(3, v, 0) < 0.3f ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST;
-        d->n_split[d->split[v]]++;
+        d->labels.classes[v] = (int32_t)(0.5f * (1.0f + test_number(2, v, 0)) * (float)n_class);
+        d->labels.split[v] = d->of_links || test_number(3, v, 0) < 0.3f ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST;
+        d->labels.n_split[d->labels.split[v]]++;
     }
-    d->multi_label = o != NULL && o->label_rows != NULL;
-    d->label_rows = d->multi_label ? copy_of(o->label_rows, n * n_class * sizeof *d->label_rows) : NULL;
-    d->class_weight = o != NULL && o->weights != NULL ? copy_of(o->weights, n_class * sizeof *d->class_weight) : NULL;
-    d->loss_weight = objective_weight(o, d->n_node, d->n_class, d->labels, d->split);
+    d->facts.multi_label = o != NULL && o->label_rows != NULL;
+    d->labels.rows = d->facts.multi_label ? copy_of(o->label_rows, n * n_class * sizeof *d->labels.rows) : NULL;
+    d->labels.class_weights = o != NULL && o->weights != NULL
+                                  ? copy_of(o->weights, n_class * sizeof *d->labels.class_weights)
+                                  : NULL;
+    d->labels.loss_weight = objective_weight(o, d->n_node, d->facts.n_class, d->labels.classes, d->labels.split);
 }
 
 /* The graph with inputs as the program takes them; edges' features are drawn like nodes'. */
@@ -209,8 +211,8 @@ static struct dataset dataset_make(const struct gradient_case *one, const float 
     struct dataset d = tiny_build(&graph);
     features_fill(one->program, features, &d);
     labels_fill(one, &d);
-    for (int64_t i = 0; i < d.n_edge_row * d.n_edge_feature; i++) {
-        ((float *)(uintptr_t)d.edge_features)[i] = test_number(4, (uint64_t)i, 0);
+    for (int64_t i = 0; i < d.edges.n_row * d.facts.n_edge_feature; i++) {
+        ((float *)(uintptr_t)d.edges.features)[i] = test_number(4, (uint64_t)i, 0);
     }
     return d;
 }
@@ -245,8 +247,8 @@ void gradient_check(const struct gradient_case *one)
     struct truth truth;
     truth_open(&plain, &dataset, &truth);
     truth.features = features;
-    truth.labels = dataset.labels;
-    truth.split = dataset.split;
+    truth.labels = dataset.labels.classes;
+    truth.split = dataset.labels.split;
     truth.seed = SEED;
     truth.epoch = EPOCH;
     truth.objective = one->objective;
@@ -280,7 +282,7 @@ void gradient_check(const struct gradient_case *one)
     free(expected.gradient);
     truth_release(&truth);
     free(plain.param);
-    free(dataset.class_weight);
+    free(dataset.labels.class_weights);
     tiny_release(&dataset);
     free(features);
     free(weights);

@@ -10,7 +10,7 @@ void lowered_program(const char *model, int64_t n_feature, struct program *out)
     snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[model]\n%s\n", model);
     cr_assert_eq(job_load_own(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
     const struct program_input input = {
-        .n_feature = n_feature, .n_class = 8, .n_relation = strstr(model, "rgcn") != NULL ? 3 : 0};
+        .facts = {.n_feature = n_feature, .n_class = 8, .n_relation = strstr(model, "rgcn") != NULL ? 3 : 0}};
     cr_assert_eq(program_build(&job, &input, out), STATUS_OK, "%s", status_reason());
 }
 

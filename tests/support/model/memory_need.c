@@ -151,13 +151,13 @@ struct memory_need memory_need(const struct memory_parts *parts, const char *mod
     for (int32_t p = 0; p < parts->n_part; p++) {
         all.end += parts->sizes[p].n_own;
     }
-    struct program_input input = {.n_feature = parts->n_feature,
-                                  .n_class = parts->n_class,
-                                  .n_edge_feature = parts->n_edge_feature,
-                                  .n_relation = parts->n_relation};
+    struct program_input input = {.facts = {.n_feature = parts->n_feature,
+                                            .n_class = parts->n_class,
+                                            .n_edge_feature = parts->n_edge_feature,
+                                            .n_relation = parts->n_relation}};
     if (parts->n_feature == 0) {
-        input.n_feature = all.end;
-        input.is_sparse = input.is_typed = true;
+        input.facts.n_feature = all.end;
+        input.is_sparse = input.facts.features_typed = true;
         input.embedded = (struct embedded){1, &all};
     }
     enum status status = job_load_own(text, strlen(text), "need", NULL, 0, &job);

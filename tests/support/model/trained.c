@@ -22,7 +22,7 @@ static void job_fill(const struct trained_setup *setup, int n_part, struct job *
     job_defaults(job);
     job->partition.parts = n_part;
     job->partition.method = JOB_METHOD_RANDOM;
-    job->exchange.sampling = setup->program->samples ? setup->sampling : 1.0;
+    job->exchange.sampling = setup->program->lossy.samples ? setup->sampling : 1.0;
     job->train.seed = setup->seed;
     job->train.optimizer = JOB_OPTIMIZER_SGD;
     if (o != NULL) {
@@ -75,9 +75,9 @@ static float *element(const struct program *program, const struct parameter *par
         return to.shared + param->offset + row * program_n_shared(program) +
                embedded_shared(&program->embedded, column);
     }
-    for (int64_t k = 0; k < part->n_embedded; k++) {
-        if (part->embedded_columns[k] == column) {
-            return to.embeddings + part->n_embedded * param->embedding_at + k * param->embedding_width + row;
+    for (int64_t k = 0; k < part->features.n_embedded; k++) {
+        if (part->features.embedded_columns[k] == column) {
+            return to.embeddings + part->features.n_embedded * param->embedding_at + k * param->embedding_width + row;
         }
     }
     return NULL;
@@ -86,8 +86,9 @@ static float *element(const struct program *program, const struct parameter *par
 static struct arrays arrays_make(const struct trained *t, const struct part *part)
 {
     const struct program *program = t->setup.program;
-    return (struct arrays){memory_alloc((size_t)program->n_weight + 1, sizeof(float)),
-                           memory_alloc((size_t)(part->n_embedded * program->n_embedding) + 1, sizeof(float))};
+    return (struct arrays){
+        memory_alloc((size_t)program->n_weight + 1, sizeof(float)),
+        memory_alloc((size_t)(part->features.n_embedded * program->n_embedding) + 1, sizeof(float))};
 }
 
 static void weights_put(const struct trained *t, struct trainer *trainer, const float *weights)
@@ -122,7 +123,7 @@ static void gradients_get(const struct trained *t, struct trainer *trainer, floa
     for (int p = 0; p < t->partition.n_part; p++) {
         const struct part *part = t->parts[p];
         struct arrays from = arrays_make(t, part);
-        int64_t n_embedding = part->n_embedded * program->n_embedding;
+        int64_t n_embedding = part->features.n_embedded * program->n_embedding;
         trainer->ops->copy(trainer->device, from.shared, trainer_gradients(trainer, 0),
                            (size_t)program->n_weight * sizeof(float));
         if (n_embedding > 0) {
@@ -145,7 +146,7 @@ static void gradients_get(const struct trained *t, struct trainer *trainer, floa
 
 static void logits_get(const struct trained *t, struct trainer *trainer, float *out)
 {
-    size_t n_class = (size_t)t->setup.dataset->n_class;
+    size_t n_class = (size_t)t->setup.dataset->facts.n_class;
     for (int p = 0; p < t->partition.n_part; p++) {
         const struct part *part = t->parts[p];
         float *rows = memory_alloc((size_t)part->n_own * n_class + 1, sizeof *rows);

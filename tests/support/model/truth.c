@@ -109,7 +109,7 @@ static void batch_norm(const struct evaluation *e)
         const double *x = e->x[0] + c;
         double mean = t->weights[t->program->param[e->op->state[0]].offset + c];
         double variance = t->weights[t->program->param[e->op->state[1]].offset + c];
-        if (t->training || t->program->samples) {
+        if (t->training || t->program->lossy.samples) {
             mean = variance = 0.0;
             for (int64_t r = 0; r < e->n; r++) {
                 mean += x[r * e->f] / (double)e->n;
@@ -133,10 +133,10 @@ double truth_degree(const struct dataset *graph, bool counts, int64_t node)
 /* The factor of edge e, from → to; the implicit loop (e -1) is one more edge, of weight 1. */
 static double edge_weight(const struct truth *t, enum aggregate_kind kind, int64_t e, int64_t from, int64_t to)
 {
-    int self = t->graph->loops == DATASET_LOOPS_IMPLICIT;
+    int self = t->graph->facts.loops == GRAPH_LOOPS_IMPLICIT;
     bool counts = kind == AGGREGATE_KIND_MEAN;
     double d_from = truth_degree(t->graph, false, from) + self, d_to = truth_degree(t->graph, counts, to) + self;
-    double weight = e >= 0 && t->graph->weighted ? (double)t->graph->edge_weight[e] : 1.0;
+    double weight = e >= 0 && t->graph->facts.weighted ? (double)t->graph->edge_weight[e] : 1.0;
     switch (kind) {
     case AGGREGATE_KIND_MEAN:
         return weight / d_to;
@@ -165,7 +165,7 @@ static void aggregate(const struct evaluation *e)
 {
     const struct dataset *graph = e->truth->graph;
     enum aggregate_kind kind = e->op->aggregate;
-    bool self = graph->loops == DATASET_LOOPS_IMPLICIT, is_max = kind == AGGREGATE_KIND_MAX;
+    bool self = graph->facts.loops == GRAPH_LOOPS_IMPLICIT, is_max = kind == AGGREGATE_KIND_MAX;
     for (int64_t i = 0; i < e->n; i++) {
         for (int64_t c = 0; c < e->f; c++) {
             double out = self ? edge_weight(e->truth, kind, -1, i, i) * e->x[0][i * e->f + c] : 0.0;
@@ -207,7 +207,7 @@ static double score(const struct evaluation *e, int64_t h, int64_t i, int64_t j,
 {
     const struct op *op = e->op;
     const double *x = truth_source(e, 0, j, i), *key = truth_source(e, 1, j, i), *query = e->x[2], *att = e->w[0];
-    int64_t d = e->f_in / op->n_head, n_more = e->truth->graph->n_edge_feature, wide = e->f / op->n_head;
+    int64_t d = e->f_in / op->n_head, n_more = e->truth->graph->facts.n_edge_feature, wide = e->f / op->n_head;
     if (op->aggregate == AGGREGATE_KIND_GAT || op->aggregate == AGGREGATE_KIND_GAT_EDGES) {
         double sum = key[h] + query[i * op->n_head + h];
         for (int64_t c = 0; c < d && op->aggregate == AGGREGATE_KIND_GAT_EDGES; c++) {
@@ -238,14 +238,15 @@ static void attend_row(const struct evaluation *e, int64_t i, int64_t h)
 {
     const struct dataset *graph = e->truth->graph;
     struct random_key key = truth_key(e, RANDOM_STREAM_EDGE);
-    int64_t d = e->f_in / e->op->n_head, wide = e->f / e->op->n_head, n_loop = graph->loops == DATASET_LOOPS_IMPLICIT;
+    int64_t d = e->f_in / e->op->n_head, wide = e->f / e->op->n_head,
+            n_loop = graph->facts.loops == GRAPH_LOOPS_IMPLICIT;
     double p = e->truth->training ? e->op->dropout : 0.0, total = 0.0, *y = e->y + i * e->f + h * wide;
     memset(y, 0, (size_t)wide * sizeof *y);
     for (int64_t k = graph->indptr[i] - n_loop; k < graph->indptr[i + 1]; k++) {
         bool implied = k < graph->indptr[i];
         int64_t j = implied ? i : graph->indices[k];
-        const float *f = !implied && graph->edge_row != NULL ? dataset_edge_features(graph, graph->edge_row[k])
-                                                             : NULL;
+        const float *f = !implied && graph->edges.row != NULL ? dataset_edge_features(graph, graph->edges.row[k])
+                                                              : NULL;
         double weight = exp(score(e, h, i, j, f)) * truth_edge_count(e, j, i);
         bool dropped = random_edge_u32(&key, (uint32_t)i, (uint32_t)j, (uint32_t)h) < p * 4294967296.0;
         double factor = dropped ? 0.0 : weight / (1.0 - p);

@@ -182,14 +182,14 @@ static int64_t ends_of(const struct truth *t, int64_t node, struct end *out)
     for (int64_t v = 0; v < d->n_node; v++) {
         for (int64_t e = d->indptr[v]; e < d->indptr[v + 1]; e++) {
             int64_t u = d->indices[e], relation = d->links.n_relation > 0 ? d->edge_type[e] : 0;
-            bool is_end = (v == node || (u == node && !d->symmetric)) && u != v;
+            bool is_end = (v == node || (u == node && !d->facts.symmetric)) && u != v;
             if (is_end && (d->links.n_relation == 0 || relation < d->links.n_relation)) {
                 int64_t other = v == node ? u : v;
                 out[n++] = (struct end){.node = node,
                                         .other = other,
                                         .relation = relation,
                                         .place = place_of(t, other),
-                                        .is_tail = d->symmetric ? node > other : node == v};
+                                        .is_tail = d->facts.symmetric ? node > other : node == v};
             }
         }
     }
@@ -281,14 +281,14 @@ double truth_links_loss(const struct truth *t)
     }
     for (int64_t v = 0; v < d->n_node; v++) {
         for (int64_t e = d->indptr[v]; e < d->indptr[v + 1]; e++) {
-            int64_t u = d->indices[e], head = d->symmetric && u > v ? v : u;
+            int64_t u = d->indices[e], head = d->facts.symmetric && u > v ? v : u;
             if (u != v) {
                 sum += log1p(exp(-score_of(t, head, u + v - head, 0)));
                 n++;
             }
         }
     }
-    double n_pair = (double)(d->symmetric ? n / 2 : n),
+    double n_pair = (double)(d->facts.symmetric ? n / 2 : n),
            share = n_pair / ((double)d->n_node * (double)(d->n_node - 1) / 2.0);
     double wanted = n_pair * (double)t->objective->negatives / (1.0 - fmin(share, 0.75));
     return sum / (double)n + negatives_mean(t, (int64_t)ceil(wanted));

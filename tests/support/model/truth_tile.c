@@ -149,7 +149,7 @@ static double scale_of(const struct evaluation *e, int64_t node)
 {
     const struct dataset *graph = e->truth->graph;
     const bool mean = e->op->aggregate == AGGREGATE_KIND_EDGES_MEAN;
-    double d = truth_degree(graph, mean, node) + (graph->loops == DATASET_LOOPS_IMPLICIT ? 1.0 : 0.0);
+    double d = truth_degree(graph, mean, node) + (graph->facts.loops == GRAPH_LOOPS_IMPLICIT ? 1.0 : 0.0);
     bool scales = mean || e->op->aggregate == AGGREGATE_KIND_EDGES_NORM;
     return !scales ? 1.0 : d == 0.0 ? 0.0 : mean ? 1.0 / d : 1.0 / sqrt(d);
 }
@@ -167,14 +167,14 @@ static void edge_set(struct place *p, int64_t i, int64_t k)
     p->rows[TILE_ROWS_IN_2] = e->x[2] != NULL ? truth_source(e, 2, i, i) : NULL;
     p->scale[0] = scale_of(e, j);
     p->scale[1] = scale_of(e, i);
-    p->weight = !implied && graph->weighted ? (double)graph->edge_weight[k] : 1.0;
+    p->weight = !implied && graph->facts.weighted ? (double)graph->edge_weight[k] : 1.0;
     p->rows[TILE_ROWS_SCALE_0] = &p->scale[0];
     p->rows[TILE_ROWS_SCALE_2] = &p->scale[1];
     p->rows[TILE_ROWS_WEIGHT] = &p->weight;
     p->rows[TILE_ROWS_FEATURE] = p->feature;
-    cr_assert_leq(graph->n_edge_feature, FEATURE_MOST);
-    for (int64_t c = 0; c < graph->n_edge_feature; c++) {
-        p->feature[c] = (double)dataset_edge_features(graph, graph->edge_row[k])[c];
+    cr_assert_leq(graph->facts.n_edge_feature, FEATURE_MOST);
+    for (int64_t c = 0; c < graph->facts.n_edge_feature; c++) {
+        p->feature[c] = (double)dataset_edge_features(graph, graph->edges.row[k])[c];
     }
 }
 
@@ -216,7 +216,7 @@ static void edge_add(const struct place *p, const struct tile_result *r, double 
 void truth_edges(const struct evaluation *e)
 {
     const struct dataset *graph = e->truth->graph;
-    const int64_t n_loop = graph->loops == DATASET_LOOPS_IMPLICIT;
+    const int64_t n_loop = graph->facts.loops == GRAPH_LOOPS_IMPLICIT;
     struct place p = place_open(e);
     double *total = memory_alloc((size_t)e->f, sizeof *total);
     for (int64_t i = 0; i < e->n; i++) {

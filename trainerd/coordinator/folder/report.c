@@ -125,7 +125,7 @@ static const char *const origins[] = {
 /* What a field of another origin would be is null. */
 static json_t *split_json(const struct dataset *dataset)
 {
-    const struct dataset_splits *splits = &dataset->splits;
+    const struct dataset_splits *splits = &dataset->labels.splits;
     bool given = splits->origin == DATASET_ORIGIN_GIVEN, drawn = splits->origin == DATASET_ORIGIN_DRAWN;
     return json_pack("{s:s, s:o, s:o, s:o, s:o}", "origin", origins[splits->origin], "index",
                      given ? json_integer(splits->index) : json_null(), "of",
@@ -136,10 +136,10 @@ static json_t *split_json(const struct dataset *dataset)
 
 const char *report_outputs(const struct dataset *dataset)
 {
-    return dataset->regression    ? "outputs"
-           : dataset->of_links    ? "output columns"
-           : dataset->multi_label ? "labels"
-                                  : "classes";
+    return dataset->regression          ? "outputs"
+           : dataset->of_links          ? "output columns"
+           : dataset->facts.multi_label ? "labels"
+                                        : "classes";
 }
 
 json_t *report_dataset(const struct dataset *dataset)
@@ -147,15 +147,15 @@ json_t *report_dataset(const struct dataset *dataset)
     bool numbers = dataset->regression || dataset->of_links;
     json_t *all = json_pack("{s:s, s:I, s:I, s:I, s:i, s:b, s:b, s:b, s:I, s:i, s:I, s:I, s:I, s:I, s:I}", "name",
                             dataset->name, "nodes", (json_int_t)dataset->n_node, "edges", (json_int_t)dataset->n_edge,
-                            "features", (json_int_t)dataset->n_feature, numbers ? "outputs" : "classes",
-                            (int)dataset->n_class, "multi_label", (int)(dataset->multi_label && !numbers),
-                            "symmetric", (int)dataset->symmetric, "edge_weights", (int)dataset->weighted,
-                            "edge_features", (json_int_t)dataset->n_edge_feature, "relations",
-                            (int)dataset->n_relation, "duplicate_edges", (json_int_t)dataset->n_duplicate,
-                            "train_nodes", (json_int_t)dataset->n_split[DATASET_SPLIT_TRAIN], "valid_nodes",
-                            (json_int_t)dataset->n_split[DATASET_SPLIT_VALID], "test_nodes",
-                            (json_int_t)dataset->n_split[DATASET_SPLIT_TEST], "other_nodes",
-                            (json_int_t)dataset->n_split[DATASET_SPLIT_NONE]);
+                            "features", (json_int_t)dataset->facts.n_feature, numbers ? "outputs" : "classes",
+                            (int)dataset->facts.n_class, "multi_label", (int)(dataset->facts.multi_label && !numbers),
+                            "symmetric", (int)dataset->facts.symmetric, "edge_weights", (int)dataset->facts.weighted,
+                            "edge_features", (json_int_t)dataset->facts.n_edge_feature, "relations",
+                            (int)dataset->facts.n_relation, "duplicate_edges", (json_int_t)dataset->n_duplicate,
+                            "train_nodes", (json_int_t)dataset->labels.n_split[DATASET_SPLIT_TRAIN], "valid_nodes",
+                            (json_int_t)dataset->labels.n_split[DATASET_SPLIT_VALID], "test_nodes",
+                            (json_int_t)dataset->labels.n_split[DATASET_SPLIT_TEST], "other_nodes",
+                            (json_int_t)dataset->labels.n_split[DATASET_SPLIT_NONE]);
     json_object_set_new(all, "split", split_json(dataset));
     if (dataset->of_links) {
         json_object_set_new(all, "valid_edges", json_integer(dataset_n_in_split(dataset, DATASET_SPLIT_VALID)));
@@ -167,8 +167,8 @@ json_t *report_dataset(const struct dataset *dataset)
 
 struct report_splits report_splits(const struct dataset *dataset)
 {
-    const struct dataset_splits *splits = &dataset->splits;
-    const int64_t *n = dataset->n_split;
+    const struct dataset_splits *splits = &dataset->labels.splits;
+    const int64_t *n = dataset->labels.n_split;
     char origin[192] = "no split";
     struct report_splits out = {"no edge is held out of a prediction"};
     if (dataset->of_links && dataset->links.how[0] == '\0') {

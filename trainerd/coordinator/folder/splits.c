@@ -8,11 +8,11 @@
 enum status splits_keep(const struct dataset *dataset, struct splits *out)
 {
     *out = (struct splits){.n_node = dataset->n_node};
-    if (dataset->splits.origin != DATASET_ORIGIN_DRAWN) {
+    if (dataset->labels.splits.origin != DATASET_ORIGIN_DRAWN) {
         return STATUS_OK;
     }
-    memcpy(out->n_split, dataset->n_split, sizeof out->n_split);
-    return memory_copy(MEMORY_OTHER, dataset->split, (size_t)out->n_node, sizeof *out->split, &out->split);
+    memcpy(out->n_split, dataset->labels.n_split, sizeof out->n_split);
+    return memory_copy(MEMORY_OTHER, dataset->labels.split, (size_t)out->n_node, sizeof *out->split, &out->split);
 }
 
 void splits_release(struct splits *splits)

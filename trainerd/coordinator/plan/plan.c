@@ -16,8 +16,8 @@ static struct memory_plan_part part_plan(const struct plan_input *in, int32_t pa
                                      .n_halo = sizes->n_halo,
                                      .n_halo_value = in->sparse_features ? sizes->n_halo_value : 0,
                                      .n_bytes = sizes->n_bytes,
-                                     .implied_loops = in->dataset->loops == DATASET_LOOPS_IMPLICIT,
-                                     .weighted = in->dataset->weighted || in->dataset->n_edge_feature > 0,
+                                     .implied_loops = in->dataset->facts.loops == GRAPH_LOOPS_IMPLICIT,
+                                     .weighted = in->dataset->facts.weighted || in->dataset->facts.n_edge_feature > 0,
                                      .halo = &sizes->halo};
 }
 

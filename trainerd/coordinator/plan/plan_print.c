@@ -142,7 +142,7 @@ static void print_spill(const struct plan_input *in, const struct plan *plan, FI
 static void print_training(const struct plan_input *in, const struct plan *plan, FILE *file)
 {
     fprintf(file, "traffic    %s per epoch%s, %s more per evaluation\n", figure_bytes(plan->n_wire).text,
-            in->program->samples || plan->n_stage > 1 || in->job->exchange.guard_every > 0 ? " on average" : "",
+            in->program->lossy.samples || plan->n_stage > 1 || in->job->exchange.guard_every > 0 ? " on average" : "",
             figure_bytes(plan->n_wire_evaluate).text);
     print_stages(plan, file);
     print_guard(in, plan, file);
@@ -169,7 +169,7 @@ enum status plan_print(const struct plan_input *in, const struct plan *plan, FIL
     const struct dataset *dataset = in->dataset;
     bool predicts = in->program->forward_only;
     fprintf(file, "dataset    %s: %" PRId64 " nodes, %" PRId64 " edges, %" PRId64 " features, %" PRId32 " %s\n",
-            dataset->name, dataset->n_node, dataset->n_edge, dataset->n_feature, dataset->n_class,
+            dataset->name, dataset->n_node, dataset->n_edge, dataset->facts.n_feature, dataset->facts.n_class,
             report_outputs(dataset));
     fprintf(file, "           %s\n", report_splits(dataset).text);
     fprintf(file,

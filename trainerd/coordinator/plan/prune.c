@@ -29,9 +29,9 @@ static double work_of(const struct program *program, const struct prune *prune)
  * worker with all parts, as a share of it. Half of the program's arrays are taken to be alive at once. */
 static double memory_added(const struct dataset *dataset, const struct program *program, const struct prune *prune)
 {
-    const double edge = sizeof(uint32_t) + (dataset->weighted ? sizeof(float) : 0.0);
+    const double edge = sizeof(uint32_t) + (dataset->facts.weighted ? sizeof(float) : 0.0);
     const double n_node = (double)dataset->n_node, edges = edge * (double)dataset->n_edge; /* of one direction */
-    double all = edges * (dataset->symmetric ? 2.0 : 4.0), added = dataset->symmetric ? 0.0 : -edges;
+    double all = edges * (dataset->facts.symmetric ? 2.0 : 4.0), added = dataset->facts.symmetric ? 0.0 : -edges;
     for (int v = 0; v < program->n_value; v++) {
         double width = program->value[v].is_sparse ? 0.0 : sizeof(float) * (double)program->value[v].width;
         all += n_node * width * (v == 0 ? 1.0 : 0.5);
@@ -64,7 +64,7 @@ enum status prune_build(const struct job *job, const struct dataset *dataset, co
     const struct prune all = counts_of(dataset, NULL);
     int32_t n_hop = program_n_hop(program);
     *out = all;
-    if (job->train.prune == JOB_PRUNE_NEVER || n_hop == 0 || dataset->n_split[DATASET_SPLIT_TRAIN] == 0) {
+    if (job->train.prune == JOB_PRUNE_NEVER || n_hop == 0 || dataset->labels.n_split[DATASET_SPLIT_TRAIN] == 0) {
         return STATUS_OK;
     }
     struct reach reach;

@@ -25,7 +25,7 @@ enum status embeddings_build(const struct dataset *dataset, const struct partiti
     for (int64_t i = 0; i < partition->n_node; i++) {
         int64_t node = partition->order[i];
         if (dataset_is_embedded(dataset, node)) {
-            out->column[n++] = dataset->feature_indices[dataset->feature_indptr[node]];
+            out->column[n++] = dataset->features.indices[dataset->features.indptr[node]];
         }
     }
     ASSERT(n == out->n_node);

@@ -114,14 +114,14 @@ double score_from_sums(enum job_metric metric, bool multi_label, const double su
 enum status score_labels_copy(const struct dataset *dataset, struct score_labels *out)
 {
     *out = (struct score_labels){
-        .n_node = dataset->n_node, .n_class = dataset->n_class, .multi_label = dataset->multi_label};
-    const size_t n = (size_t)dataset->n_node, n_class = (size_t)dataset->n_class;
-    enum status status = memory_copy(MEMORY_OTHER, dataset->split, n, sizeof *out->split, &out->split);
-    if (status == STATUS_OK && dataset->multi_label) {
-        status = memory_copy(MEMORY_OTHER, dataset->label_rows, n * n_class, sizeof *out->label_rows,
+        .n_node = dataset->n_node, .n_class = dataset->facts.n_class, .multi_label = dataset->facts.multi_label};
+    const size_t n = (size_t)dataset->n_node, n_class = (size_t)dataset->facts.n_class;
+    enum status status = memory_copy(MEMORY_OTHER, dataset->labels.split, n, sizeof *out->split, &out->split);
+    if (status == STATUS_OK && dataset->facts.multi_label) {
+        status = memory_copy(MEMORY_OTHER, dataset->labels.rows, n * n_class, sizeof *out->label_rows,
                              &out->label_rows);
     } else if (status == STATUS_OK) {
-        status = memory_copy(MEMORY_OTHER, dataset->labels, n, sizeof *out->labels, &out->labels);
+        status = memory_copy(MEMORY_OTHER, dataset->labels.classes, n, sizeof *out->labels, &out->labels);
     }
     if (status != STATUS_OK) {
         score_labels_release(out);

@@ -7,7 +7,7 @@
 
 static struct job job;
 static struct program program;
-static const struct program_input input = {.n_feature = 12, .n_class = 5};
+static const struct program_input input = {.facts = {.n_feature = 12, .n_class = 5}};
 
 static void begin(void)
 {

@@ -30,11 +30,11 @@ TestSuite(model_features, .init = begin, .fini = end);
 
 static void build(int kind, int word)
 {
-    const struct program_input input = {.n_feature = N_NODE,
-                                        .n_class = 5,
+    const struct program_input input = {.facts = {.n_feature = N_NODE,
+                                                  .n_class = 5,
+                                                  .features_typed = true,
+                                                  .n_relation = kind == JOB_KIND_RGCN ? 3 : 0},
                                         .is_sparse = true,
-                                        .is_typed = true,
-                                        .n_relation = kind == JOB_KIND_RGCN ? 3 : 0,
                                         .embedded = {.n_run = 1, .run = &all}};
     program_release(&program);
     job.model.kind = kind;
@@ -73,7 +73,7 @@ Test(model_features, vectors_that_are_learned_are_the_first_weight_of_every_kind
 
 Test(model_features, that_are_not_there_are_refused_with_what_can_be_made)
 {
-    const struct program_input input = {.n_class = 5};
+    const struct program_input input = {.facts.n_class = 5};
     cr_assert_eq(program_build(&job, &input, &program), STATUS_DATA);
     static const char *const words[] = {"the data set has no features, and model.kind = \"gcn\" needs some",
                                         "dataset.features", "\"degree\"", "\"one_hot\"", "\"learned\""};

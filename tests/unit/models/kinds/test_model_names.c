@@ -18,7 +18,7 @@ static void begin(void)
     job_defaults(&job);
     job.model.hidden = 16;
     job.model.steps = 2;
-    input = (struct program_input){.n_feature = 12, .n_class = 5};
+    input = (struct program_input){.facts = {.n_feature = 12, .n_class = 5}};
 }
 
 static void end(void)
@@ -89,7 +89,7 @@ Test(model_names, weights_are_drawn_as_pytorch_geometric_draws_them)
     job.model.norm = JOB_NORM_BATCH;
     job.model.heads = 3;
     for (size_t i = 0; i < sizeof drawn / sizeof *drawn; i++) {
-        input.n_edge_feature = strstr(drawn[i].name, "lin_edge") != NULL ? 4 : 0;
+        input.facts.n_edge_feature = strstr(drawn[i].name, "lin_edge") != NULL ? 4 : 0;
         build(drawn[i].kind);
         const struct parameter *one = param(drawn[i].name);
         cr_expect_float_eq(one->bound, sqrt(drawn[i].bound), 1e-12, "row %zu: %g", i, one->bound);
@@ -166,10 +166,10 @@ Test(model_names, dropped_input_travels_where_it_is_narrower_counting_that_it_ne
 {
     job.model.input_dropout = 0.5;
     job.model.layers = 1;
-    input.n_feature = 9; /* 9 columns forth, or 5 forth and 5 back */
+    input.facts.n_feature = 9; /* 9 columns forth, or 5 forth and 5 back */
     build(JOB_KIND_GCN);
     cr_assert(program.op[1].kind == OP_KIND_AGGREGATE && !program.op[1].is_static);
-    input.n_feature = 10; /* a tie: the aggregate then keeps nothing for backward */
+    input.facts.n_feature = 10; /* a tie: the aggregate then keeps nothing for backward */
     build(JOB_KIND_GCN);
     cr_assert_eq(program.op[1].kind, OP_KIND_LINEAR);
 }
@@ -195,7 +195,7 @@ Test(model_names, what_needs_dense_rows_of_sparse_features_says_so)
     job.model.residual = true;
     build(JOB_KIND_GCN);
     cr_assert(program.value[0].is_sparse, "a residual through a linear map takes sparse rows");
-    input.n_feature = 16;
+    input.facts.n_feature = 16;
     build(JOB_KIND_GCN);
     cr_assert(!program.value[0].is_sparse);
     job.model.layers = 1;
@@ -206,7 +206,7 @@ Test(model_names, what_needs_dense_rows_of_sparse_features_says_so)
     job.model.heads = 2;
     build(JOB_KIND_GAT);
     cr_assert(program.value[0].is_sparse, "a layer of two heads is twice as wide");
-    input.n_feature = 32;
+    input.facts.n_feature = 32;
     build(JOB_KIND_GAT);
     cr_assert(!program.value[0].is_sparse);
 }
@@ -246,29 +246,29 @@ Test(model_names, settings_that_do_not_go_together_are_refused)
     refused(STATUS_CONFIG, "model.layers = 1 does not go with model.kind = \"agnn\"");
     job.model.layers = 2;
     job.model.kind = JOB_KIND_GCN;
-    job.model.label_input = input.is_typed = true;
+    job.model.label_input = input.facts.features_typed = true;
     refused(STATUS_CONFIG, "model.label_input = true does not go with features of several node types");
-    job.model.label_input = input.is_typed = false;
-    input.n_feature = 0;
+    job.model.label_input = input.facts.features_typed = false;
+    input.facts.n_feature = 0;
     refused(STATUS_DATA, "no features");
-    input.n_feature = 3;
-    input.n_class = 0;
+    input.facts.n_feature = 3;
+    input.facts.n_class = 0;
     refused(STATUS_DATA, "no labels");
 }
 
 Test(model_names, rows_of_nodes_own_are_for_graphs_without_any_features)
 {
     const struct embedded_run some = {3, 12}, all = {0, 12};
-    input.n_relation = 4;
-    input.is_sparse = input.is_typed = true;
+    input.facts.n_relation = 4;
+    input.is_sparse = input.facts.features_typed = true;
     input.embedded = (struct embedded){1, &some};
     job.model.kind = JOB_KIND_RGCN;
     job.model.embedding = false;
     refused(STATUS_CONFIG, "expected a graph whose nodes have no features, found 3 columns of features");
-    input.is_typed = false;
+    input.facts.features_typed = false;
     input.embedded = (struct embedded){0, NULL};
     refused(STATUS_CONFIG, "found 12 columns of features");
-    input.is_typed = true;
+    input.facts.features_typed = true;
     input.embedded = (struct embedded){1, &all};
     job.model.residual = true;
     job.model.hidden = 12;
@@ -279,7 +279,7 @@ Test(model_names, rows_of_nodes_own_are_for_graphs_without_any_features)
 
 Test(model_names, sparse_features_of_one_type_of_nodes_are_rgcns_as_they_are)
 {
-    input.n_relation = 4;
+    input.facts.n_relation = 4;
     input.is_sparse = true;
     build(JOB_KIND_RGCN);
     cr_assert(!program.value[0].is_sparse);
@@ -288,22 +288,22 @@ Test(model_names, sparse_features_of_one_type_of_nodes_are_rgcns_as_they_are)
 
 Test(model_names, rgcn_of_diagonal_blocks_needs_columns_that_they_divide)
 {
-    input.n_relation = 4;
-    input.n_class = 6;
+    input.facts.n_relation = 4;
+    input.facts.n_class = 6;
     job.model.blocks = 2;
     build(JOB_KIND_RGCN);
-    input.n_class = 5;
+    input.facts.n_class = 5;
     expect_fails(program_build(&job, &input, &program), STATUS_CONFIG,
                  "model.blocks = 2 does not divide the 5 classes, expected equal blocks");
     job.model.linear_layers = 1;
     build(JOB_KIND_RGCN);
-    input.n_feature = 11;
+    input.facts.n_feature = 11;
     expect_fails(program_build(&job, &input, &program), STATUS_CONFIG, "does not divide the 11 feature columns");
 }
 
 Test(model_names, rgcn_has_as_many_relations_as_the_data)
 {
-    input.n_relation = 65536;
+    input.facts.n_relation = 65536;
     job.model.bases = 2;
     build(JOB_KIND_RGCN);
     cr_assert(program.n_op == 7 && param("convs.1.comp")->shape[0] == 65536, "%d", program.n_op);

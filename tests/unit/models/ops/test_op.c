@@ -7,7 +7,7 @@ static struct program program;
 
 static void begin(void)
 {
-    program_init(&(struct program_input){.n_feature = 4, .n_class = 4}, &program);
+    program_init(&(struct program_input){.facts = {.n_feature = 4, .n_class = 4}}, &program);
     program_param(&program, "weight", 4, 4, 1.0);
     program_param(&program, "vector", 0, 4, 1.0);
     program_param(&program, "eps", 0, 1, 0.0);

@@ -7,7 +7,7 @@ static struct program program;
 
 static void init(void)
 {
-    program_init(&(struct program_input){.n_feature = 3, .n_class = 2}, &program);
+    program_init(&(struct program_input){.facts = {.n_feature = 3, .n_class = 2}}, &program);
 }
 
 static void release(void)
@@ -73,7 +73,7 @@ Test(hop, sparse_features_and_what_is_done_once_have_all_rows)
     cr_expect(hop(once) == PROGRAM_HOP_ALL && hop(0) == PROGRAM_HOP_ALL);
     cr_expect_eq(program_n_hop(&program), 1);
     program_release(&program);
-    program_init(&(struct program_input){.n_feature = 3, .n_class = 2, .is_sparse = true}, &program);
+    program_init(&(struct program_input){.facts = {.n_feature = 3, .n_class = 2}, .is_sparse = true}, &program);
     int x = linear(0, 4);
     program_aggregate(&program, x, AGGREGATE_KIND_GCN);
     program_hops(&program);

@@ -9,7 +9,7 @@ static struct program program;
 
 static void begin(void)
 {
-    program_init(&(struct program_input){.n_feature = 5, .n_class = 3}, &program);
+    program_init(&(struct program_input){.facts = {.n_feature = 5, .n_class = 3}}, &program);
 }
 
 static void end(void)
@@ -66,7 +66,7 @@ Test(program, gradients_are_needed_from_the_first_parameter_that_trains)
 Test(program, dropout_of_sparse_features_stays_sparse_and_a_linear_map_makes_them_dense)
 {
     struct program sparse;
-    program_init(&(struct program_input){.n_feature = 5, .n_class = 3, .is_sparse = true}, &sparse);
+    program_init(&(struct program_input){.facts = {.n_feature = 5, .n_class = 3}, .is_sparse = true}, &sparse);
     int dropped = program_activate(&sparse, 0, DEVICE_ACTIVATION_NONE, 0.5);
     int linear = program_linear(&sparse, dropped, program_param(&sparse, "w", 2, 5, 1.0), -1);
     cr_assert(sparse.value[dropped].is_sparse && sparse.value[dropped].width == 5);
@@ -111,7 +111,7 @@ Test(program, initial_weights_depend_on_seed_tensor_and_element_alone)
 Test(program, embeddings_are_drawn_as_columns_of_the_whole_weight_and_lie_outside_the_arena)
 {
     const struct embedded_run run[] = {{2, 5}, {7, 8}};
-    struct program_input input = {.n_feature = 8, .n_class = 3, .is_sparse = true};
+    struct program_input input = {.facts = {.n_feature = 8, .n_class = 3}, .is_sparse = true};
     struct program whole, parted;
     program_init(&input, &whole);
     input.embedded = (struct embedded){2, run};
@@ -152,11 +152,12 @@ Test(program, embeddings_are_drawn_as_columns_of_the_whole_weight_and_lie_outsid
 Test(program, a_weight_with_rows_of_nodes_own_is_drawn_as_the_tensor_that_it_is)
 {
     const struct embedded_run all = {0, 6};
-    const struct program_input input = {.n_feature = 6, .is_sparse = true, .is_typed = true, .embedded = {1, &all}};
+    const struct program_input input = {
+        .facts = {.n_feature = 6, .features_typed = true}, .is_sparse = true, .embedded = {1, &all}};
     const int64_t shape[] = {3, 6, 4};
     struct program whole, parted;
     float tensor[3 * 6 * 4], row[6 * 4], embeddings[2 * 16];
-    program_init(&(struct program_input){.n_feature = 6}, &whole);
+    program_init(&(struct program_input){.facts.n_feature = 6}, &whole);
     program_init(&input, &parted);
     program_tensor(&whole, "a", 3, shape, 0.5);
     program_param(&whole, "b", 6, 4, 1.0);

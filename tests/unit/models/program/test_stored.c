@@ -17,7 +17,8 @@ TestSuite(stored, .init = begin);
 static struct program built(int kind, int64_t n_feature, bool sparse, bool stores)
 {
     struct program program;
-    const struct program_input input = {.n_feature = n_feature, .n_class = 4, .is_sparse = sparse, .stores = stores};
+    const struct program_input input = {
+        .facts = {.n_feature = n_feature, .n_class = 4}, .is_sparse = sparse, .stores = stores};
     job.model.kind = kind;
     cr_assert_eq(program_build(&job, &input, &program), STATUS_OK, "%s", status_reason());
     return program;

@@ -11,7 +11,7 @@ static struct job job;
 
 static struct program program_of(const char *text)
 {
-    const struct program_input input = {.n_feature = 4, .n_class = 4};
+    const struct program_input input = {.facts = {.n_feature = 4, .n_class = 4}};
     struct program program;
     job_defaults(&job);
     job.model.kind = JOB_KIND_PROGRAM;

@@ -25,19 +25,19 @@ Test(dataset_npy, a_small_folder_loads_as_it_is)
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset.n_node, 6);
     cr_assert_eq(dataset.n_edge, 10);
-    cr_assert_eq(dataset.n_feature, 3);
-    cr_assert_eq(dataset.n_class, 2);
-    cr_assert(!dataset.multi_label && dataset.symmetric);
+    cr_assert_eq(dataset.facts.n_feature, 3);
+    cr_assert_eq(dataset.facts.n_class, 2);
+    cr_assert(!dataset.facts.multi_label && dataset.facts.symmetric);
     const int64_t indptr[] = {0, 1, 3, 5, 7, 9, 10};
     const uint32_t indices[] = {1, 0, 2, 1, 3, 2, 4, 3, 5, 4};
     const int32_t labels[] = {0, 1, 0, 1, 0, -1};
     const uint8_t split[] = {1, 1, 2, 3, 3, 0};
     cr_assert_arr_eq(dataset.indptr, indptr, sizeof indptr);
     cr_assert_arr_eq(dataset.indices, indices, sizeof indices);
-    cr_assert_arr_eq(dataset.labels, labels, sizeof labels);
-    cr_assert_arr_eq(dataset.split, split, sizeof split);
-    cr_assert(dataset.n_split[0] == 1 && dataset.n_split[1] == 2 && dataset.n_split[2] == 1 &&
-              dataset.n_split[3] == 2);
+    cr_assert_arr_eq(dataset.labels.classes, labels, sizeof labels);
+    cr_assert_arr_eq(dataset.labels.split, split, sizeof split);
+    cr_assert(dataset.labels.n_split[0] == 1 && dataset.labels.n_split[1] == 2 && dataset.labels.n_split[2] == 1 &&
+              dataset.labels.n_split[3] == 2);
     float rows[6];
     dataset_feature_rows(&dataset, (uint32_t[]){5, 0}, 2, rows);
     const float expected[] = {16, 17, -18, 1, 2, 3};
@@ -54,7 +54,7 @@ Test(dataset_npy, rows_are_sorted_and_repeats_left_out)
     cr_assert_eq(dataset.n_duplicate, 1);
     const uint32_t indices[] = {1, 3, 5};
     cr_assert_arr_eq(dataset.indices, indices, sizeof indices);
-    cr_assert(!dataset.symmetric);
+    cr_assert(!dataset.facts.symmetric);
 }
 
 Test(dataset_npy, long_rows_are_sorted_too)
@@ -75,26 +75,26 @@ Test(dataset_npy, long_rows_are_sorted_too)
     for (uint32_t i = 0; i < N - 1; i++) {
         cr_assert_eq(dataset.indices[i], i + 1);
     }
-    cr_assert_eq(dataset.n_feature, 0);
+    cr_assert_eq(dataset.facts.n_feature, 0);
 }
 
 Test(dataset_npy, self_loops_are_what_the_job_and_the_layer_say)
 {
     static const struct {
         int loops, kind;
-        enum dataset_loops expected;
+        enum graph_loops expected;
         int64_t n_edge;
-    } rows[] = {{JOB_SWITCH_AUTO, JOB_KIND_GCN, DATASET_LOOPS_IMPLICIT, 2},
-                {JOB_SWITCH_AUTO, JOB_KIND_APPNP, DATASET_LOOPS_IMPLICIT, 2},
-                {JOB_SWITCH_AUTO, JOB_KIND_SGC, DATASET_LOOPS_IMPLICIT, 2},
-                {JOB_SWITCH_AUTO, JOB_KIND_GAT, DATASET_LOOPS_IMPLICIT, 2},
-                {JOB_SWITCH_AUTO, JOB_KIND_AGNN, DATASET_LOOPS_IMPLICIT, 2},
-                {JOB_SWITCH_AUTO, JOB_KIND_GCNII, DATASET_LOOPS_IMPLICIT, 2},
-                {JOB_SWITCH_AUTO, JOB_KIND_TRANSFORMER, DATASET_LOOPS_STORED, 3},
-                {JOB_SWITCH_AUTO, JOB_KIND_SAGE, DATASET_LOOPS_STORED, 3},
-                {JOB_SWITCH_AUTO, JOB_KIND_GIN, DATASET_LOOPS_STORED, 3},
-                {JOB_SWITCH_YES, JOB_KIND_SAGE, DATASET_LOOPS_IMPLICIT, 2},
-                {JOB_SWITCH_NO, JOB_KIND_GCN, DATASET_LOOPS_NONE, 2}};
+    } rows[] = {{JOB_SWITCH_AUTO, JOB_KIND_GCN, GRAPH_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_AUTO, JOB_KIND_APPNP, GRAPH_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_AUTO, JOB_KIND_SGC, GRAPH_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_AUTO, JOB_KIND_GAT, GRAPH_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_AUTO, JOB_KIND_AGNN, GRAPH_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_AUTO, JOB_KIND_GCNII, GRAPH_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_AUTO, JOB_KIND_TRANSFORMER, GRAPH_LOOPS_STORED, 3},
+                {JOB_SWITCH_AUTO, JOB_KIND_SAGE, GRAPH_LOOPS_STORED, 3},
+                {JOB_SWITCH_AUTO, JOB_KIND_GIN, GRAPH_LOOPS_STORED, 3},
+                {JOB_SWITCH_YES, JOB_KIND_SAGE, GRAPH_LOOPS_IMPLICIT, 2},
+                {JOB_SWITCH_NO, JOB_KIND_GCN, GRAPH_LOOPS_NONE, 2}};
     fixture_small();
     edges_are(4, (int64_t[]){0, 2, 2, 4, /**/ 1, 2, 2, 3});
     for (size_t i = 0; i < sizeof rows / sizeof *rows; i++) {
@@ -102,9 +102,9 @@ Test(dataset_npy, self_loops_are_what_the_job_and_the_layer_say)
         job.dataset.self_loops = rows[i].loops;
         job.model.kind = rows[i].kind;
         struct dataset dataset = fixture_loaded(&job);
-        cr_assert_eq(dataset.loops, rows[i].expected, "row %zu", i);
+        cr_assert_eq(dataset.facts.loops, rows[i].expected, "row %zu", i);
         cr_assert_eq(dataset.n_edge, rows[i].n_edge, "row %zu", i);
-        cr_assert_eq(dataset.n_duplicate, rows[i].expected == DATASET_LOOPS_STORED, "row %zu", i);
+        cr_assert_eq(dataset.n_duplicate, rows[i].expected == GRAPH_LOOPS_STORED, "row %zu", i);
     }
 }
 
@@ -120,7 +120,7 @@ Test(dataset_npy, undirected_adds_the_reverse_edges_once)
     const uint32_t indices[] = {1, 0, 3, 2, 4};
     cr_assert_eq(dataset.n_edge, 5);
     cr_assert_eq(dataset.n_duplicate, 2);
-    cr_assert(dataset.symmetric);
+    cr_assert(dataset.facts.symmetric);
     cr_assert_arr_eq(dataset.indptr, indptr, sizeof indptr);
     cr_assert_arr_eq(dataset.indices, indices, sizeof indices);
 }
@@ -297,7 +297,7 @@ Test(dataset_npy, no_nodes_is_an_error_and_one_node_is_not)
     fixture_i64("train_idx.npy", 1, (int64_t[]){1}, (int64_t[]){0});
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert(dataset.n_node == 1 && dataset.n_edge == 0 && dataset.symmetric);
+    cr_assert(dataset.n_node == 1 && dataset.n_edge == 0 && dataset.facts.symmetric);
 }
 
 Test(dataset_npy, class_names_say_how_many_classes_there_are)
@@ -305,11 +305,11 @@ Test(dataset_npy, class_names_say_how_many_classes_there_are)
     fixture_small();
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert(dataset.class_names == NULL && dataset.n_class == 2);
+    cr_assert(dataset.labels.class_names == NULL && dataset.facts.n_class == 2);
     folder_write("class_names.json", "[\"NaN\", \"b \\n\",\n \"c\"]");
     dataset = fixture_loaded(&job);
-    cr_assert_str_eq(dataset.class_names, "[\"NaN\",\"b \\n\",\"c\"]");
-    cr_assert_eq(dataset.n_class, 3);
+    cr_assert_str_eq(dataset.labels.class_names, "[\"NaN\",\"b \\n\",\"c\"]");
+    cr_assert_eq(dataset.facts.n_class, 3);
     folder_write("class_names.json", "[\"a\"]");
     fixture_refused(&job, STATUS_DATA, "labels.npy: node 1",
                     "has label 1, expected -1 (none) or a class from 0 to 0");

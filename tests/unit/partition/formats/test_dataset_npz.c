@@ -63,10 +63,10 @@ Test(dataset_npz, values_of_the_matrix_are_weights_on_request_alone)
     fixture_zip("ring_graph.npz", members, 6);
     struct job job = job_of_ring();
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert(!dataset.weighted && dataset.n_edge == 2 * N_NODE);
+    cr_assert(!dataset.facts.weighted && dataset.n_edge == 2 * N_NODE);
     job.dataset.edge_weights = JOB_SWITCH_YES;
     dataset = fixture_loaded(&job);
-    cr_assert(dataset.weighted && dataset.symmetric && dataset.n_edge == 3 * N_NODE);
+    cr_assert(dataset.facts.weighted && dataset.facts.symmetric && dataset.n_edge == 3 * N_NODE);
     int64_t row = dataset.indptr[9]; /* 8, 9, 10: from 8 with the weight of 8 → 9, to 10 with that of 9 → 10 */
     cr_assert(dataset.edge_weight[row] == 0.5f && dataset.edge_weight[row + 1] == 1.0f &&
               dataset.edge_weight[row + 2] == 1.0f);
@@ -132,9 +132,9 @@ Test(dataset_npz, an_archive_loads_with_reverse_edges)
     struct job job = job_of_ring();
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_str_eq(dataset.name, "ring_graph");
-    cr_assert(dataset.n_node == N_NODE && dataset.n_edge == 2 * N_NODE && dataset.n_class == 4 &&
-              dataset.n_feature == 2);
-    cr_assert(dataset.symmetric && dataset.n_duplicate == 0);
+    cr_assert(dataset.n_node == N_NODE && dataset.n_edge == 2 * N_NODE && dataset.facts.n_class == 4 &&
+              dataset.facts.n_feature == 2);
+    cr_assert(dataset.facts.symmetric && dataset.n_duplicate == 0);
 }
 
 Test(dataset_npz, row_u_points_from_u)
@@ -142,7 +142,7 @@ Test(dataset_npz, row_u_points_from_u)
     struct job job = job_of_ring();
     job.dataset.undirected = JOB_SWITCH_NO;
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert(dataset.n_edge == N_NODE && !dataset.symmetric);
+    cr_assert(dataset.n_edge == N_NODE && !dataset.facts.symmetric);
     cr_assert_eq(dataset.indices[dataset.indptr[8]], 7);
 }
 
@@ -152,14 +152,14 @@ Test(dataset_npz, without_splits_twenty_per_class_train_and_thirty_validate)
     struct dataset first = fixture_loaded(&job), second = fixture_loaded(&job);
     job.dataset.seed = 2;
     struct dataset other = fixture_loaded(&job);
-    cr_assert(first.n_split[1] == 80 && first.n_split[2] == 120 && first.n_split[3] == 200);
+    cr_assert(first.labels.n_split[1] == 80 && first.labels.n_split[2] == 120 && first.labels.n_split[3] == 200);
     int64_t n_train[4] = {0};
     for (int64_t node = 0; node < N_NODE; node++) {
-        n_train[first.labels[node]] += first.split[node] == DATASET_SPLIT_TRAIN;
+        n_train[first.labels.classes[node]] += first.labels.split[node] == DATASET_SPLIT_TRAIN;
     }
     cr_assert(n_train[0] == 20 && n_train[1] == 20 && n_train[2] == 20 && n_train[3] == 20);
-    cr_assert_arr_eq(first.split, second.split, N_NODE);
-    cr_assert_arr_neq(first.split, other.split, N_NODE);
+    cr_assert_arr_eq(first.labels.split, second.labels.split, N_NODE);
+    cr_assert_arr_neq(first.labels.split, other.labels.split, N_NODE);
 }
 
 Test(dataset_npz, a_split_file_beside_it_is_used)
@@ -173,8 +173,9 @@ Test(dataset_npz, a_split_file_beside_it_is_used)
         fixture_zip(names[i], splits, 3);
         struct job job = job_of_ring();
         struct dataset dataset = fixture_loaded(&job);
-        cr_assert(dataset.n_split[1] == 2 && dataset.n_split[2] == 1 && dataset.n_split[3] == 3, "%s", names[i]);
-        cr_assert_eq(dataset.split[7], DATASET_SPLIT_VALID);
+        cr_assert(dataset.labels.n_split[1] == 2 && dataset.labels.n_split[2] == 1 && dataset.labels.n_split[3] == 3,
+                  "%s", names[i]);
+        cr_assert_eq(dataset.labels.split[7], DATASET_SPLIT_VALID);
         fixture_remove(names[i]);
     }
 }
@@ -204,5 +205,5 @@ Test(dataset_npz, links_need_neither_labels_nor_splits)
     struct dataset dataset = fixture_loaded(&job);
     cr_assert(dataset.links.held[LINKS_SPLIT_VALID].positive.n == N_NODE / 20 &&
               dataset.links.held[LINKS_SPLIT_TEST].positive.n == N_NODE / 10);
-    cr_assert(dataset.symmetric && dataset.n_edge == 2 * (N_NODE - N_NODE / 20 - N_NODE / 10));
+    cr_assert(dataset.facts.symmetric && dataset.n_edge == 2 * (N_NODE - N_NODE / 20 - N_NODE / 10));
 }

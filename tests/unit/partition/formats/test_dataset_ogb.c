@@ -63,7 +63,7 @@ Test(dataset_ogb, a_table_of_weights_is_read_line_by_line)
     fixture_gz("arxiv/raw/edge_weight.csv.gz", "0.5\n2\n3e0\n");
     struct dataset d = loaded("arxiv");
     const float weights[] = {1.0f, 0.5f, 1.0f, 2.0f, 1.0f, 3.0f, 1.0f};
-    cr_assert(d.weighted && d.n_edge == 3 + 4);
+    cr_assert(d.facts.weighted && d.n_edge == 3 + 4);
     cr_assert_arr_eq(d.edge_weight, weights, sizeof weights);
     struct job job = job_of("arxiv");
     fixture_gz("arxiv/raw/edge_weight.csv.gz", "0.5\n2\n");
@@ -86,8 +86,8 @@ Test(dataset_ogb, a_table_of_edge_features_is_read_line_by_line)
     fixture_gz("arxiv/raw/edge-feat.csv.gz", "0.5,1\n2,-1\n3e0,4\n");
     struct dataset d = fixture_loaded(&job);
     const float rows[] = {0.5f, 1.0f, 2.0f, -1.0f, 3.0f, 4.0f};
-    cr_assert(d.n_edge_feature == 2 && d.n_edge == 3 && d.n_edge_row == 3);
-    cr_assert_arr_eq(d.edge_features, rows, sizeof rows);
+    cr_assert(d.facts.n_edge_feature == 2 && d.n_edge == 3 && d.edges.n_row == 3);
+    cr_assert_arr_eq(d.edges.features, rows, sizeof rows);
     fixture_gz("arxiv/raw/edge-feat.csv.gz", "0.5\n2\n");
     fixture_refused(&job, STATUS_DATA, "edge-feat.csv.gz", "expected");
     job.dataset.edge_features = JOB_SWITCH_YES;
@@ -99,13 +99,14 @@ Test(dataset_ogb, tables_load_as_stored)
 {
     struct dataset dataset = loaded("arxiv");
     cr_assert_str_eq(dataset.name, "arxiv");
-    cr_assert(dataset.n_node == 4 && dataset.n_edge == 3 && dataset.n_feature == 2 && dataset.n_class == 3);
-    cr_assert(!dataset.symmetric);
+    cr_assert(dataset.n_node == 4 && dataset.n_edge == 3 && dataset.facts.n_feature == 2 &&
+              dataset.facts.n_class == 3);
+    cr_assert(!dataset.facts.symmetric);
     cr_assert(dataset.indices[0] == 0 && dataset.indptr[1] == 0 && dataset.indptr[2] == 1);
     const int32_t labels[] = {2, 0, -1, 1};
     const uint8_t split[] = {1, 2, 0, 3};
-    cr_assert_arr_eq(dataset.labels, labels, sizeof labels);
-    cr_assert_arr_eq(dataset.split, split, sizeof split);
+    cr_assert_arr_eq(dataset.labels.classes, labels, sizeof labels);
+    cr_assert_arr_eq(dataset.labels.split, split, sizeof split);
     float row[2];
     dataset_feature_rows(&dataset, (uint32_t[]){2}, 1, row);
     cr_assert(row[0] == -4 && row[1] == 50);
@@ -118,7 +119,7 @@ Test(dataset_ogb, products_and_proteins_get_their_reverse_edges)
         folders(names[i]);
         tables(names[i]);
         struct dataset dataset = loaded(names[i]);
-        cr_assert(dataset.n_edge == 6 && dataset.symmetric, "%s", names[i]);
+        cr_assert(dataset.n_edge == 6 && dataset.facts.symmetric, "%s", names[i]);
     }
 }
 
@@ -127,8 +128,8 @@ Test(dataset_ogb, several_label_columns_are_multi_label)
     fixture_gz("arxiv/raw/node-label.csv.gz", "0,1,0\n1,1,0\n0,0,0\n0,0,1\n");
     fixture_remove("arxiv/raw/node-feat.csv.gz");
     struct dataset dataset = loaded("arxiv");
-    cr_assert(dataset.multi_label && dataset.n_class == 3 && dataset.n_feature == 0);
-    cr_assert_eq(dataset.label_rows[4], 1);
+    cr_assert(dataset.facts.multi_label && dataset.facts.n_class == 3 && dataset.facts.n_feature == 0);
+    cr_assert_eq(dataset.labels.rows[4], 1);
 }
 
 Test(dataset_ogb, arrays_load_like_tables)
@@ -147,11 +148,11 @@ Test(dataset_ogb, arrays_load_like_tables)
     fixture_zip("arxiv/raw/data.npz", data, 3);
     fixture_zip("arxiv/raw/node-label.npz", label, 1);
     struct dataset dataset = loaded("arxiv");
-    cr_assert(dataset.n_node == 4 && dataset.n_edge == 3 && dataset.n_class == 3);
+    cr_assert(dataset.n_node == 4 && dataset.n_edge == 3 && dataset.facts.n_class == 3);
     cr_assert_arr_eq(dataset.indptr, tables_dataset.indptr, 5 * sizeof(int64_t));
     cr_assert_arr_eq(dataset.indices, tables_dataset.indices, 3 * sizeof(uint32_t));
-    cr_assert_arr_eq(dataset.features_f32, tables_dataset.features_f32, 8 * sizeof(float));
-    cr_assert_arr_eq(dataset.labels, tables_dataset.labels, 4 * sizeof(int32_t));
+    cr_assert_arr_eq(dataset.features.f32, tables_dataset.features.f32, 8 * sizeof(float));
+    cr_assert_arr_eq(dataset.labels.classes, tables_dataset.labels.classes, 4 * sizeof(int32_t));
     fixture_f32("rows.npy", 2, (int64_t[]){3, 2}, (float[]){4, 5, 6, 7, 8, 9});
     fixture_zip("arxiv/raw/data.npz",
                 (const char *const[][2]){{"edges.npy", "edge_index.npy"},
@@ -162,11 +163,11 @@ Test(dataset_ogb, arrays_load_like_tables)
     struct job job = job_of("arxiv");
     job.model.kind = JOB_KIND_TRANSFORMER;
     dataset = fixture_loaded(&job);
-    cr_assert(dataset.n_edge_feature == 2 && dataset.edge_features[5] == 9.0f);
+    cr_assert(dataset.facts.n_edge_feature == 2 && dataset.edges.features[5] == 9.0f);
     fixture_f32("weights.npy", 1, (int64_t[]){3}, (float[]){4, 5, 6});
     fixture_zip("arxiv/raw/data.npz", data, 4);
     dataset = loaded("arxiv");
-    cr_assert(dataset.weighted && dataset.strength[1] == 5 && dataset.strength[3] == 7);
+    cr_assert(dataset.facts.weighted && dataset.strength[1] == 5 && dataset.strength[3] == 7);
 }
 
 static void bad(enum status status, const char *where, const char *expected)
@@ -335,17 +336,18 @@ Test(dataset_ogb, several_node_types_are_numbered_one_after_another)
     const uint16_t types[] = {0, 0, 0, 1, 1};
     const int32_t labels[] = {1, 0, -1, -1, -1, -1};
     const uint8_t split[] = {1, 2, 3, 0, 0, 0};
-    cr_assert(d.n_node == 6 && d.n_edge == 5 && d.n_relation == 2 && d.n_class == 2 && d.features_typed);
+    cr_assert(d.n_node == 6 && d.n_edge == 5 && d.facts.n_relation == 2 && d.facts.n_class == 2 &&
+              d.facts.features_typed);
     cr_assert_arr_eq(d.indptr, indptr, sizeof indptr);
     cr_assert_arr_eq(d.indices, indices, sizeof indices);
     cr_assert_arr_eq(d.edge_type, types, sizeof types);
-    cr_assert_arr_eq(d.labels, labels, sizeof labels);
-    cr_assert_arr_eq(d.split, split, sizeof split);
+    cr_assert_arr_eq(d.labels.classes, labels, sizeof labels);
+    cr_assert_arr_eq(d.labels.split, split, sizeof split);
     const float features[] = {1, 0, 0, 0, 0, 2, 3, 0, 0, 0, 0, 4, 0, 0, 0,
                               0, 0, 1, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 0, 1};
     const uint32_t nodes[] = {0, 1, 2, 3, 4, 5};
     float rows[30];
-    cr_assert_eq(d.n_feature, 5);
+    cr_assert_eq(d.facts.n_feature, 5);
     dataset_feature_rows(&d, nodes, 6, rows);
     cr_assert_arr_eq(rows, features, sizeof rows);
 }
@@ -360,7 +362,7 @@ Test(dataset_ogb, relations_are_merged_for_models_that_know_none_and_a_relation_
     cr_assert(d.n_edge == 2 && d.edge_type == NULL);
     job = mag_job();
     d = fixture_loaded(&job);
-    cr_assert(d.n_edge == 2 && d.n_relation == 2 && d.edge_type[0] == 1);
+    cr_assert(d.n_edge == 2 && d.facts.n_relation == 2 && d.edge_type[0] == 1);
 }
 
 Test(dataset_ogb, tables_of_types_that_do_not_fit_are_refused)
@@ -467,7 +469,7 @@ Test(dataset_ogb, typed_features_take_little_more_memory_than_what_stays)
     int64_t before = memory_now(MEMORY_N);
     struct dataset d = fixture_loaded(&job);
     int64_t stays = memory_now(MEMORY_N) - before;
-    cr_assert_eq(d.feature_indptr[d.n_node], N * WIDTH + 3);
+    cr_assert_eq(d.features.indptr[d.n_node], N * WIDTH + 3);
     cr_assert_lt((double)(memory_peak(MEMORY_PLACE_HOST, MEMORY_N) - before), 1.3 * (double)stays);
 }
 
@@ -479,11 +481,12 @@ static void expect_links(struct job job, int64_t n_pair)
     int64_t n_held = (int64_t)(0.34 * (double)n_pair);
     cr_assert_eq(all.links.held[LINKS_SPLIT_TEST].positive.n, n_held);
     cr_assert_eq(all.n_edge, n_pair - n_held, "stored one way");
-    cr_assert(all.labels[0] == -1 && all.n_split[DATASET_SPLIT_TRAIN] == all.n_node && all.n_class == 64);
+    cr_assert(all.labels.classes[0] == -1 && all.labels.n_split[DATASET_SPLIT_TRAIN] == all.n_node &&
+              all.facts.n_class == 64);
     snprintf(job.predict.model, sizeof job.predict.model, "x");
     struct dataset prediction = fixture_loaded(&job);
-    cr_assert(prediction.n_edge == n_pair && prediction.labels == NULL &&
-              prediction.n_split[DATASET_SPLIT_NONE] == prediction.n_node);
+    cr_assert(prediction.n_edge == n_pair && prediction.labels.classes == NULL &&
+              prediction.labels.n_split[DATASET_SPLIT_NONE] == prediction.n_node);
 }
 
 Test(dataset_ogb, links_need_neither_labels_nor_splits)

@@ -44,20 +44,20 @@ static void agrees(const char *name)
     cr_assert_str_eq(dataset.name, name);
     cr_assert_eq(dataset.n_node, meta_integer(meta, "nodes"));
     cr_assert_eq(dataset.n_edge, meta_integer(meta, "edges_stored"));
-    cr_assert_eq(dataset.n_feature, meta_integer(meta, "features"));
-    cr_assert_eq(dataset.n_class, meta_integer(meta, "classes"));
-    cr_assert_eq(dataset.n_split[DATASET_SPLIT_TRAIN], meta_integer(meta, "train"));
-    cr_assert_eq(dataset.n_split[DATASET_SPLIT_VALID], meta_integer(meta, "valid"));
-    cr_assert_eq(dataset.n_split[DATASET_SPLIT_TEST], meta_integer(meta, "test"));
+    cr_assert_eq(dataset.facts.n_feature, meta_integer(meta, "features"));
+    cr_assert_eq(dataset.facts.n_class, meta_integer(meta, "classes"));
+    cr_assert_eq(dataset.labels.n_split[DATASET_SPLIT_TRAIN], meta_integer(meta, "train"));
+    cr_assert_eq(dataset.labels.n_split[DATASET_SPLIT_VALID], meta_integer(meta, "valid"));
+    cr_assert_eq(dataset.labels.n_split[DATASET_SPLIT_TEST], meta_integer(meta, "test"));
     cr_assert_eq(dataset.n_duplicate, 0);
-    cr_assert(dataset.symmetric);
-    cr_assert_eq(dataset.loops, DATASET_LOOPS_IMPLICIT);
+    cr_assert(dataset.facts.symmetric);
+    cr_assert_eq(dataset.facts.loops, GRAPH_LOOPS_IMPLICIT);
 
     double sum_of_squares = 0;
-    float *row = malloc((size_t)dataset.n_feature * sizeof *row);
+    float *row = malloc((size_t)dataset.facts.n_feature * sizeof *row);
     for (uint32_t node = 0; node < dataset.n_node; node++) {
         dataset_feature_rows(&dataset, &node, 1, row);
-        for (int64_t c = 0; c < dataset.n_feature; c++) {
+        for (int64_t c = 0; c < dataset.facts.n_feature; c++) {
             sum_of_squares += (double)row[c] * (double)row[c];
         }
     }
@@ -109,15 +109,15 @@ static void raw_equals_folder(const char *name)
     size_t n_node = (size_t)stored.n_node;
     cr_assert_str_eq(stored.name, archive.name);
     cr_assert(stored.n_node == archive.n_node && stored.n_edge == archive.n_edge &&
-              stored.n_class == archive.n_class);
+              stored.facts.n_class == archive.facts.n_class);
     cr_assert_arr_eq(stored.indptr, archive.indptr, (n_node + 1) * sizeof *stored.indptr);
     cr_assert_arr_eq(stored.indices, archive.indices, (size_t)stored.n_edge * sizeof *stored.indices);
-    cr_assert_arr_eq(stored.feature_indptr, archive.feature_indptr, (n_node + 1) * sizeof *stored.feature_indptr);
-    size_t n_value = (size_t)stored.feature_indptr[n_node];
-    cr_assert_arr_eq(stored.feature_indices, archive.feature_indices, n_value * sizeof *stored.feature_indices);
-    cr_assert_arr_eq(stored.feature_data, archive.feature_data, n_value * sizeof *stored.feature_data);
-    cr_assert_arr_eq(stored.labels, archive.labels, n_node * sizeof *stored.labels);
-    cr_assert_arr_eq(stored.split, archive.split, n_node);
+    cr_assert_arr_eq(stored.features.indptr, archive.features.indptr, (n_node + 1) * sizeof *stored.features.indptr);
+    size_t n_value = (size_t)stored.features.indptr[n_node];
+    cr_assert_arr_eq(stored.features.indices, archive.features.indices, n_value * sizeof *stored.features.indices);
+    cr_assert_arr_eq(stored.features.data, archive.features.data, n_value * sizeof *stored.features.data);
+    cr_assert_arr_eq(stored.labels.classes, archive.labels.classes, n_node * sizeof *stored.labels.classes);
+    cr_assert_arr_eq(stored.labels.split, archive.labels.split, n_node);
 }
 
 Test(dataset_real, amazon_photo_loads_from_its_archive_as_from_its_folder)
@@ -149,10 +149,10 @@ static void typed_agrees(const char *name, int64_t n_relation, int64_t n_edge, i
     for (int undirected = 0; undirected < 2; undirected++) {
         job.dataset.undirected = undirected ? JOB_SWITCH_YES : JOB_SWITCH_AUTO;
         struct dataset dataset = fixture_loaded(&job);
-        cr_assert_eq(dataset.n_relation, n_relation << undirected);
+        cr_assert_eq(dataset.facts.n_relation, n_relation << undirected);
         cr_assert_eq(dataset.n_edge, n_edge << undirected);
         cr_assert_eq(dataset.n_duplicate, 0);
-        cr_assert_eq(dataset.n_feature, n_feature);
+        cr_assert_eq(dataset.facts.n_feature, n_feature);
     }
 }
 

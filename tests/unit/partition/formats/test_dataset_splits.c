@@ -15,10 +15,10 @@ static void expect_split(int64_t index, const uint8_t *expected, int64_t n)
     struct job job = fixture_job();
     job.dataset.split = index;
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert_arr_eq(dataset.split, expected, 6);
-    cr_assert_eq(dataset.splits.origin, DATASET_ORIGIN_GIVEN);
-    cr_assert(dataset.splits.index == index && dataset.splits.n == n, "%ld of %ld", (long)dataset.splits.index,
-              (long)dataset.splits.n);
+    cr_assert_arr_eq(dataset.labels.split, expected, 6);
+    cr_assert_eq(dataset.labels.splits.origin, DATASET_ORIGIN_GIVEN);
+    cr_assert(dataset.labels.splits.index == index && dataset.labels.splits.n == n, "%ld of %ld",
+              (long)dataset.labels.splits.index, (long)dataset.labels.splits.n);
 }
 
 static void bad(int64_t index, enum status status, const char *where, const char *expected)
@@ -158,7 +158,7 @@ Test(dataset_splits, nodes_may_be_validation_and_test_nodes_at_once_with_a_remar
     expect_split(0, both, 1);
     struct dataset dataset = fixture_loaded(&job);
     const int64_t n[] = {0, 2, 3, 3, 2};
-    cr_assert_arr_eq(dataset.n_split, n, sizeof n);
+    cr_assert_arr_eq(dataset.labels.n_split, n, sizeof n);
     const char *log = fixture_remarks(&job);
     cr_assert(strstr(log, "of 3 validation and 3 test nodes 2 are both: the test metric is biased") != NULL, "%s",
               log);

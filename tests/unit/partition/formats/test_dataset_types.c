@@ -48,9 +48,9 @@ Test(dataset_types, rows_lie_by_type_then_source_with_each_triple_once)
     const uint16_t kept[] = {1, 0, 0, 1, 1, 1};
     cr_assert_eq(d.n_edge, 6);
     cr_assert_eq(d.n_duplicate, 1);
-    cr_assert_eq(d.n_relation, 2);
-    cr_assert_eq(d.loops, DATASET_LOOPS_STORED);
-    cr_assert(!d.symmetric);
+    cr_assert_eq(d.facts.n_relation, 2);
+    cr_assert_eq(d.facts.loops, GRAPH_LOOPS_STORED);
+    cr_assert(!d.facts.symmetric);
     cr_assert_arr_eq(d.indptr, indptr, sizeof indptr);
     cr_assert_arr_eq(d.indices, indices, sizeof indices);
     cr_assert_arr_eq(d.edge_type, kept, sizeof kept);
@@ -76,7 +76,7 @@ Test(dataset_types, other_models_get_the_edges_without_types_each_pair_once)
     typed();
     struct job job = fixture_job();
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.edge_type == NULL && d.n_relation == 0);
+    cr_assert(d.edge_type == NULL && d.facts.n_relation == 0);
     cr_assert_eq(d.n_edge, 4);
     cr_assert_eq(d.n_duplicate, 2);
 }
@@ -90,7 +90,7 @@ Test(dataset_types, undirected_adds_the_inverse_of_each_relation)
     const int64_t indptr[] = {0, 3, 8, 9, 11, 11, 12};
     const uint32_t indices[] = {1, 1, 1, 0, 2, 0, 5, 0, 1, 3, 3, 1};
     const uint16_t kept[] = {1, 2, 3, 0, 0, 1, 1, 3, 2, 1, 3, 3};
-    cr_assert_eq(d.n_relation, 4);
+    cr_assert_eq(d.facts.n_relation, 4);
     cr_assert_eq(d.n_edge, 12);
     cr_assert_eq(d.n_duplicate, 1);
     cr_assert_arr_eq(d.indptr, indptr, sizeof indptr);
@@ -105,7 +105,7 @@ Test(dataset_types, no_self_loops_leaves_the_stored_ones_out)
     job.dataset.self_loops = JOB_SWITCH_NO;
     struct dataset d = fixture_loaded(&job);
     cr_assert_eq(d.n_edge, 5);
-    cr_assert_eq(d.loops, DATASET_LOOPS_NONE);
+    cr_assert_eq(d.facts.loops, GRAPH_LOOPS_NONE);
 }
 
 Test(dataset_types, the_fingerprint_tells_types_apart)
@@ -177,7 +177,7 @@ Test(dataset_types, meta_vouches_for_relations_without_edges_and_bounds_them)
     fixture_bytes("meta.json", "{\"relations\": 5, \"x\": [NaN, -Infinity, \"NaN\"]}", 46);
     struct job job = rgcn();
     struct dataset d = fixture_loaded(&job);
-    cr_assert_eq(d.n_relation, 5);
+    cr_assert_eq(d.facts.n_relation, 5);
     fixture_bytes("meta.json", "{\"relations\": 1}", 16);
     bad("edge_type.npy: entry 2: relation 1 is out of range", "expected 0 to 0");
 }
@@ -189,7 +189,7 @@ Test(dataset_types, the_edges_of_a_generator_are_one_relation)
     job.dataset.generator = JOB_GENERATOR_KARATE;
     job.model.kind = JOB_KIND_RGCN;
     struct dataset d = fixture_loaded(&job);
-    cr_assert_eq(d.n_relation, 2);
+    cr_assert_eq(d.facts.n_relation, 2);
     cr_assert_eq(d.n_edge, 156);
     cr_assert_eq(d.edge_type[0] + d.edge_type[d.n_edge - 1], 1);
 }
@@ -210,9 +210,9 @@ static void features_are(const struct dataset *d, const float *expected)
 {
     const uint32_t nodes[] = {0, 1, 2, 3, 4, 5};
     float rows[6 * 8];
-    cr_assert_leq(d->n_feature, 8);
+    cr_assert_leq(d->facts.n_feature, 8);
     dataset_feature_rows(d, nodes, 6, rows);
-    cr_assert_arr_eq(rows, expected, (size_t)(6 * d->n_feature) * sizeof *rows);
+    cr_assert_arr_eq(rows, expected, (size_t)(6 * d->facts.n_feature) * sizeof *rows);
 }
 
 Test(dataset_types, the_types_features_stand_side_by_side_and_a_type_without_any_gets_a_column_per_node)
@@ -222,9 +222,10 @@ Test(dataset_types, the_types_features_stand_side_by_side_and_a_type_without_any
     struct dataset d = fixture_loaded(&job);
     const float expected[] = {1, 3, 0, 0, 0, 0, 0, /**/ 0, 0, 2, 0, 6, 0, 0, /**/ 0, 0, 0, 0, 0, 1, 0,
                               0, 5, 0, 0, 0, 0, 0, /**/ 0, 0, 0, 0, 0, 0, 1, /**/ 0, 0, 0, 8, 0, 0, 0};
-    cr_assert_eq(d.n_feature, 7);
-    cr_assert_eq(d.feature_indptr[6], 8);
-    cr_assert(d.embedded.n_run == 1 && d.embedded.run[0].begin == 5 && d.embedded.run[0].end == 7);
+    cr_assert_eq(d.facts.n_feature, 7);
+    cr_assert_eq(d.features.indptr[6], 8);
+    cr_assert(d.features.embedded.n_run == 1 && d.features.embedded.run[0].begin == 5 &&
+              d.features.embedded.run[0].end == 7);
     for (int v = 0; v < 6; v++) {
         cr_assert_eq(dataset_is_embedded(&d, v), v == 2 || v == 4);
     }
@@ -242,7 +243,7 @@ Test(dataset_types, meta_may_tell_a_types_columns)
     fixture_bytes("meta.json", "{\"features\": {\"1\": {\"rows\": 2, \"features\": 4}}}", 47);
     struct job job = fixture_job();
     struct dataset d = fixture_loaded(&job);
-    cr_assert_eq(d.n_feature, 8);
+    cr_assert_eq(d.facts.n_feature, 8);
     fixture_bytes("meta.json", "{\"features\": {\"1\": {\"features\": 2}}}", 36);
     fixture_refused(&job, STATUS_DATA, "feat_t1_indices.npy: row 0, entry 0: column 2 is out of range",
                     "expected 0 to 1");
@@ -258,7 +259,8 @@ Test(dataset_types, a_typed_graph_without_any_features_has_a_column_per_node)
         identity[v * 6 + v] = 1;
     }
     features_are(&d, identity);
-    cr_assert(d.embedded.n_run == 1 && d.embedded.run[0].begin == 0 && d.embedded.run[0].end == 6);
+    cr_assert(d.features.embedded.n_run == 1 && d.features.embedded.run[0].begin == 0 &&
+              d.features.embedded.run[0].end == 6);
 }
 
 Test(dataset_types, node_types_that_disagree_with_features_or_nodes_are_refused)

@@ -29,7 +29,7 @@ static double homophily(const struct dataset *dataset)
     int64_t same = 0;
     for (int64_t node = 0; node < dataset->n_node; node++) {
         for (int64_t i = dataset->indptr[node]; i < dataset->indptr[node + 1]; i++) {
-            same += dataset->labels[node] == dataset->labels[dataset->indices[i]];
+            same += dataset->labels.classes[node] == dataset->labels.classes[dataset->indices[i]];
         }
     }
     return (double)same / (double)dataset->n_edge;
@@ -39,7 +39,7 @@ Test(generator, the_karate_club_is_the_published_one)
 {
     struct job job = job_of(JOB_GENERATOR_KARATE, 1);
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert(dataset.n_node == 34 && dataset.n_edge == 156 && dataset.n_class == 2 && dataset.symmetric);
+    cr_assert(dataset.n_node == 34 && dataset.n_edge == 156 && dataset.facts.n_class == 2 && dataset.facts.symmetric);
     static const int64_t degrees[34] = {16, 9, 10, 6, 3, 4, 4, 4, 5, 2, 3, 1, 2, 5, 2, 2,  2,
                                         2,  2, 3,  2, 2, 2, 5, 3, 3, 2, 4, 3, 4, 4, 6, 12, 17};
     int64_t n_triangle = 0; /* each six times */
@@ -55,11 +55,13 @@ Test(generator, the_karate_club_is_the_published_one)
     cr_assert_eq(dataset.n_duplicate, 0);
     int64_t officers = 0;
     for (int i = 0; i < 34; i++) {
-        officers += dataset.labels[i];
+        officers += dataset.labels.classes[i];
     }
-    cr_assert(officers == 17 && dataset.labels[0] == 0 && dataset.labels[33] == 1 && dataset.labels[9] == 1);
-    cr_assert(dataset.n_split[0] == 0 && dataset.n_split[1] == 4);
-    cr_assert(dataset.split[0] == 1 && dataset.split[1] == 1 && dataset.split[32] == 1 && dataset.split[33] == 1);
+    cr_assert(officers == 17 && dataset.labels.classes[0] == 0 && dataset.labels.classes[33] == 1 &&
+              dataset.labels.classes[9] == 1);
+    cr_assert(dataset.labels.n_split[0] == 0 && dataset.labels.n_split[1] == 4);
+    cr_assert(dataset.labels.split[0] == 1 && dataset.labels.split[1] == 1 && dataset.labels.split[32] == 1 &&
+              dataset.labels.split[33] == 1);
     float rows[2 * 34];
     dataset_feature_rows(&dataset, (uint32_t[]){0, 33}, 2, rows);
     cr_assert(rows[0] == 1 && rows[33] == 0 && rows[34] == 0 && rows[67] == 1);
@@ -83,9 +85,9 @@ Test(generator, the_same_seed_gives_the_same_bits_for_any_number_of_threads)
         cr_assert_str_eq(prints[0], prints[1]);
         cr_assert_str_neq(prints[0], prints[2]);
         size_t n_node = (size_t)one.n_node;
-        cr_assert_arr_eq(one.features_f32, three.features_f32, n_node * 32 * sizeof(float));
-        cr_assert_arr_eq(one.labels, three.labels, n_node * sizeof(int32_t));
-        cr_assert_arr_eq(one.split, three.split, n_node);
+        cr_assert_arr_eq(one.features.f32, three.features.f32, n_node * 32 * sizeof(float));
+        cr_assert_arr_eq(one.labels.classes, three.labels.classes, n_node * sizeof(int32_t));
+        cr_assert_arr_eq(one.labels.split, three.labels.split, n_node);
     }
 }
 
@@ -96,13 +98,13 @@ Test(generator, planted_communities_have_the_homophily_and_degree_asked_for)
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_float_eq(homophily(&dataset), 0.7, 0.01);
     cr_assert_float_eq((double)dataset.n_edge / 20000, 32, 0.5);
-    cr_assert(dataset.symmetric && dataset.n_class == 8 && dataset.n_feature == 32);
-    cr_assert_float_eq((double)dataset.n_split[DATASET_SPLIT_TRAIN] / 20000, 0.6, 0.02);
-    cr_assert_float_eq((double)dataset.n_split[DATASET_SPLIT_VALID] / 20000, 0.2, 0.02);
+    cr_assert(dataset.facts.symmetric && dataset.facts.n_class == 8 && dataset.facts.n_feature == 32);
+    cr_assert_float_eq((double)dataset.labels.n_split[DATASET_SPLIT_TRAIN] / 20000, 0.6, 0.02);
+    cr_assert_float_eq((double)dataset.labels.n_split[DATASET_SPLIT_VALID] / 20000, 0.2, 0.02);
     int64_t first_half[8] = {0}, n_class[8] = {0};
     for (int64_t node = 0; node < 20000; node++) {
-        n_class[dataset.labels[node]]++;
-        first_half[dataset.labels[node]] += node < 10000;
+        n_class[dataset.labels.classes[node]]++;
+        first_half[dataset.labels.classes[node]] += node < 10000;
     }
     for (int c = 0; c < 8; c++) {
         cr_assert_eq(n_class[c], 2500);
@@ -119,7 +121,7 @@ Test(generator, features_lie_around_their_classes_centre)
     struct dataset noisy = fixture_loaded(&job);
     double square = 0, sum = 0, together = 0, before = 0;
     for (int64_t i = 0; i < 4000 * 32; i++) {
-        double noise = (double)(noisy.features_f32[i] - exact.features_f32[i]);
+        double noise = (double)(noisy.features.f32[i] - exact.features.f32[i]);
         square += noise * noise;
         together += noise * before;
         before = noise;
@@ -130,8 +132,8 @@ Test(generator, features_lie_around_their_classes_centre)
     cr_assert_float_eq(sum / (4000 * 32), 0, 0.03);
     int64_t other = -1;
     for (int64_t node = 1; node < 4000; node++) {
-        bool same = memcmp(exact.features_f32, exact.features_f32 + node * 32, 32 * sizeof(float)) == 0;
-        cr_assert_eq(same, exact.labels[node] == exact.labels[0]);
+        bool same = memcmp(exact.features.f32, exact.features.f32 + node * 32, 32 * sizeof(float)) == 0;
+        cr_assert_eq(same, exact.labels.classes[node] == exact.labels.classes[0]);
         other = same ? other : node;
     }
     cr_assert_geq(other, 0);
@@ -143,19 +145,20 @@ Test(generator, several_labels_per_node_are_rows_that_the_edges_follow)
     job.dataset.labels_per_node = 3;
     job.dataset.homophily = 1;
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert(dataset.multi_label && dataset.n_class == 8 && dataset.labels == NULL);
+    cr_assert(dataset.facts.multi_label && dataset.facts.n_class == 8 && dataset.labels.classes == NULL);
     double n_both = 0;
     for (int64_t node = 0; node < 5000; node++) {
         float n_label = 0;
-        n_both += (double)(dataset.label_rows[node * 8] * dataset.label_rows[node * 8 + 1]);
+        n_both += (double)(dataset.labels.rows[node * 8] * dataset.labels.rows[node * 8 + 1]);
         for (int c = 0; c < 8; c++) {
-            n_label += dataset.label_rows[node * 8 + c];
+            n_label += dataset.labels.rows[node * 8 + c];
         }
         cr_assert_eq(n_label, 3);
         for (int64_t i = dataset.indptr[node]; i < dataset.indptr[node + 1]; i++) {
             float shared = 0;
             for (int c = 0; c < 8; c++) {
-                shared += dataset.label_rows[node * 8 + c] * dataset.label_rows[(int64_t)dataset.indices[i] * 8 + c];
+                shared += dataset.labels.rows[node * 8 + c] *
+                          dataset.labels.rows[(int64_t)dataset.indices[i] * 8 + c];
             }
             cr_assert_geq(shared, 1);
         }
@@ -183,7 +186,7 @@ Test(generator, rmat_has_few_nodes_of_very_high_degree)
     cr_assert_gt(dataset.n_duplicate, 0);
     int64_t n_label[8] = {0};
     for (int64_t node = 0; node < 4096; node++) {
-        n_label[dataset.labels[node]]++;
+        n_label[dataset.labels.classes[node]]++;
     }
     for (int c = 0; c < 8; c++) {
         cr_assert_gt(n_label[c], 0, "class %d has no node", c);
@@ -219,7 +222,7 @@ Test(generator, a_graph_of_one_node_trains_on_it)
     for (int k = 0; k < 2; k++) {
         struct job job = job_of(kinds[k], 1);
         struct dataset dataset = fixture_loaded(&job);
-        cr_assert(dataset.n_node == 1 && dataset.n_edge == 0 && dataset.n_split[DATASET_SPLIT_TRAIN] == 1);
+        cr_assert(dataset.n_node == 1 && dataset.n_edge == 0 && dataset.labels.n_split[DATASET_SPLIT_TRAIN] == 1);
     }
 }
 

@@ -26,8 +26,8 @@ Test(class_weights, there_are_none_by_default)
     fixture_small();
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
-    cr_expect_null(dataset.class_weight);
-    cr_expect_eq(dataset.loss_weight, 0.0);
+    cr_expect_null(dataset.labels.class_weights);
+    cr_expect_eq(dataset.labels.loss_weight, 0.0);
 }
 
 Test(class_weights, balanced_ones_give_each_class_that_is_trained_on_the_same_share)
@@ -36,8 +36,8 @@ Test(class_weights, balanced_ones_give_each_class_that_is_trained_on_the_same_sh
     struct dataset dataset = fixture_loaded(&job);
     /* 4 / (2 · 3) and 4 / (2 · 1) */
     const float expected[] = {4.0F / 6.0F, 1.0F, 2.0F, 1.0F};
-    cr_expect_arr_eq(dataset.class_weight, expected, sizeof expected);
-    cr_expect_eq(dataset.loss_weight, 3.0 * expected[0] + 2.0);
+    cr_expect_arr_eq(dataset.labels.class_weights, expected, sizeof expected);
+    cr_expect_eq(dataset.labels.loss_weight, 3.0 * expected[0] + 2.0);
 }
 
 Test(class_weights, balanced_ones_of_several_labels_are_negatives_over_positives)
@@ -48,8 +48,8 @@ Test(class_weights, balanced_ones_of_several_labels_are_negatives_over_positives
     fixture_f32("labels.npy", 2, (int64_t[]){6, 3}, rows);
     struct dataset dataset = fixture_loaded(&job);
     const float expected[] = {3.0F, 1.0F, 2.0F}; /* label 1 has no positive training node */
-    cr_expect_arr_eq(dataset.class_weight, expected, sizeof expected);
-    cr_expect_eq(dataset.loss_weight, 10.0, "the mean is over the labels that are there");
+    cr_expect_arr_eq(dataset.labels.class_weights, expected, sizeof expected);
+    cr_expect_eq(dataset.labels.loss_weight, 10.0, "the mean is over the labels that are there");
 }
 
 Test(class_weights, a_file_has_one_for_each_class)
@@ -58,8 +58,8 @@ Test(class_weights, a_file_has_one_for_each_class)
     const float given[] = {0.5F, 0.0F, 4.0F, 1.0F};
     fixture_f32("weights.npy", 1, (int64_t[]){4}, given);
     struct dataset dataset = fixture_loaded(&job);
-    cr_expect_arr_eq(dataset.class_weight, given, sizeof given);
-    cr_expect_eq(dataset.loss_weight, 5.5);
+    cr_expect_arr_eq(dataset.labels.class_weights, given, sizeof given);
+    cr_expect_eq(dataset.labels.loss_weight, 5.5);
 }
 
 Test(class_weights, a_prediction_has_none)
@@ -67,7 +67,7 @@ Test(class_weights, a_prediction_has_none)
     struct job job = uneven("nowhere.npy");
     snprintf(job.predict.model, sizeof job.predict.model, "model");
     struct dataset dataset = fixture_loaded(&job);
-    cr_expect_null(dataset.class_weight);
+    cr_expect_null(dataset.labels.class_weights);
 }
 
 Test(class_weights, files_that_do_not_fit_are_refused)

@@ -80,8 +80,8 @@ Test(dataset_features, dense_rows_of_zeros_are_stored_sparsely)
     fixture_f32("features.npy", 2, (int64_t[]){6, N}, features);
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert_null(dataset.features_f32);
-    cr_assert_eq(dataset.feature_indptr[6], 1);
+    cr_assert_null(dataset.features.f32);
+    cr_assert_eq(dataset.features.indptr[6], 1);
     float rows[2 * N];
     dataset_feature_rows(&dataset, (uint32_t[]){3, 4}, 2, rows);
     cr_assert_arr_eq(rows, &features[3 * N], sizeof rows);
@@ -98,7 +98,7 @@ Test(dataset_features, other_number_types_become_float)
                    sizeof halves);
     features_are(&job, expected);
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert_not_null(dataset.features_f16);
+    cr_assert_not_null(dataset.features.f16);
     double doubles[18];
     for (int i = 0; i < 18; i++) {
         doubles[i] = (double)expected[i];
@@ -172,7 +172,7 @@ Test(dataset_features, degrees_make_columns_loops_left_out)
     struct dataset dataset = fixture_loaded(&job);
     const float in[] = {2, 2, 2, 2, 2, 1}, out[] = {1, 2, 2, 2, 2, 2};
     float rows[18];
-    cr_assert_eq(dataset.n_feature, 3);
+    cr_assert_eq(dataset.facts.n_feature, 3);
     dataset_feature_rows(&dataset, (uint32_t[]){0, 1, 2, 3, 4, 5}, 6, rows);
     for (int i = 0; i < 6; i++) {
         cr_expect_eq(rows[3 * i], 1.0f);
@@ -191,13 +191,13 @@ Test(dataset_features, a_column_for_each_node_is_one_entry_for_each_node)
     for (int w = 0; w < 2; w++) {
         struct job job = without_features(JOB_WORD(words[w]));
         struct dataset dataset = fixture_loaded(&job);
-        cr_assert_eq(dataset.n_feature, 6);
-        cr_assert_null(dataset.features_f32);
-        cr_assert_eq(dataset.feature_indptr[6], 6);
-        cr_assert_eq(embedded_count(&dataset.embedded), 6);
+        cr_assert_eq(dataset.facts.n_feature, 6);
+        cr_assert_null(dataset.features.f32);
+        cr_assert_eq(dataset.features.indptr[6], 6);
+        cr_assert_eq(embedded_count(&dataset.features.embedded), 6);
         for (int64_t node = 0; node < 6; node++) {
-            cr_expect_eq(dataset.feature_indices[node], node);
-            cr_expect_eq(dataset.feature_data[node], 1.0f);
+            cr_expect_eq(dataset.features.indices[node], node);
+            cr_expect_eq(dataset.features.data[node], 1.0f);
             cr_expect(dataset_is_embedded(&dataset, node));
         }
     }
@@ -211,7 +211,7 @@ Test(dataset_features, features_made_of_the_graph_take_the_place_of_those_of_the
     struct job job = fixture_job();
     job.dataset.features = JOB_WORD(JOB_FEATURES_DEGREE);
     struct dataset dataset = fixture_loaded(&job);
-    cr_expect_eq(dataset.n_feature, 3);
+    cr_expect_eq(dataset.facts.n_feature, 3);
     static const int generators[] = {JOB_GENERATOR_KARATE, JOB_GENERATOR_SBM, JOB_GENERATOR_RMAT};
     for (int g = 0; g < 3; g++) {
         struct dataset own;
@@ -221,9 +221,9 @@ Test(dataset_features, features_made_of_the_graph_take_the_place_of_those_of_the
         own = fixture_loaded(&job);
         job.dataset.features = JOB_WORD(JOB_FEATURES_ONE_HOT);
         dataset = fixture_loaded(&job);
-        cr_expect_eq(dataset.n_feature, dataset.n_node);
-        cr_expect_eq(embedded_count(&dataset.embedded), dataset.n_node);
-        cr_expect_arr_eq(dataset.labels, own.labels,
-                         (size_t)own.n_node * sizeof *own.labels); /* which are of features */
+        cr_expect_eq(dataset.facts.n_feature, dataset.n_node);
+        cr_expect_eq(embedded_count(&dataset.features.embedded), dataset.n_node);
+        cr_expect_arr_eq(dataset.labels.classes, own.labels.classes,
+                         (size_t)own.n_node * sizeof *own.labels.classes); /* which are of features */
     }
 }

@@ -21,7 +21,7 @@ Test(dataset_labels, valid_and_test_nodes_may_be_missing)
     fixture_remove("test_idx.npy");
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert_eq(dataset.n_split[DATASET_SPLIT_NONE], 4);
+    cr_assert_eq(dataset.labels.n_split[DATASET_SPLIT_NONE], 4);
 }
 
 Test(dataset_labels, labels_that_do_not_fit_are_refused)
@@ -78,7 +78,7 @@ Test(dataset_labels, meta_may_name_more_classes_than_the_labels_use)
     fixture_bytes("meta.json", "{\"classes\": 5, \"name\": \"six\"}", 29);
     struct job job = fixture_job();
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert_eq(dataset.n_class, 5);
+    cr_assert_eq(dataset.facts.n_class, 5);
     cr_assert_str_eq(dataset.name, "six");
 }
 
@@ -89,16 +89,16 @@ Test(dataset_labels, rows_of_labels_are_multi_label)
     float rows[12] = {0, 1, 1, 1, NAN, 0, 0, 0, 1, 0, -1, -1};
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert(dataset.multi_label && dataset.labels == NULL);
-    cr_assert_eq(dataset.n_class, 2);
-    cr_assert(dataset.label_rows[3] == 1 && isnan(dataset.label_rows[4]) && dataset.label_rows[5] == 0);
-    cr_assert(isnan(dataset.label_rows[10]));
+    cr_assert(dataset.facts.multi_label && dataset.labels.classes == NULL);
+    cr_assert_eq(dataset.facts.n_class, 2);
+    cr_assert(dataset.labels.rows[3] == 1 && isnan(dataset.labels.rows[4]) && dataset.labels.rows[5] == 0);
+    cr_assert(isnan(dataset.labels.rows[10]));
     fixture_i64("labels.npy", 2, (int64_t[]){6, 2}, (int64_t[]){0, 1, 1, 1, -1, 0, 0, 0, 1, 0, -1, -1});
     dataset = fixture_loaded(&job);
-    cr_assert(dataset.multi_label && isnan(dataset.label_rows[4]) && dataset.label_rows[2] == 1);
+    cr_assert(dataset.facts.multi_label && isnan(dataset.labels.rows[4]) && dataset.labels.rows[2] == 1);
     fixture_i64("labels.npy", 2, (int64_t[]){6, 1}, (int64_t[]){0, 1, 0, 1, 0, -1});
     dataset = fixture_loaded(&job);
-    cr_assert(!dataset.multi_label && dataset.labels[5] == -1);
+    cr_assert(!dataset.facts.multi_label && dataset.labels.classes[5] == -1);
 
     rows[7] = 0.5f;
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, rows);
@@ -188,19 +188,20 @@ Test(dataset_labels, labels_are_numbers_where_the_loss_is_of_numbers)
     const struct job job = regression();
     fixture_f32("labels.npy", 1, (int64_t[]){6}, (float[]){0.5F, -3.25F, 0, 1e6F, NAN, NAN});
     struct dataset dataset = fixture_loaded(&job);
-    cr_expect(dataset.regression && dataset.multi_label && dataset.labels == NULL);
-    cr_expect_eq(dataset.n_class, 1);
-    cr_expect(dataset.label_rows[1] == -3.25F && dataset.label_rows[3] == 1e6F && isnan(dataset.label_rows[4]));
-    cr_expect_eq(dataset.loss_weight, 2.0, "two training nodes, a number each");
+    cr_expect(dataset.regression && dataset.facts.multi_label && dataset.labels.classes == NULL);
+    cr_expect_eq(dataset.facts.n_class, 1);
+    cr_expect(dataset.labels.rows[1] == -3.25F && dataset.labels.rows[3] == 1e6F && isnan(dataset.labels.rows[4]));
+    cr_expect_eq(dataset.labels.loss_weight, 2.0, "two training nodes, a number each");
 
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, (float[]){1, 2, 3, NAN, 5, 6, 7, 8, 9, 10, NAN, NAN});
     dataset = fixture_loaded(&job);
-    cr_expect_eq(dataset.n_class, 2);
-    cr_expect_eq(dataset.loss_weight, 3.0, "of four numbers of the training nodes one is none");
+    cr_expect_eq(dataset.facts.n_class, 2);
+    cr_expect_eq(dataset.labels.loss_weight, 3.0, "of four numbers of the training nodes one is none");
 
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){7, -1, 0, 0, 0, 0});
     dataset = fixture_loaded(&job);
-    cr_expect(dataset.label_rows[0] == 7.0F && dataset.label_rows[1] == -1.0F, "a whole number is a number: -1, too");
+    cr_expect(dataset.labels.rows[0] == 7.0F && dataset.labels.rows[1] == -1.0F,
+              "a whole number is a number: -1, too");
 }
 
 Test(dataset_labels, numbers_that_do_not_fit_are_refused)

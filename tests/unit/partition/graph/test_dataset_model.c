@@ -43,10 +43,10 @@ Test(dataset_model, neither_labels_nor_splits_are_needed)
     job = predicting();
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
-    cr_assert(dataset.n_node == 6 && dataset.n_class == 4 && !dataset.multi_label);
-    cr_assert_eq(dataset.n_split[DATASET_SPLIT_NONE], 6);
+    cr_assert(dataset.n_node == 6 && dataset.facts.n_class == 4 && !dataset.facts.multi_label);
+    cr_assert_eq(dataset.labels.n_split[DATASET_SPLIT_NONE], 6);
     for (int64_t node = 0; node < 6; node++) {
-        cr_assert_eq(dataset.labels[node], -1);
+        cr_assert_eq(dataset.labels.classes[node], -1);
     }
 }
 
@@ -58,9 +58,9 @@ Test(dataset_model, without_labels_a_model_of_several_has_them_unknown)
     struct dataset dataset = fixture_loaded(&job);
     model.multi_label = true;
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
-    cr_assert(dataset.multi_label && dataset.labels == NULL);
+    cr_assert(dataset.facts.multi_label && dataset.labels.classes == NULL);
     for (int i = 0; i < 6 * 4; i++) {
-        cr_assert(isnan(dataset.label_rows[i]));
+        cr_assert(isnan(dataset.labels.rows[i]));
     }
 }
 
@@ -69,9 +69,10 @@ Test(dataset_model, labels_that_are_there_may_have_fewer_classes_than_the_model)
     fixture_small();
     struct job job = predicting();
     struct dataset dataset = fixture_loaded(&job);
-    cr_assert_eq(dataset.n_class, 2);
+    cr_assert_eq(dataset.facts.n_class, 2);
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
-    cr_assert(dataset.n_class == 4 && dataset.labels[1] == 1 && dataset.n_split[DATASET_SPLIT_TRAIN] == 2);
+    cr_assert(dataset.facts.n_class == 4 && dataset.labels.classes[1] == 1 &&
+              dataset.labels.n_split[DATASET_SPLIT_TRAIN] == 2);
 }
 
 Test(dataset_model, labels_without_splits_belong_to_no_split)
@@ -83,8 +84,8 @@ Test(dataset_model, labels_without_splits_belong_to_no_split)
     struct job job = predicting();
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(dataset.n_split[DATASET_SPLIT_NONE], 6);
-    cr_assert_eq(dataset.labels[1], 1);
+    cr_assert_eq(dataset.labels.n_split[DATASET_SPLIT_NONE], 6);
+    cr_assert_eq(dataset.labels.classes[1], 1);
 }
 
 Test(dataset_model, what_does_not_fit_the_model_is_named_with_both_numbers)
@@ -111,14 +112,14 @@ Test(dataset_model, classes_have_the_names_and_the_order_of_the_training)
     model.class_names = "[\"a\",\"b\",\"c\",\"d\"]";
     struct dataset dataset = fixture_loaded(&job);
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
-    cr_assert_str_eq(dataset.class_names, model.class_names);
+    cr_assert_str_eq(dataset.labels.class_names, model.class_names);
     folder_write("class_names.json", "[\"b\", \"a\"]");
     refused("dataset 'small': class_names.json has [\"b\",\"a\"], expected [\"a\",\"b\",\"c\",\"d\"] as in the "
             "training of the model in 'runs/m'");
     model.class_names = NULL;
     dataset = fixture_loaded(&job);
     cr_assert_eq(dataset_fit_model(&dataset, &model), STATUS_OK, "%s", status_reason());
-    cr_assert_str_eq(dataset.class_names, "[\"b\",\"a\"]");
+    cr_assert_str_eq(dataset.labels.class_names, "[\"b\",\"a\"]");
 }
 
 Test(dataset_model, embeddings_of_nodes_ask_for_the_same_graph)

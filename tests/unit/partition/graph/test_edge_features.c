@@ -38,7 +38,7 @@ static bool has_row(const struct dataset *d, uint32_t from, uint32_t to, float f
 {
     for (int64_t i = d->indptr[to]; i < d->indptr[to + 1]; i++) {
         if (d->indices[i] == from) {
-            const float *row = dataset_edge_features(d, d->edge_row[i]);
+            const float *row = dataset_edge_features(d, d->edges.row[i]);
             return row[0] == first && row[1] == second;
         }
     }
@@ -49,8 +49,9 @@ Test(edge_features, repeats_with_the_same_row_are_one_edge_and_stored_loops_keep
 {
     struct job job = job_of(JOB_KIND_TRANSFORMER);
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.n_edge_feature == 2 && d.n_edge_row == 6 && !d.symmetric && d.loops == DATASET_LOOPS_STORED);
-    cr_assert(d.n_edge == 5 && d.n_duplicate == 1 && d.loop_features == NULL);
+    cr_assert(d.facts.n_edge_feature == 2 && d.edges.n_row == 6 && !d.facts.symmetric &&
+              d.facts.loops == GRAPH_LOOPS_STORED);
+    cr_assert(d.n_edge == 5 && d.n_duplicate == 1 && d.edges.loop_features == NULL);
     cr_assert(has_row(&d, 0, 1, 0.5f, -1.0f) && has_row(&d, 2, 1, 3.0f, 0.0f) && has_row(&d, 1, 0, 2.0f, 7.0f));
     cr_assert(has_row(&d, 3, 3, 4.0f, 4.0f) && has_row(&d, 5, 4, -0.25f, 0.125f));
 }
@@ -71,7 +72,7 @@ Test(edge_features, loops_of_a_definition_get_the_mean_of_the_other_in_edges)
     for (int i = 0; i < 2; i++) {
         struct job job = job_of(i == 0 ? JOB_KIND_GAT : JOB_KIND_GATV2);
         struct dataset d = fixture_loaded(&job);
-        cr_assert(d.n_edge == 4 + 6 && d.loops == DATASET_LOOPS_STORED && d.n_duplicate == 1);
+        cr_assert(d.n_edge == 4 + 6 && d.facts.loops == GRAPH_LOOPS_STORED && d.n_duplicate == 1);
         cr_assert(has_row(&d, 0, 0, 2.0f, 7.0f), "of its one in-edge");
         cr_assert(has_row(&d, 1, 1, 1.75f, -0.5f), "of two in-edges, the repeat counted once");
         cr_assert(has_row(&d, 3, 3, 0.0f, 0.0f) && has_row(&d, 2, 2, 0.0f, 0.0f),
@@ -85,10 +86,10 @@ Test(edge_features, loops_are_left_out_or_put_in_where_the_job_says_so)
     struct job job = job_of(JOB_KIND_TRANSFORMER);
     job.dataset.self_loops = JOB_SWITCH_NO;
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.n_edge == 4 && d.loops == DATASET_LOOPS_NONE && d.loop_features == NULL);
+    cr_assert(d.n_edge == 4 && d.facts.loops == GRAPH_LOOPS_NONE && d.edges.loop_features == NULL);
     job.dataset.self_loops = JOB_SWITCH_YES;
     d = fixture_loaded(&job);
-    cr_assert(d.n_edge == 4 + 6 && d.n_duplicate == 1 && d.loops == DATASET_LOOPS_STORED);
+    cr_assert(d.n_edge == 4 + 6 && d.n_duplicate == 1 && d.facts.loops == GRAPH_LOOPS_STORED);
     cr_assert(has_row(&d, 1, 1, 1.75f, -0.5f) && has_row(&d, 2, 2, 0.0f, 0.0f));
     cr_assert(has_row(&d, 3, 3, 4.0f, 4.0f), "a stored loop keeps its features, as with add_remaining_self_loops");
 }
@@ -100,7 +101,7 @@ Test(edge_features, the_reverse_of_an_edge_has_its_row)
     fixture_f32("edge_attr.npy", 2, (int64_t[]){6, 2}, same);
     job.dataset.undirected = JOB_SWITCH_YES;
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.n_edge == 6 + 1 && d.n_duplicate == 2 && !d.symmetric);
+    cr_assert(d.n_edge == 6 + 1 && d.n_duplicate == 2 && !d.facts.symmetric);
     cr_assert(has_row(&d, 0, 1, 0.5f, -1.0f) && has_row(&d, 1, 0, 0.5f, -1.0f) && has_row(&d, 1, 2, 3.0f, 0.0f));
     cr_assert(has_row(&d, 4, 5, -0.25f, 0.125f) && has_row(&d, 5, 4, -0.25f, 0.125f) &&
               has_row(&d, 3, 3, 4.0f, 4.0f));
@@ -139,10 +140,10 @@ Test(edge_features, rows_follow_their_edges_in_long_rows_too)
     fixture_f32("edge_attr.npy", 1, (int64_t[]){N}, each);
     struct job job = job_of(JOB_KIND_TRANSFORMER);
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.n_edge_feature == 1 && d.n_edge == N);
+    cr_assert(d.facts.n_edge_feature == 1 && d.n_edge == N);
     for (int64_t v = 0; v < 2; v++) {
         for (int64_t i = d.indptr[v]; i < d.indptr[v + 1]; i++) {
-            cr_assert_eq(*dataset_edge_features(&d, d.edge_row[i]), (float)d.indices[i] + 0.5f * (float)v);
+            cr_assert_eq(*dataset_edge_features(&d, d.edges.row[i]), (float)d.indices[i] + 0.5f * (float)v);
         }
     }
 }
@@ -158,13 +159,13 @@ Test(edge_features, kinds_without_a_meaning_for_them_do_not_get_them_nor_those_t
         job.model.kind = kind;
         struct dataset d = fixture_loaded(&job);
         bool takes = model_kind_of(&job)->takes_edge_features;
-        cr_assert_eq(d.n_edge_feature, takes ? 2 : 0, "%s", job_choice_text("model", "kind", kind));
-        cr_assert((d.edge_row != NULL) == takes && (d.edge_features != NULL) == takes);
+        cr_assert_eq(d.facts.n_edge_feature, takes ? 2 : 0, "%s", job_choice_text("model", "kind", kind));
+        cr_assert((d.edges.row != NULL) == takes && (d.edges.features != NULL) == takes);
     }
     job = job_of(JOB_KIND_GAT);
     job.dataset.edge_features = JOB_SWITCH_NO;
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.n_edge_feature == 0 && d.n_edge == 4 && d.loops == DATASET_LOOPS_IMPLICIT);
+    cr_assert(d.facts.n_edge_feature == 0 && d.n_edge == 4 && d.facts.loops == GRAPH_LOOPS_IMPLICIT);
 }
 
 Test(edge_features, that_are_left_out_are_remarked_on_with_the_reason)
@@ -191,7 +192,7 @@ Test(edge_features, of_other_types_are_converted)
     const int64_t numbers[] = {1, 2, 1, 3, 4, 5};
     fixture_i64("edge_attr.npy", 2, (int64_t[]){6, 1}, numbers);
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.n_edge_feature == 1 && d.n_edge_row == 6);
+    cr_assert(d.facts.n_edge_feature == 1 && d.edges.n_row == 6);
     for (int64_t r = 0; r < 6; r++) {
         cr_assert_eq(*dataset_edge_features(&d, r), (float)numbers[r]);
     }
@@ -224,12 +225,12 @@ Test(edge_features, that_are_asked_for_must_be_there)
     struct job job = job_of(JOB_KIND_TRANSFORMER);
     job.dataset.edge_features = JOB_SWITCH_YES;
     struct dataset d = fixture_loaded(&job);
-    cr_assert_eq(d.n_edge_feature, 2);
+    cr_assert_eq(d.facts.n_edge_feature, 2);
     fixture_remove("edge_attr.npy");
     fixture_refused(&job, STATUS_NO_INPUT, "edge_attr.npy: no such file", "dataset.edge_features = \"yes\"");
     job.dataset.edge_features = JOB_SWITCH_AUTO;
     d = fixture_loaded(&job);
-    cr_assert(d.n_edge_feature == 0 && d.edge_row == NULL);
+    cr_assert(d.facts.n_edge_feature == 0 && d.edges.row == NULL);
 }
 
 Test(edge_features, in_edges_by_destination_have_them_too)

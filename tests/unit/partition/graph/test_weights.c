@@ -42,9 +42,9 @@ Test(weights, repeats_are_added_up_and_nodes_without_a_loop_get_one_of_weight_1)
 {
     struct job job = fixture_job();
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.weighted && !d.symmetric && d.n_duplicate == 1);
+    cr_assert(d.facts.weighted && !d.facts.symmetric && d.n_duplicate == 1);
     cr_assert_eq(d.n_edge, 5 + 5, "five edges and five more loops");
-    cr_assert_eq(d.loops, DATASET_LOOPS_STORED);
+    cr_assert_eq(d.facts.loops, GRAPH_LOOPS_STORED);
     cr_assert(weight_of(&d, 0, 1) == 0.75f && weight_of(&d, 2, 1) == 3.0f && weight_of(&d, 1, 0) == 2.0f);
     cr_assert_eq(weight_of(&d, 5, 4), 0.0f, "an edge of weight 0 is an edge");
     cr_assert(weight_of(&d, 3, 3) == 4.0f && weight_of(&d, 0, 0) == 1.0f && weight_of(&d, 5, 5) == 1.0f);
@@ -57,7 +57,7 @@ Test(weights, no_loops_are_no_loops)
     struct job job = fixture_job();
     job.dataset.self_loops = JOB_SWITCH_NO;
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.n_edge == 4 && d.n_duplicate == 1 && d.loops == DATASET_LOOPS_NONE);
+    cr_assert(d.n_edge == 4 && d.n_duplicate == 1 && d.facts.loops == GRAPH_LOOPS_NONE);
     cr_assert(d.strength[3] == 0.0f && d.strength[1] == 3.75f);
 }
 
@@ -67,7 +67,7 @@ Test(weights, reverse_edges_weigh_the_same_and_what_is_there_both_ways_weighs_th
     struct job job = fixture_job();
     job.dataset.undirected = JOB_SWITCH_YES;
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.symmetric && d.weighted && d.n_edge == 6 + 1 + 5);
+    cr_assert(d.facts.symmetric && d.facts.weighted && d.n_edge == 6 + 1 + 5);
     cr_assert_eq(d.n_duplicate, 2, "0 → 1 again, and 1 → 0 as its reverse");
     cr_assert(weight_of(&d, 0, 1) == 2.75f && weight_of(&d, 1, 0) == 2.75f);
     cr_assert(weight_of(&d, 1, 2) == 3.0f && weight_of(&d, 2, 1) == 3.0f);
@@ -111,10 +111,10 @@ Test(weights, a_graph_with_other_weights_the_other_way_is_not_symmetric)
     fixture_i64("edges.npy", 2, (int64_t[]){2, 2}, both);
     fixture_f32("edge_weight.npy", 1, (int64_t[]){2}, (float[]){2.0f, 2.0f});
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.symmetric);
+    cr_assert(d.facts.symmetric);
     fixture_f32("edge_weight.npy", 1, (int64_t[]){2}, (float[]){2.0f, 1.0f});
     d = fixture_loaded(&job);
-    cr_assert(!d.symmetric);
+    cr_assert(!d.facts.symmetric);
 }
 
 Test(weights, rows_of_in_edges_take_them_by_entry_and_doubles_are_rounded)
@@ -142,13 +142,13 @@ Test(weights, layers_without_a_meaning_for_them_do_not_get_them_nor_those_told_n
         struct dataset d = fixture_loaded(&job);
         bool takes = kind == JOB_KIND_GCN || kind == JOB_KIND_APPNP || kind == JOB_KIND_SGC ||
                      kind == JOB_KIND_GCNII || kind == JOB_KIND_PROGRAM;
-        cr_assert_eq(d.weighted, takes, "%s", job_choice_text("model", "kind", kind));
+        cr_assert_eq(d.facts.weighted, takes, "%s", job_choice_text("model", "kind", kind));
         cr_assert((d.edge_weight != NULL) == takes && (d.strength != NULL) == takes);
     }
     job.model.kind = JOB_KIND_GCN;
     job.dataset.edge_weights = JOB_SWITCH_NO;
     struct dataset d = fixture_loaded(&job);
-    cr_assert(!d.weighted && d.n_edge == 4 && d.loops == DATASET_LOOPS_IMPLICIT);
+    cr_assert(!d.facts.weighted && d.n_edge == 4 && d.facts.loops == GRAPH_LOOPS_IMPLICIT);
 }
 
 Test(weights, sage_and_gin_take_them_when_asked_without_loops_of_their_own)
@@ -158,12 +158,12 @@ Test(weights, sage_and_gin_take_them_when_asked_without_loops_of_their_own)
     for (int i = 0; i < 2; i++) {
         job.model.kind = i == 0 ? JOB_KIND_SAGE : JOB_KIND_GIN;
         struct dataset d = fixture_loaded(&job);
-        cr_assert(d.weighted && d.n_edge == 5, "four edges and the loop");
+        cr_assert(d.facts.weighted && d.n_edge == 5, "four edges and the loop");
         cr_assert(weight_of(&d, 0, 1) == 0.75f && weight_of(&d, 3, 3) == 4.0f);
     }
     job.dataset.self_loops = JOB_SWITCH_YES;
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.weighted && d.n_edge == 5 + 5 && weight_of(&d, 3, 3) == 4.0f && weight_of(&d, 0, 0) == 1.0f);
+    cr_assert(d.facts.weighted && d.n_edge == 5 + 5 && weight_of(&d, 3, 3) == 4.0f && weight_of(&d, 0, 0) == 1.0f);
 }
 
 Test(weights, that_are_left_out_are_remarked_on_with_the_reason)
@@ -256,7 +256,7 @@ Test(weights, that_are_asked_for_must_be_there)
     fixture_refused(&job, STATUS_NO_INPUT, "edge_weight.npy: no such file", "dataset.edge_weights = \"yes\"");
     job.dataset.edge_weights = JOB_SWITCH_AUTO;
     struct dataset d = fixture_loaded(&job);
-    cr_assert(!d.weighted);
+    cr_assert(!d.facts.weighted);
 }
 
 Test(weights, the_fingerprint_knows_them_where_it_is_asked_to)

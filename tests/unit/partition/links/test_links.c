@@ -92,27 +92,27 @@ static void expect_rest(const struct dataset *all, const struct dataset *d)
             }
             cr_assert(at < d->indptr[v + 1] && d->indices[at] == all->indices[i], "row %u", v);
             cr_assert(all->edge_type == NULL || d->edge_type[at] == all->edge_type[i]);
-            cr_assert(!all->weighted || d->edge_weight[at] == all->edge_weight[i]);
-            cr_assert(all->edge_row == NULL || d->edge_row[at] == all->edge_row[i]);
-            strength += all->weighted ? d->edge_weight[at] : 0.0F;
+            cr_assert(!all->facts.weighted || d->edge_weight[at] == all->edge_weight[i]);
+            cr_assert(all->edges.row == NULL || d->edges.row[at] == all->edges.row[i]);
+            strength += all->facts.weighted ? d->edge_weight[at] : 0.0F;
             at++;
         }
-        cr_assert(!all->weighted || d->strength[v] == (float)strength, "node %u", v);
+        cr_assert(!all->facts.weighted || d->strength[v] == (float)strength, "node %u", v);
     }
-    cr_assert(d->n_edge == at && d->indptr[d->n_node] == at && d->symmetric == all->symmetric);
+    cr_assert(d->n_edge == at && d->indptr[d->n_node] == at && d->facts.symmetric == all->facts.symmetric);
 }
 
 /* Every node trains, without a label. */
 static void expect_nodes(const struct job *job, const struct dataset *d)
 {
     for (int64_t v = 0; v < d->n_node; v++) {
-        cr_assert(d->labels[v] == -1 && d->split[v] == DATASET_SPLIT_TRAIN);
+        cr_assert(d->labels.classes[v] == -1 && d->labels.split[v] == DATASET_SPLIT_TRAIN);
     }
-    cr_assert_eq(d->n_split[DATASET_SPLIT_TRAIN], d->n_node);
-    cr_assert(d->n_split[DATASET_SPLIT_NONE] == 0 && d->n_split[DATASET_SPLIT_VALID] == 0 &&
-              d->n_split[DATASET_SPLIT_TEST] == 0 && d->n_split[DATASET_SPLIT_VALID_TEST] == 0);
-    cr_assert_eq(d->n_class, job->task.channels > 0 ? job->task.channels : job->model.hidden);
-    cr_assert(!d->multi_label && d->label_rows == NULL && d->loss_weight == 0.0);
+    cr_assert_eq(d->labels.n_split[DATASET_SPLIT_TRAIN], d->n_node);
+    cr_assert(d->labels.n_split[DATASET_SPLIT_NONE] == 0 && d->labels.n_split[DATASET_SPLIT_VALID] == 0 &&
+              d->labels.n_split[DATASET_SPLIT_TEST] == 0 && d->labels.n_split[DATASET_SPLIT_VALID_TEST] == 0);
+    cr_assert_eq(d->facts.n_class, job->task.channels > 0 ? job->task.channels : job->model.hidden);
+    cr_assert(!d->facts.multi_label && d->labels.rows == NULL && d->labels.loss_weight == 0.0);
 }
 
 static int64_t pairs_of(const struct dataset *d)
@@ -172,7 +172,7 @@ Test(links, drawn_edges_are_taken_out_in_both_directions_and_all_others_stay)
         job.task.test_share = 0.25;
         job.task.channels = number;
         struct dataset all = whole(&job), d = fixture_loaded(&job);
-        cr_assert(all.weighted == (number >= 4 && number < 8) && (all.n_relation > 0) == (number >= 8));
+        cr_assert(all.facts.weighted == (number >= 4 && number < 8) && (all.facts.n_relation > 0) == (number >= 8));
         expect_rest(&all, &d);
         expect_nodes(&job, &d);
         expect_drawn(&all, &d, LINKS_SPLIT_VALID, 0.1);
@@ -252,7 +252,7 @@ Test(links, files_hold_out_their_edges_whether_the_graph_has_them_or_not)
     expect_nodes(&job, &d);
     cr_assert_eq(d.n_edge, 10 - 2 - 2);
     cr_assert_eq(d.links.n_left_out, 4, "two pairs, stored both ways");
-    cr_assert(!is_joined(&d, 1, 2) && !is_joined(&d, 3, 4) && is_joined(&d, 0, 1) && d.symmetric);
+    cr_assert(!is_joined(&d, 1, 2) && !is_joined(&d, 3, 4) && is_joined(&d, 0, 1) && d.facts.symmetric);
     const struct links_held *valid = &d.links.held[LINKS_SPLIT_VALID], *test = &d.links.held[LINKS_SPLIT_TEST];
     const uint32_t valid_end[] = {2, 1, 5, 0}, pool[] = {0, 2, 1, 3, 2, 5}, test_end[] = {3, 4, 0, 4},
                    tails[] = {0, 1, 5, 2, 3, 2};
@@ -321,9 +321,9 @@ Test(links, features_made_of_the_graph_know_nothing_of_held_out_edges)
     struct dataset d = fixture_loaded(&job);
     cr_assert_eq(d.indptr[1], 0, "node 0 has no edge left");
     float rows[2][64];
-    cr_assert(d.n_feature <= 64);
+    cr_assert(d.facts.n_feature <= 64);
     dataset_feature_rows(&d, (uint32_t[]){0, 5}, 2, rows[0]);
-    cr_assert_neq(memcmp(rows[0], rows[0] + d.n_feature, (size_t)d.n_feature * sizeof(float)), 0,
+    cr_assert_neq(memcmp(rows[0], rows[0] + d.facts.n_feature, (size_t)d.facts.n_feature * sizeof(float)), 0,
                   "nodes 0 and 5 are the ends of the path, and only 5 has an edge");
 }
 
@@ -340,19 +340,19 @@ Test(links, features_of_added_loops_are_means_of_the_edges_that_stay)
     job.model.kind = JOB_KIND_GAT;
     job.task.test_share = 0.0;
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.n_edge_feature == 1 && d.loop_features != NULL);
+    cr_assert(d.facts.n_edge_feature == 1 && d.edges.loop_features != NULL);
     cr_assert_eq(d.n_edge, 10 - 2 + 6);
-    cr_assert_eq(d.loop_features[0], 0.0F, "node 0 has no other in-edge left");
+    cr_assert_eq(d.edges.loop_features[0], 0.0F, "node 0 has no other in-edge left");
     for (uint32_t v = 1; v < 6; v++) {
         double sum = 0.0;
         int n = 0;
         for (int64_t i = d.indptr[v]; i < d.indptr[v + 1]; i++) {
             bool loop = d.indices[i] == v;
-            cr_assert_eq(loop, d.edge_row[i] >= d.n_edge_row);
-            sum += loop ? 0.0 : *dataset_edge_features(&d, d.edge_row[i]);
+            cr_assert_eq(loop, d.edges.row[i] >= d.edges.n_row);
+            sum += loop ? 0.0 : *dataset_edge_features(&d, d.edges.row[i]);
             n += !loop;
         }
-        cr_assert_eq(d.loop_features[v], (float)(sum / n));
+        cr_assert_eq(d.edges.loop_features[v], (float)(sum / n));
     }
 }
 
@@ -363,7 +363,7 @@ Test(links, labels_and_splits_are_neither_needed_nor_read)
     fixture_i64("train_idx.npy", 1, (int64_t[]){1}, (int64_t[]){99});
     fixture_bytes("class_names.json", "[\"a\"]", 5);
     struct dataset d = fixture_loaded(&job);
-    cr_assert(d.n_node == 6 && d.class_names == NULL);
+    cr_assert(d.n_node == 6 && d.labels.class_names == NULL);
     expect_nodes(&job, &d);
     fixture_remove("labels.npy");
     fixture_remove("train_idx.npy");
@@ -397,11 +397,11 @@ Test(links, graphs_of_generators_lose_edges_and_labels)
         expect_rest(&all, &d);
         expect_nodes(&job, &d);
         expect_drawn(&all, &d, LINKS_SPLIT_TEST, job.task.test_share);
-        cr_assert_eq(d.splits.origin, DATASET_ORIGIN_NONE);
+        cr_assert_eq(d.labels.splits.origin, DATASET_ORIGIN_NONE);
         snprintf(job.predict.model, sizeof job.predict.model, "x");
         struct dataset prediction = fixture_loaded(&job);
-        cr_assert(prediction.n_edge == all.n_edge && prediction.labels == NULL &&
-                  prediction.n_split[DATASET_SPLIT_NONE] == all.n_node);
+        cr_assert(prediction.n_edge == all.n_edge && prediction.labels.classes == NULL &&
+                  prediction.labels.n_split[DATASET_SPLIT_NONE] == all.n_node);
     }
 }
 

@@ -46,7 +46,7 @@ Test(links_asked, nodes_are_joined_where_an_edge_of_either_direction_joins_them)
         struct dataset dataset = fixture_loaded(&job);
         struct links_asked asked;
         ask(&job, "", "nodes.npy");
-        cr_assert_eq(dataset.symmetric, seed % 2 != 0);
+        cr_assert_eq(dataset.facts.symmetric, seed % 2 != 0);
         expect_done(links_asked_read(&job, &dataset, &asked));
         cr_assert(asked.n == N_ASKED && asked.known.n_row == 9 && asked.pairs.end == NULL);
         for (int64_t i = 0; i < N_ASKED; i++) {
@@ -120,7 +120,7 @@ Test(links_asked, relations_count_where_the_decoder_scores_by_them)
         int relation = (int)(seed / 2);
         job.predict.relation = relation;
         ask(&job, "pairs.npy", "nodes.npy");
-        cr_assert_eq(d.n_relation, seed % 2 == 0 ? 3 : 6);
+        cr_assert_eq(d.facts.n_relation, seed % 2 == 0 ? 3 : 6);
         expect_done(links_asked_read(&job, &d, &asked));
         cr_assert(asked.relation == relation && asked.pairs.n == 2);
         cr_assert_arr_eq(asked.pairs.end, ((uint32_t[]){4, 6, 5, 29}), 4 * sizeof(uint32_t));

@@ -65,7 +65,7 @@ Test(links_known, tails_and_heads_of_held_out_edges_are_those_of_the_graph_and_o
     for (int number = 0; number < 8; number++) {
         struct job job = job_of(number);
         struct dataset d = fixture_loaded(&job);
-        cr_assert_eq(d.symmetric, number == 1);
+        cr_assert_eq(d.facts.symmetric, number == 1);
         for (int s = 0; s < LINKS_SPLIT_N; s++) {
             const struct links_held *held = &d.links.held[s];
             struct links_known known;

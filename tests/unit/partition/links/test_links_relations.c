@@ -102,7 +102,7 @@ static void expect_rest(const struct dataset *all, const struct dataset *d)
     int64_t n_left = 0;
     for (uint32_t to = 0; to < N_NODE; to++) {
         for (uint32_t from = 0; from < N_NODE; from++) {
-            for (int type = 0; type < all->n_relation; type++) {
+            for (int type = 0; type < all->facts.n_relation; type++) {
                 bool held = is_entry_held(d, from, to, type);
                 int n = n_entry(all, from, to, type);
                 cr_assert(n <= 1 && n_entry(d, from, to, type) == (held ? 0 : n), "from %u to %u, type %d", from, to,
@@ -112,7 +112,7 @@ static void expect_rest(const struct dataset *all, const struct dataset *d)
         }
     }
     cr_assert_eq(d->n_edge, n_left);
-    cr_assert(d->links.n_relation == N_RELATION && d->n_relation_given == N_RELATION);
+    cr_assert(d->links.n_relation == N_RELATION && d->facts.n_relation_given == N_RELATION);
 }
 
 /* As many negatives as edges, each no edge of the relation of its edge. */
@@ -139,7 +139,7 @@ Test(links_relations, drawn_edges_keep_their_relation_and_leave_edges_of_others)
         job.task.valid_share = 0.1;
         job.task.test_share = 0.3;
         struct dataset all = whole(&job), d = fixture_loaded(&job);
-        cr_assert_eq(all.n_relation, seed % 2 == 0 ? 2 * N_RELATION : N_RELATION);
+        cr_assert_eq(all.facts.n_relation, seed % 2 == 0 ? 2 * N_RELATION : N_RELATION);
         int64_t n_pair = 0;
         for (uint32_t a = 0; a < N_NODE; a++) {
             for (uint32_t b = 0; b < a; b++) {
@@ -211,7 +211,7 @@ Test(links_relations, of_the_dot_product_do_not_count)
     const struct links_pairs *held = &d.links.held[LINKS_SPLIT_TEST].positive;
     cr_assert(d.links.n_relation == 0 && held->n > 10 && held->relation == NULL);
     for (int64_t i = 0; i < held->n; i++) {
-        for (int type = 0; type < d.n_relation; type++) {
+        for (int type = 0; type < d.facts.n_relation; type++) {
             cr_assert(!is_joined(&d, held->end[2 * i], held->end[2 * i + 1], type));
         }
     }

@@ -14,7 +14,7 @@ static uint8_t split[N] = {[3] = DATASET_SPLIT_TRAIN};
 
 static struct dataset chain(void)
 {
-    return (struct dataset){.n_node = N, .n_edge = 4, .indptr = indptr, .indices = sources, .split = split};
+    return (struct dataset){.n_node = N, .n_edge = 4, .indptr = indptr, .indices = sources, .labels.split = split};
 }
 
 Test(reach, hops_are_counted_along_edges_towards_the_training_nodes)
@@ -67,7 +67,7 @@ Test(reach, every_hop_is_one_more_than_the_least_it_leads_to)
         int n_hop = 1 + seed % 5;
         int hop[60];
         for (int64_t v = 0; v < dataset.n_node; v++) {
-            hop[v] = dataset.split[v] == DATASET_SPLIT_TRAIN ? 0 : n_hop;
+            hop[v] = dataset.labels.split[v] == DATASET_SPLIT_TRAIN ? 0 : n_hop;
         }
         for (int round = 0; round < n_hop; round++) {
             for (int64_t v = 0; v < dataset.n_node; v++) {

@@ -44,28 +44,29 @@ static void nodes_and_rows(struct cut *cut)
         const struct part *part = &cut->part[p];
         cr_assert_eq(part->part, p);
         cr_assert_eq(part->n_node, d->n_node);
-        cr_assert_eq(part->symmetric, d->symmetric);
-        cr_assert_eq(part->loops, d->loops);
-        cr_assert_eq(memcmp(part->n_split, d->n_split, sizeof d->n_split), 0);
+        cr_assert_eq(part->facts.symmetric, d->facts.symmetric);
+        cr_assert_eq(part->facts.loops, d->facts.loops);
+        cr_assert_eq(memcmp(part->labels.n_split, d->labels.n_split, sizeof d->labels.n_split), 0);
         for (int64_t r = 0; r < part->n_own; r++) {
             uint32_t v = part->node[r];
             n_seen[v]++;
             cr_assert_eq(cut->partition.owner[v], p);
             cr_assert_eq(part->degree[r], d->indptr[v + 1] - d->indptr[v]);
-            cr_assert_eq(part->split[r], d->split[v]);
-            cr_assert(part->multi_label || part->labels[r] == d->labels[v]);
-            cr_assert(!part->multi_label || memcmp(part->label_rows + r * d->n_class, d->label_rows + v * d->n_class,
-                                                   (size_t)d->n_class * sizeof(float)) == 0);
-            for (int c = 0; c < d->n_feature; c++) {
-                row[c] = part->features != NULL ? part->features[r * d->n_feature + c] : 0.0f;
+            cr_assert_eq(part->labels.split[r], d->labels.split[v]);
+            cr_assert(part->facts.multi_label || part->labels.classes[r] == d->labels.classes[v]);
+            cr_assert(!part->facts.multi_label ||
+                      memcmp(part->labels.rows + r * d->facts.n_class, d->labels.rows + v * d->facts.n_class,
+                             (size_t)d->facts.n_class * sizeof(float)) == 0);
+            for (int c = 0; c < d->facts.n_feature; c++) {
+                row[c] = part->features.rows != NULL ? part->features.rows[r * d->facts.n_feature + c] : 0.0f;
             }
             for (int64_t i = 0;
-                 part->feature_indptr != NULL && i < part->feature_indptr[r + 1] - part->feature_indptr[r]; i++) {
-                int64_t at = part->feature_indptr[r] + i;
-                row[part->feature_indices[at]] = part->feature_data[at];
+                 part->features.indptr != NULL && i < part->features.indptr[r + 1] - part->features.indptr[r]; i++) {
+                int64_t at = part->features.indptr[r] + i;
+                row[part->features.indices[at]] = part->features.data[at];
             }
-            for (int c = 0; c < d->n_feature; c++) {
-                bool stored = d->feature_indptr == NULL || ((int64_t)v * d->n_feature + c) % 2 == 0;
+            for (int c = 0; c < d->facts.n_feature; c++) {
+                bool stored = d->features.indptr == NULL || ((int64_t)v * d->facts.n_feature + c) % 2 == 0;
                 cr_assert_eq(row[c], stored ? (float)v + (float)c / 4.0f : 0.0f);
             }
         }
@@ -106,13 +107,13 @@ static void sizes_agree(struct cut *cut)
         int64_t n_edge = 0;
         cr_assert_eq(sizes[p].n_own, part->n_own);
         cr_assert_eq(sizes[p].n_bytes, cut->part[p].n_bytes);
-        cr_assert_eq(sizes[p].n_feature_value, part->feature_indptr != NULL ? part->feature_indptr[part->n_own]
-                                                                            : part->n_own * part->n_feature);
-        cr_assert_eq(sizes[p].n_embedded, part->n_embedded);
-        cr_assert_eq(sizes[p].n_edge_row, part->n_edge_row);
+        cr_assert_eq(sizes[p].n_feature_value, part->features.indptr != NULL ? part->features.indptr[part->n_own]
+                                                                             : part->n_own * part->facts.n_feature);
+        cr_assert_eq(sizes[p].n_embedded, part->features.n_embedded);
+        cr_assert_eq(sizes[p].n_edge_row, part->edges.n_row);
         cr_assert_eq(sizes[p].n_halo, part->n_halo);
-        if (part->feature_indptr != NULL) {
-            cr_assert_eq(sizes[p].n_halo_value, part->n_halo_value);
+        if (part->features.indptr != NULL) {
+            cr_assert_eq(sizes[p].n_halo_value, part->features.n_halo_value);
         }
         for (int j = 0; j < n_part; j++) {
             n_edge += part_block(part, PART_DIRECTION_IN, j).n_edge;
@@ -231,7 +232,7 @@ Test(part, bytes_sizes_and_figures_are_those_of_one_thread)
     cr_assert_eq(dataset_load(&job, &dataset), STATUS_OK);
     cr_assert_eq(partition_build(&dataset, &job, &partition), STATUS_OK);
     for (int symmetric = 0; symmetric < 2; symmetric++) {
-        dataset.symmetric = symmetric == 1;
+        dataset.facts.symmetric = symmetric == 1;
         uint64_t hash[2] = {0};
         for (int i = 0; i < 2; i++) {
             struct part_encoder *encoder;

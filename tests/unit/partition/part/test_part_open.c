@@ -21,8 +21,8 @@ static void encode_as(const struct tiny_graph *graph, int n_hop, bool stores)
     void *encoded;
     struct dataset dataset = tiny_build(graph);
     float class_weights[] = {1.0F, 0.5F, 2.0F, 3.0F, 1.0F, 1.0F, 1.0F, 1.0F};
-    cr_assert_leq(dataset.n_class, 8);
-    dataset.class_weight = with_class_weights ? class_weights : NULL;
+    cr_assert_leq(dataset.facts.n_class, 8);
+    dataset.labels.class_weights = with_class_weights ? class_weights : NULL;
     job_defaults(&job);
     job.partition.parts = 3;
     job.partition.method = JOB_METHOD_RANDOM;
@@ -165,23 +165,23 @@ Test(part_open, a_header_that_cannot_be_is_refused_by_what_it_says)
     const uint32_t one = 1, ff = UINT32_MAX;
     const uint8_t three = 3;
     broken_at(HEADER(magic), "TRNDPARA", 8, "expected the magic word TRNDPART");
-    broken_at(HEADER(version), &one, 4, "version 1 with 42 sections, expected version 16 with 42");
+    broken_at(HEADER(version), &one, 4, "version 1 with 42 sections, expected version 17 with 42");
     broken_at(HEADER(part), &ff, 4, "a part number below the number of parts");
     broken_at(HEADER(n_part), &ff, 4, "a part number below the number of parts");
     broken_i64(HEADER(n_own), 31, "1 to n_node own rows");
     broken_i64(HEADER(n_own), -1, "1 to n_node own rows");
     broken_i64(HEADER(n_node), INT64_MAX, "fewer than 2^32 - 1 nodes");
-    broken_i64(HEADER(n_feature), -1, "not negative");
-    broken_i64(HEADER(n_feature_value), INT64_MIN, "not negative");
-    broken_i64(HEADER(n_feature_value), INT64_MAX, "counts that fit the bytes");
+    broken_i64(HEADER(features.n_column), -1, "not negative");
+    broken_i64(HEADER(features.n_value), INT64_MIN, "not negative");
+    broken_i64(HEADER(features.n_value), INT64_MAX, "counts that fit the bytes");
     broken_i64(HEADER(n_split[2]), 29, "split sizes that add up to the nodes");
     broken_i64(HEADER(n_split[4]), 1, "split sizes that add up to the nodes");
     broken_at(HEADER(n_class), &ff, 4, "not negative");
-    broken_at(HEADER(loops), &three, 1, "known values");
-    broken_at(HEADER(features), &three, 1, "known values");
-    broken_at(HEADER(features_typed), &three, 1, "known values");
-    broken_at(HEADER(class_weighted), &three, 1, "weights of classes or none");
-    broken_at(HEADER(unused), &three, 1, "zeros behind");
+    broken_at(HEADER(flags.loops), &three, 1, "known values");
+    broken_at(HEADER(flags.features), &three, 1, "known values");
+    broken_at(HEADER(flags.features_typed), &three, 1, "known values");
+    broken_at(HEADER(flags.class_weighted), &three, 1, "weights of classes or none");
+    broken_at(HEADER(flags.unused), &three, 1, "zeros behind");
     broken_at(HEADER(loss_weight), &(double){-1.0}, 8, "a finite weight of the training rows");
     broken_at(HEADER(loss_weight), &(double){NAN}, 8, "a finite weight of the training rows");
     broken_i64(HEADER(counts.n_edge), -1, "finite numbers of the graph");
@@ -229,9 +229,9 @@ Test(part_open, links_that_cannot_be_are_refused_by_section_and_entry)
 {
     free(bytes);
     encode(&(struct tiny_graph){.n_node = 30, .n_draw = 100, .of_links = true, .seed = 5});
-    broken_i64(HEADER(n_link), -1, "pairs of links that fit the bytes");
-    broken_i64(HEADER(n_link_here), INT64_MAX, "pairs of links that fit the bytes");
-    broken_i64(HEADER(n_joined), INT64_MAX, "pairs of links that fit the bytes");
+    broken_i64(HEADER(links.n), -1, "pairs of links that fit the bytes");
+    broken_i64(HEADER(links.n_here), INT64_MAX, "pairs of links that fit the bytes");
+    broken_i64(HEADER(links.n_joined), INT64_MAX, "pairs of links that fit the bytes");
     broken_u32(PART_SECTION_LINK_ROWS, 0, 29, "section 'link rows', entry 1: expected own rows of all parts");
     broken_i64(entry(PART_SECTION_LINK_INDPTR, 0), 1, "section 'link indptr', entry 0: expected 0 first");
     broken_i64(entry(PART_SECTION_LINK_INDPTR, -1), 1, "section 'link indptr', entry 0: expected 0 first");
@@ -240,7 +240,7 @@ Test(part_open, links_that_cannot_be_are_refused_by_section_and_entry)
     broken_i64(entry(PART_SECTION_LINK_ENDS, 0), -1, "section 'link ends', entry 0: expected ends of pairs");
     broken_i64(entry(PART_SECTION_LINK_ENDS, 0), INT64_MAX, "section 'link ends', entry 0: expected ends of pairs");
     broken_i64(entry(PART_SECTION_LINK_ENDS, 1), 0, "section 'link ends', entry 1: expected ends of own rows' pairs");
-    broken_i64(HEADER(n_link), INT64_MAX, "pairs of links that fit the bytes");
+    broken_i64(HEADER(links.n), INT64_MAX, "pairs of links that fit the bytes");
 }
 
 Test(part_open, relations_of_links_that_cannot_be_are_refused)
@@ -248,10 +248,10 @@ Test(part_open, relations_of_links_that_cannot_be_are_refused)
     const uint8_t five = 5, six = 6, none = 0;
     free(bytes);
     encode(&(struct tiny_graph){.n_node = 30, .n_draw = 100, .n_relation = 3, .of_links = true, .seed = 5});
-    broken_i64(HEADER(n_relation_given), 4, "at most all relations that are not inverse ones");
-    broken_i64(HEADER(n_relation_given), 0, "section 'link types', entry");
-    broken_at(HEADER(link_typed), &five, 1, "pairs of links that fit the bytes");
-    broken_at(HEADER(link_typed), &none, 1, "counts that fit the bytes");
+    broken_i64(HEADER(edges.n_relation_given), 4, "at most all relations that are not inverse ones");
+    broken_i64(HEADER(edges.n_relation_given), 0, "section 'link types', entry");
+    broken_at(HEADER(flags.link_typed), &five, 1, "pairs of links that fit the bytes");
+    broken_at(HEADER(flags.link_typed), &none, 1, "counts that fit the bytes");
     broken_at(entry(PART_SECTION_LINK_TYPES, 2), &six, 1,
               "section 'link types', entry 2: expected a relation of the pairs");
 }
@@ -269,17 +269,17 @@ Test(part_open, halo_rows_that_do_not_fit_are_refused_by_section_and_entry)
 {
     const uint8_t one = 1, two = 2;
     broken_i64(HEADER(n_halo), 1, "or where none are stored 0");
-    broken_at(HEADER(stores), &one, 1, "as many halo rows as in-edges have payload rows");
+    broken_at(HEADER(flags.stores), &one, 1, "as many halo rows as in-edges have payload rows");
     encode_stored(TINY_FEATURES_SPARSE);
     const struct part_header *header = (const void *)bytes;
     int64_t n_own = header->n_own, n_halo = header->n_halo;
     cr_assert_gt(n_halo, 2);
-    broken_at(HEADER(stores), &two, 1,
+    broken_at(HEADER(flags.stores), &two, 1,
               "halo rows of untyped edges, whose features are in columns that all nodes share");
     broken_i64(HEADER(n_halo), -1, "halo rows of untyped edges");
-    broken_i64(HEADER(n_halo_value), -1, "halo rows of untyped edges");
+    broken_i64(HEADER(features.n_halo_value), -1, "halo rows of untyped edges");
     broken_i64(HEADER(n_halo), n_halo - 1, "as many halo rows as in-edges have payload rows");
-    broken_i64(HEADER(n_halo_value), INT64_MAX, "counts that fit the bytes");
+    broken_i64(HEADER(features.n_halo_value), INT64_MAX, "counts that fit the bytes");
     broken_u32(PART_SECTION_NODE, n_own, header->n_node > 0 ? (uint32_t)header->n_node : 0,
                "a node number below n_node");
     const uint32_t *node = (const void *)(bytes + header->section[PART_SECTION_NODE].offset);
@@ -295,15 +295,15 @@ Test(part_open, halo_rows_that_do_not_fit_are_refused_by_section_and_entry)
 
 Test(part_open, embedded_rows_that_do_not_fit_are_refused_by_section_and_entry)
 {
-    broken_i64(HEADER(n_embedded), 1, "at most n_own embedded rows, in runs of columns of sparse features");
-    broken_i64(HEADER(n_embedded_run), 1, "counts that fit the bytes");
+    broken_i64(HEADER(features.n_embedded), 1, "at most n_own embedded rows, in runs of columns of sparse features");
+    broken_i64(HEADER(features.n_embedded_run), 1, "counts that fit the bytes");
     encode_typed();
     const struct part_header *header = (const void *)bytes;
     const uint32_t *rows = (const void *)(bytes + header->section[PART_SECTION_EMBEDDED_ROWS].offset);
-    cr_assert_geq(header->n_embedded, 2);
-    broken_i64(HEADER(n_embedded), -1, "at most n_own embedded rows");
-    broken_i64(HEADER(n_embedded), 61, "at most n_own embedded rows");
-    broken_i64(HEADER(n_embedded_run), INT64_MAX, "at most n_own embedded rows");
+    cr_assert_geq(header->features.n_embedded, 2);
+    broken_i64(HEADER(features.n_embedded), -1, "at most n_own embedded rows");
+    broken_i64(HEADER(features.n_embedded), 61, "at most n_own embedded rows");
+    broken_i64(HEADER(features.n_embedded_run), INT64_MAX, "at most n_own embedded rows");
     broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0), -1, "section 'embedded runs', entry 0: expected ascending runs");
     broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0), 21, "section 'embedded runs', entry 0: expected ascending runs");
     broken_i64(entry(PART_SECTION_EMBEDDED_RUNS, 0) + 8, INT64_MAX,
@@ -359,8 +359,8 @@ Test(part_open, dense_features_and_label_rows_must_be_finite_but_unknown_labels_
     encode_dense();
     cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK);
     bool any_nan = false;
-    for (int64_t i = 0; i < part.n_own * part.n_class; i++) {
-        any_nan |= isnan(part.label_rows[i]);
+    for (int64_t i = 0; i < part.n_own * part.facts.n_class; i++) {
+        any_nan |= isnan(part.labels.rows[i]);
     }
     cr_assert(any_nan);
     part_release(&part);
@@ -372,14 +372,14 @@ Test(part_open, dense_features_and_label_rows_must_be_finite_but_unknown_labels_
 Test(part_open, weights_and_strengths_that_are_not_finite_or_negative_are_refused)
 {
     const uint8_t one = 1, two = 2;
-    broken_at(HEADER(weighted), &two, 1, "weighted, or typed, or neither");
-    broken_at(HEADER(weighted), &one, 1, "counts that fit the bytes");
+    broken_at(HEADER(flags.weighted), &two, 1, "weighted, or typed, or neither");
+    broken_at(HEADER(flags.weighted), &one, 1, "counts that fit the bytes");
     free(bytes);
     struct part part;
     struct tiny_graph graph = {.n_node = 30, .n_draw = 400, .weighted = true, .seed = 5};
     encode(&graph);
     cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
-    cr_assert(part.weighted && part.strength != NULL);
+    cr_assert(part.facts.weighted && part.strength != NULL);
     part_release(&part);
     broken_u32(PART_SECTION_IN_WEIGHTS, 2, 0x7fc00000,
                "section 'in weights', entry 2: expected a finite number that is not negative");
@@ -389,35 +389,35 @@ Test(part_open, weights_and_strengths_that_are_not_finite_or_negative_are_refuse
                "section 'strength', entry 1: expected a finite number that is not negative");
     broken_u32(PART_SECTION_IN_STRENGTH, 0, 0xbf800000, "section 'in strength', entry 0: expected");
     broken_u32(PART_SECTION_OUT_STRENGTH, -1, 0x7f800000, "section 'out strength', entry");
-    broken_i64(HEADER(n_relation), 3, "weighted, or typed, or neither");
+    broken_i64(HEADER(edges.n_relation), 3, "weighted, or typed, or neither");
 }
 
 Test(part_open, features_of_edges_that_are_not_finite_or_not_there_are_refused)
 {
     const uint8_t one = 1;
-    broken_i64(HEADER(n_edge_feature), -1, "rows of features of edges that fit the bytes");
-    broken_i64(HEADER(n_edge_row), 1, "and none without columns");
-    broken_i64(HEADER(n_edge_feature), 2, "counts that fit the bytes");
+    broken_i64(HEADER(edges.n_feature), -1, "rows of features of edges that fit the bytes");
+    broken_i64(HEADER(edges.n_row), 1, "and none without columns");
+    broken_i64(HEADER(edges.n_feature), 2, "counts that fit the bytes");
     free(bytes);
     struct part part;
     struct tiny_graph graph = {.n_node = 30, .n_draw = 400, .symmetric = true, .n_edge_feature = 2, .seed = 5};
     encode(&graph);
     cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
-    int64_t n_row = part.n_edge_row;
-    cr_assert(part.n_edge_feature == 2 && n_row > 2);
+    int64_t n_row = part.edges.n_row;
+    cr_assert(part.facts.n_edge_feature == 2 && n_row > 2);
     part_release(&part);
     broken_u32(PART_SECTION_EDGE_FEATURES, 3, 0x7fc00000,
                "section 'edge features', entry 3: expected a finite number");
     broken_u32(PART_SECTION_IN_EDGE_ROWS, 2, (uint32_t)n_row,
                "section 'in edge rows', entry 2: expected a row of features below");
     broken_u32(PART_SECTION_OUT_EDGE_ROWS, -1, UINT32_MAX, "section 'out edge rows', entry");
-    broken_i64(HEADER(n_edge_feature), INT64_MAX, "rows of features of edges that fit the bytes");
-    broken_i64(HEADER(n_edge_row), INT64_MAX, "rows of features of edges that fit the bytes");
-    broken_i64(HEADER(n_edge_row), n_row + 64, "counts that fit the bytes");
-    broken_at(HEADER(weighted), &one, 1, "features of edges only of edges without weights and types");
-    broken_at(HEADER(symmetric), &one, 1, "one direction apart from the other");
-    broken_at(HEADER(stores), &one, 1, "no covers and stored halo rows");
-    broken_i64(HEADER(n_relation), 3, "without weights and types");
+    broken_i64(HEADER(edges.n_feature), INT64_MAX, "rows of features of edges that fit the bytes");
+    broken_i64(HEADER(edges.n_row), INT64_MAX, "rows of features of edges that fit the bytes");
+    broken_i64(HEADER(edges.n_row), n_row + 64, "counts that fit the bytes");
+    broken_at(HEADER(flags.weighted), &one, 1, "features of edges only of edges without weights and types");
+    broken_at(HEADER(flags.symmetric), &one, 1, "one direction apart from the other");
+    broken_at(HEADER(flags.stores), &one, 1, "no covers and stored halo rows");
+    broken_i64(HEADER(edges.n_relation), 3, "without weights and types");
 }
 
 Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
@@ -428,7 +428,7 @@ Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
     struct tiny_graph graph = {.n_node = 30, .n_draw = 400, .n_relation = 4, .seed = 5};
     encode(&graph);
     cr_assert_eq(part_open(bytes, n_bytes, &part), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(part.n_relation, 4);
+    cr_assert_eq(part.facts.n_relation, 4);
     const struct part_block diagonal = part_block(&part, PART_DIRECTION_IN, 1);
     int64_t at = diagonal.types - part.arrays[PART_DIRECTION_IN].types, row = 0;
     while (diagonal.types[diagonal.indptr[row]] == 0 || diagonal.indptr[row + 1] - diagonal.indptr[row] < 2) {
@@ -443,11 +443,11 @@ Test(part_open, types_and_weights_out_of_range_or_order_are_refused)
     broken_at(entry(PART_SECTION_IN_TYPES, at + 1), &zero, 2, "block 1: expected ascending types in each row");
     broken_u32(PART_SECTION_IN_WEIGHTS, 0, 0x7f800000, "section 'in weights', entry 0: expected a finite number");
     broken_u32(PART_SECTION_OUT_WEIGHTS, -1, 0x7fc00000, "section 'out weights', entry");
-    broken_i64(HEADER(n_relation), 65537, "at most 65536 relations");
-    broken_i64(HEADER(n_relation), -1, "at most 65536 relations");
-    broken_i64(HEADER(n_relation), 0, "at most all relations that are not inverse ones");
+    broken_i64(HEADER(edges.n_relation), 65537, "at most 65536 relations");
+    broken_i64(HEADER(edges.n_relation), -1, "at most 65536 relations");
+    broken_i64(HEADER(edges.n_relation), 0, "at most all relations that are not inverse ones");
     const uint8_t one = 1;
-    broken_at(HEADER(symmetric), &one, 1, "none where the graph is symmetric");
+    broken_at(HEADER(flags.symmetric), &one, 1, "none where the graph is symmetric");
 }
 
 /* A directed graph of few edges: rows of every hop, and some of none. */

@@ -16,7 +16,8 @@ static void begin(void)
     static struct job job;
     static const char text[] = "[dataset]\npath = \"x\"\n[model]\nkind = \"gcn\"\nlayers = 3\nhidden = 16\n";
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(program_build(&job, &(struct program_input){.n_feature = 64, .n_class = 8}, &program), STATUS_OK);
+    cr_assert_eq(program_build(&job, &(struct program_input){.facts = {.n_feature = 64, .n_class = 8}}, &program),
+                 STATUS_OK);
     cr_assert_eq(program_n_layer(&program), 2, "the first layer's aggregate is static");
     for (int i = 0; i < program.n_op; i++) {
         int layer = program_layer(&program, i);

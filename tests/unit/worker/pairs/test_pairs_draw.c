@@ -65,10 +65,10 @@ static void check(const struct tiny_graph *graph, int n_part, int64_t negatives)
     links.of_links = true;
     cut_open(&links, n_part, JOB_METHOD_RANDOM, 0, &cut);
     const struct pairs_draw_input input = {.n_part = n_part,
-                                           .rows = cut.part[0].link_rows,
-                                           .ends = cut.part[0].link_ends,
-                                           .n_link = cut.part[0].n_link,
-                                           .n_joined = cut.part[0].n_joined,
+                                           .rows = cut.part[0].links.rows,
+                                           .ends = cut.part[0].links.ends,
+                                           .n_link = cut.part[0].links.n,
+                                           .n_joined = cut.part[0].links.n_joined,
                                            .negatives = negatives};
     pairs_draw_open(&input, &draw);
     for (uint32_t epoch = 0; epoch < N_EPOCH; epoch++) {
@@ -95,10 +95,10 @@ static void check(const struct tiny_graph *graph, int n_part, int64_t negatives)
             most = fmax(most, joined ? 0.0 : fabs((double)all.count[a][b] - mean) / sqrt(mean));
         }
     }
-    cr_expect_eq(cut.part[0].n_joined, n_joined);
+    cr_expect_eq(cut.part[0].links.n_joined, n_joined);
     cr_expect_lt(most, 5.0, "a pair is drawn %.1f standard deviations more or less often", most);
     cr_expect_lt(fabs((double)all.n / 2.0 / N_EPOCH - draw.n_kept), 5.0 * sqrt(draw.n_kept / N_EPOCH));
-    cr_expect_geq(draw.n_kept, (double)(cut.part[0].n_link * negatives) * 0.999);
+    cr_expect_geq(draw.n_kept, (double)(cut.part[0].links.n * negatives) * 0.999);
     pairs_draw_close(&draw);
     cut_close(&cut);
 }

@@ -28,7 +28,7 @@ static uint32_t node_at(const struct cut *cut, int p, int64_t row)
 
 static bool is_edge(const struct dataset *d, uint32_t a, uint32_t b, uint32_t type)
 {
-    return d->n_relation > 0
+    return d->facts.n_relation > 0
                ? tiny_typed_edge(d, a, b, (uint16_t)type) >= 0 || tiny_typed_edge(d, b, a, (uint16_t)type) >= 0
                : tiny_edge(d, a, b) >= 0 || tiny_edge(d, b, a) >= 0;
 }
@@ -42,11 +42,11 @@ static void block_check(const struct seen *s, int p, int q, const struct pairs_i
     for (int64_t k = 0; k < n; k++) {
         const int64_t entry = item[k].number / each;
         s->number[item[k].number]++;
-        cr_assert(part->link_indptr[item[k].row] <= entry && entry < part->link_indptr[item[k].row + 1]);
+        cr_assert(part->links.indptr[item[k].row] <= entry && entry < part->links.indptr[item[k].row + 1]);
         cr_assert_eq(item[k].number % each == 0, k < n_edge);
-        cr_assert_eq(item[k].type, part->link_types != NULL ? part->link_types[entry] : 0);
+        cr_assert_eq(item[k].type, part->links.types != NULL ? part->links.types[entry] : 0);
         if (k < n_edge) {
-            cr_assert_eq(s->draw->begin[q] + item[k].other, part->link_places[entry]);
+            cr_assert_eq(s->draw->begin[q] + item[k].other, part->links.places[entry]);
             continue;
         }
         out->n++;
@@ -92,9 +92,9 @@ static void check(const struct tiny_graph *graph, int n_part, int64_t negatives)
     links.of_links = true;
     cut_open(&links, n_part, JOB_METHOD_RANDOM, 0, &cut);
     pairs_draw_open(&(struct pairs_draw_input){.n_part = n_part,
-                                               .rows = cut.part[0].link_rows,
-                                               .ends = cut.part[0].link_ends,
-                                               .n_link = cut.part[0].n_link,
+                                               .rows = cut.part[0].links.rows,
+                                               .ends = cut.part[0].links.ends,
+                                               .n_link = cut.part[0].links.n,
                                                .n_joined = -1,
                                                .negatives = negatives},
                     &draw);
@@ -105,14 +105,14 @@ static void check(const struct tiny_graph *graph, int n_part, int64_t negatives)
             epoch_check(&seen, p, epoch, device, &all);
         }
     }
-    cr_assert_eq(all.n, 2 * cut.part[0].n_link * negatives * N_EPOCH);
+    cr_assert_eq(all.n, 2 * cut.part[0].links.n * negatives * N_EPOCH);
     /* A node is drawn alike, and left out where it has an edge: of n ends those whose node it is or is joined with. */
     for (uint32_t v = 0; v < N_NODE; v++) {
         double n_may = 0.0;
         for (int p = 0; p < n_part; p++) {
             for (int64_t r = 0; r < cut.part[p].n_own; r++) {
-                for (int64_t e = cut.part[p].link_indptr[r]; e < cut.part[p].link_indptr[r + 1]; e++) {
-                    uint32_t type = cut.part[p].link_types != NULL ? cut.part[p].link_types[e] : 0,
+                for (int64_t e = cut.part[p].links.indptr[r]; e < cut.part[p].links.indptr[r + 1]; e++) {
+                    uint32_t type = cut.part[p].links.types != NULL ? cut.part[p].links.types[e] : 0,
                              u = node_at(&cut, p, r);
                     n_may += u != v && !is_edge(&cut.dataset, u, v, pairs_relation(type));
                 }

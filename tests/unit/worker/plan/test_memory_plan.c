@@ -41,7 +41,7 @@ static void world_open(const char *settings)
     world_close();
     snprintf(text, sizeof text, "[dataset]\npath = \"x\"\n[partition]\nparts = 8\n%s", settings);
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &w.job), STATUS_OK, "%s", status_reason());
-    struct program_input input = {.n_feature = 32, .n_class = 4};
+    struct program_input input = {.facts = {.n_feature = 32, .n_class = 4}};
     cr_assert_eq(program_build(&w.job, &input, &w.program), STATUS_OK);
     static int64_t rows[N_PART][N_PART];
     for (int p = 0; p < N_PART; p++) {

@@ -26,9 +26,9 @@ static struct world {
 static void few_trained(void)
 {
     for (int64_t v = 0; v < world.dataset.n_node; v++) {
-        world.dataset.n_split[world.dataset.split[v]]--;
-        world.dataset.split[v] = (uint8_t)(v == 0 ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST);
-        world.dataset.n_split[world.dataset.split[v]]++;
+        world.dataset.labels.n_split[world.dataset.labels.split[v]]--;
+        world.dataset.labels.split[v] = (uint8_t)(v == 0 ? DATASET_SPLIT_TRAIN : DATASET_SPLIT_TEST);
+        world.dataset.labels.n_split[world.dataset.labels.split[v]]++;
     }
 }
 
@@ -146,7 +146,7 @@ static int64_t neighbours(enum part_direction d, int32_t hop, int64_t v, struct 
         }
     }
     bool picks = d == PART_DIRECTION_OUT && hop < world.partition.n_hop;
-    if (picks && dataset->loops == DATASET_LOOPS_IMPLICIT && counts(v, hop)) {
+    if (picks && dataset->facts.loops == GRAPH_LOOPS_IMPLICIT && counts(v, hop)) {
         neighbour_add(v, v, -1, list, &n);
     }
     qsort(list, (size_t)n, sizeof *list, by_place);

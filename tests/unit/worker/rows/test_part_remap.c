@@ -84,7 +84,7 @@ Test(part_remap, columns_of_a_part_of_the_same_rank_are_its_own_rows_in_arrays_t
         cr_assert_eq(part_remap_open(&setup, parts[0], PART_DIRECTION_IN, &remap), STATUS_OK);
         cr_expect_null(remap.made.host, "nothing is copied");
         expect_taken(&parts[0]->arrays[PART_DIRECTION_IN], covers != 0);
-        cr_expect_eq(parts[0]->arrays[PART_DIRECTION_OUT].cols == NULL, parts[0]->symmetric);
+        cr_expect_eq(parts[0]->arrays[PART_DIRECTION_OUT].cols == NULL, parts[0]->facts.symmetric);
         expect_columns(&came, &remap);
         part_remap_close(&setup, &remap);
         cut_part_close(&opened[0]);

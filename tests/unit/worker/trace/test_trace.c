@@ -15,7 +15,8 @@ static void begin(void)
     static struct job job;
     static const char text[] = "[dataset]\npath = \"x\"\n[model]\nkind = \"gcn\"\nlayers = 2\nhidden = 16\n";
     cr_assert_eq(job_load_text(text, strlen(text), "test", NULL, 0, &job), STATUS_OK, "%s", status_reason());
-    cr_assert_eq(program_build(&job, &(struct program_input){.n_feature = 64, .n_class = 8}, &program), STATUS_OK);
+    cr_assert_eq(program_build(&job, &(struct program_input){.facts = {.n_feature = 64, .n_class = 8}}, &program),
+                 STATUS_OK);
     step_lists_lower(&program, &lists);
 }
 

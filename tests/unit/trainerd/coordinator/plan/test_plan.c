@@ -72,7 +72,8 @@ static void world_open(struct world *w, const char *model)
              model);
     OK(job_load_text(text, strlen(text), "test", NULL, 0, &w->job));
     OK(dataset_load(&w->job, &w->dataset));
-    const struct program_input input = {.n_feature = w->dataset.n_feature, .n_class = w->dataset.n_class};
+    const struct program_input input = {
+        .facts = {.n_feature = w->dataset.facts.n_feature, .n_class = w->dataset.facts.n_class}};
     OK(program_build(&w->job, &input, &w->program));
     OK(partition_build(&w->dataset, &w->job, &w->partition));
     OK(prune_build(&w->job, &w->dataset, &w->program, &w->partition, &w->prune));

@@ -26,7 +26,8 @@ static struct prune prune_of(const char *model, const char *train, double train_
              degree, train_share, n_part, model, train);
     OK(job_load_text(text, strlen(text), "test", NULL, 0, &job));
     OK(dataset_load(&job, &dataset));
-    const struct program_input input = {.n_feature = dataset.n_feature, .n_class = dataset.n_class};
+    const struct program_input input = {
+        .facts = {.n_feature = dataset.facts.n_feature, .n_class = dataset.facts.n_class}};
     OK(program_build(&job, &input, &program));
     OK(partition_build(&dataset, &job, &partition));
     OK(prune_build(&job, &dataset, &program, &partition, &prune));

@@ -10,7 +10,7 @@ static struct program program;
 
 static void begin(void)
 {
-    program_init(&(struct program_input){.n_feature = 7, .n_class = 2}, &program);
+    program_init(&(struct program_input){.facts = {.n_feature = 7, .n_class = 2}}, &program);
     program_param(&program, "convs.0.lin.weight", 4, 7, 1.0);
     program_param(&program, "convs.0.bias", 0, 4, 1.0);
     program_param(&program, "convs.10.lin.weight", 2, 4, 1.0);

@@ -13,7 +13,9 @@ static const uint32_t columns[2][2] = {{6, 1}, {2, 5}}; /* of two parts' nodes *
 /* Weights of 4 × 7 and 2 × 7 over features, and a bias. */
 static void build(struct embedded embedded, struct program *out)
 {
-    program_init(&(struct program_input){.n_feature = 7, .n_class = 2, .is_sparse = true, .embedded = embedded}, out);
+    program_init(
+        &(struct program_input){.facts = {.n_feature = 7, .n_class = 2}, .is_sparse = true, .embedded = embedded},
+        out);
     int first = program_param(out, "first", 4, 7, 1.0), bias = program_param(out, "bias", 0, 4, 1.0);
     int second = program_param(out, "second", 2, 7, 1.0);
     program_linear(out, 0, first, bias);
