@@ -14,8 +14,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define NODES 1024
-#define EDGES 20480
+#define NODES 768
+#define EDGES 15360
 #define HUB_NODES 1280
 #define HUB_EDGES 7000
 #define COMMUNITY 125
