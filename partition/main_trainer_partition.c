@@ -129,8 +129,8 @@ struct cut {
 
 static int64_t halo_of(const struct cut *cut, int32_t part)
 {
-    const struct part_rows taken = part_halo_taken(&cut->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
-    return part_rows_all(&taken);
+    const struct part_rows received = part_halo_received(&cut->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
+    return part_rows_all(&received);
 }
 
 static void print_text(const struct cut *cut)
@@ -275,11 +275,11 @@ static enum status run(const struct request *request)
     return mapped_check(status);
 }
 
-static enum status count_splits(const char *given)
+static enum status count_splits(const char *sent)
 {
     int64_t n = 0;
     char path[JOB_TEXT_BYTES];
-    bool fits = snprintf(path, sizeof path, "%s", given) < (int)sizeof path;
+    bool fits = snprintf(path, sizeof path, "%s", sent) < (int)sizeof path;
     enum status status = fits ? job_home_path("--splits", path)
                               : status_fail(STATUS_USAGE, "--splits: the path is too long, expected at most %d bytes",
                                             JOB_TEXT_BYTES - 1);

@@ -47,11 +47,11 @@ static void fail(struct cpu_device *device, dnnl_status_t code, int64_t m, int64
 #define SMALL_MOST ((int64_t)1 << 20)
 
 /* And where its order of adding is known, so that bits do not tell who did it: for vectors, and for few rows with a
- * turned matrix, that is another. */
+ * transposed matrix, that is another. */
 bool cpu_product_is_small(const struct cpu_product *p)
 {
     return p->m * p->n * p->k <= SMALL_MOST && p->k > 0 && p->n > 1 &&
-           p->m >= (p->b_is_turned && !p->a_is_turned ? 16 : 2);
+           p->m >= (p->b_is_transposed && !p->a_is_transposed ? 16 : 2);
 }
 
 /* c (m × n) = op(a) · op(b) + beta · c, row-major, only by the calling thread; beta 0 or 1. */
@@ -96,17 +96,17 @@ void cpu_linear(struct device *device, const struct device_linear *how, float *y
     struct cpu_device *cpu = cpu_device(device);
     int64_t n = how->n, f_in = how->f_in, f_out = how->f_out, rows = piece_rows(n);
     bool packs = device->products == DEVICE_PRODUCTS_BF16; /* w, whichever way it lies */
-    bool turns = !packs && !how->turned && how->scratch != NULL && cpu_linear_turns(n, f_in);
+    bool turns = !packs && !how->transposed && how->scratch != NULL && cpu_linear_turns(n, f_in);
     if (turns) {
         cpu_transpose(cpu, f_out, f_in, how->w, how->scratch);
     }
     CPU_LOOP_DYNAMIC(
         cpu, n * f_in * f_out >= PRODUCT_PARALLEL_MIN, for (int64_t first = 0; first < n; first += rows) {
             int64_t n_row = n - first < rows ? n - first : rows;
-            bool is_turned = turns && cpu_linear_turns(n_row, f_in);
+            bool is_transposed = turns && cpu_linear_turns(n_row, f_in);
             float *out = y + first * f_out;
-            multiply(cpu, 'N', how->turned || is_turned ? 'N' : 'T', n_row, f_out, f_in, how->x + first * f_in,
-                     is_turned ? how->scratch : how->w, how->add ? 1.0f : 0.0f, out);
+            multiply(cpu, 'N', how->transposed || is_transposed ? 'N' : 'T', n_row, f_out, f_in,
+                     how->x + first * f_in, is_transposed ? how->scratch : how->w, how->add ? 1.0f : 0.0f, out);
             if (how->bias != NULL) {
                 add_bias(n_row, f_out, how->bias, out);
             }

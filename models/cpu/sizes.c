@@ -14,7 +14,7 @@ static int64_t column_sums(const int64_t *size)
     return row_n_chunk(size[0]) * (size[1] > 0 ? size[1] : 1);
 }
 
-/* Partial results of all chunks but the first, which uses the gradient itself; a turned weight. */
+/* Partial results of all chunks but the first, which uses the gradient itself; a transposed weight. */
 static int64_t weight_floats(const int64_t *size)
 {
     int64_t rows = cpu_weight_chunk_rows(size[0]), n_chunk = (size[0] + rows - 1) / rows;

@@ -27,20 +27,20 @@ static struct cpu_tile tile_over(const struct device_tile *how, const uint8_t *l
 
 /* --- layouts --- */
 
-#define REGISTERS_TURNED (CPU_TILE_FLOATS / CPU_TILE_RUN) /* programs with more keep rows alone */
-_Static_assert(2 * CPU_TILE_FLOATS <= TILE_FLOAT_MOST, "turned registers lie behind the rows'");
-#define GATHERED_MOST 4 /* numbers of a row that are worth being turned for one instruction */
+#define REGISTERS_TRANSPOSED (CPU_TILE_FLOATS / CPU_TILE_RUN) /* programs with more keep rows alone */
+_Static_assert(2 * CPU_TILE_FLOATS <= TILE_FLOAT_MOST, "transposed registers lie behind the rows'");
+#define GATHERED_MOST 4 /* numbers of a row that are worth being transposed for one instruction */
 
-/* Which instruction made each number turned; -1: it is in the rows' registers. */
-struct turned {
-    int by[REGISTERS_TURNED];
+/* Which instruction made each number transposed; -1: it is in the rows' registers. */
+struct transposed {
+    int by[REGISTERS_TRANSPOSED];
     uint8_t *layout;
 };
 
-/* Numbers of an operand that are found row by row: none of a weight, nor where all are turned. With `rows` those that
- * are turned have to be in the rows' registers, too. */
-static int64_t n_gathered(const struct turned *made, const struct tile_instruction *i, const struct tile_operand *o,
-                          bool rows)
+/* Numbers of an operand that are found row by row: none of a weight, nor where all are transposed. With `rows` those
+ * that are transposed have to be in the rows' registers, too. */
+static int64_t n_gathered(const struct transposed *made, const struct tile_instruction *i,
+                          const struct tile_operand *o, bool rows)
 {
     bool all = o->kind != TILE_ROW;
     for (int64_t n = 0; o->kind == TILE_REGISTER && n < i->n_head * i->n_column * i->n_inner; n++) {
@@ -55,7 +55,7 @@ static int64_t n_gathered(const struct turned *made, const struct tile_instructi
                : (o->head > 0 ? i->n_head : 1) * (o->column > 0 ? i->n_column : 1) * (o->inner > 0 ? i->n_inner : 1);
 }
 
-static uint8_t layout_of(const struct turned *made, const struct tile_instruction *i)
+static uint8_t layout_of(const struct transposed *made, const struct tile_instruction *i)
 {
     const bool two = tile_op_n_operand(i->op) > 1, any = i->op == TILE_OP_WON || i->op == TILE_OP_DROP;
     const int64_t a = n_gathered(made, i, &i->a, false), b = two ? n_gathered(made, i, &i->b, false) : 0;
@@ -63,25 +63,26 @@ static uint8_t layout_of(const struct turned *made, const struct tile_instructio
                        (i->n_head == 1 || i->out_head == i->n_column) && a + b <= GATHERED_MOST;
     n_gathered(made, i, &i->a, !turns || a > 0);
     n_gathered(made, i, two ? &i->b : &i->a, !turns || b > 0);
-    return turns ? (uint8_t)(CPU_TILE_TURNED | (a == 0 && i->a.kind == TILE_REGISTER ? CPU_TILE_TURNED_A : 0) |
-                             (b == 0 && i->b.kind == TILE_REGISTER ? CPU_TILE_TURNED_B : 0))
-                 : 0;
+    return turns
+               ? (uint8_t)(CPU_TILE_TRANSPOSED | (a == 0 && i->a.kind == TILE_REGISTER ? CPU_TILE_TRANSPOSED_A : 0) |
+                           (b == 0 && i->b.kind == TILE_REGISTER ? CPU_TILE_TRANSPOSED_B : 0))
+               : 0;
 }
 
 /* How each instruction works: narrow ones on all rows of a run, unless that moves more than it saves. */
 static void layouts_find(const struct tile *tile, uint8_t layout[TILE_INSTRUCTION_MOST])
 {
-    struct turned made = {.layout = layout};
+    struct transposed made = {.layout = layout};
     memset(layout, 0, (size_t)tile->n_instruction);
     memset(made.by, -1, sizeof made.by);
-    for (int k = 0; k < tile->n_instruction && tile->n_float <= REGISTERS_TURNED; k++) {
+    for (int k = 0; k < tile->n_instruction && tile->n_float <= REGISTERS_TRANSPOSED; k++) {
         const struct tile_instruction *i = &tile->instruction[k];
         layout[k] = layout_of(&made, i);
         for (int64_t j = 0; j < i->n_head * i->n_column; j++) {
             made.by[i->out + j / i->n_column * i->out_head + j % i->n_column] = layout[k] != 0 ? k : -1;
         }
     }
-    for (int k = 0; k < tile->n_result && tile->n_float <= REGISTERS_TURNED; k++) {
+    for (int k = 0; k < tile->n_result && tile->n_float <= REGISTERS_TRANSPOSED; k++) {
         const struct tile_result *r = &tile->result[k];
         n_gathered(&made, &(struct tile_instruction){.n_head = 1, .n_column = r->n, .n_inner = 1}, &r->from, true);
         n_gathered(&made, &(struct tile_instruction){.n_head = 1, .n_column = r->n_with, .n_inner = 1}, &r->with,

@@ -200,12 +200,12 @@ struct device_draw {
     const uint32_t *node;         /* n_row: dataset node ids */
 };
 
-/* y (+)= x · wᵀ + bias with w f_out × f_in, as torch.nn.Linear; turned: y (+)= x · w with w f_in × f_out.
+/* y (+)= x · wᵀ + bias with w f_out × f_in, as torch.nn.Linear; transposed: y (+)= x · w with w f_in × f_out.
  * x n × f_in · y n × f_out */
 struct device_linear {
     int64_t n, f_in, f_out;
     const float *x, *w;
-    bool turned;
+    bool transposed;
     bool add;
     const float *bias; /* f_out; NULL: 0 */
     void *scratch;     /* DEVICE_BYTES_LINEAR; NULL: none, which is slower */

@@ -51,7 +51,7 @@ static struct device_attention attention_of(const struct program *program, const
  * products and kernels. */
 struct edge_workspace {
     float *edge, *grad_edge;
-    float *turned; /* GATv2: dW from its transpose */
+    float *transposed; /* GATv2: dW from its transpose */
     void *rest;
 };
 
@@ -87,7 +87,7 @@ static const float *edge_make(const struct op_call *call, const struct device_at
     for (int64_t h = 0; h < how->n_head; h++) {
         ops->linear(call->device,
                     &(struct device_linear){1, n_column, n_more, call->param[1] + h * n_column,
-                                            call->param[0] + h * n_column * n_more, .turned = true},
+                                            call->param[0] + h * n_column * n_more, .transposed = true},
                     at.edge + h * n_more);
     }
     return at.edge;
@@ -100,8 +100,8 @@ static void edge_backward(const struct op_call *call, const struct device_attent
     const struct edge_workspace at = edge_workspace_of(call, how);
     int64_t n_column = how->n_column, n_more = how->n_edge_column, n = device_attention_edge_floats(how);
     if (how->score == DEVICE_SCORE_MLP) {
-        ops->swap_axes(call->device, n_more, how->n_head * n_column, 1, at.grad_edge, at.turned);
-        ops->axpby(call->device, n, 1.0F, NULL, at.turned, call->pass.order.first ? 0.0F : 1.0F,
+        ops->swap_axes(call->device, n_more, how->n_head * n_column, 1, at.grad_edge, at.transposed);
+        ops->axpby(call->device, n, 1.0F, NULL, at.transposed, call->pass.order.first ? 0.0F : 1.0F,
                    call->pass.order.first ? NULL : call->grad_param[1], call->grad_param[1]);
         return;
     }

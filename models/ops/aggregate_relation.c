@@ -20,19 +20,19 @@ struct shape {
 
 /* Arrays in workspace, one after another. */
 enum place {
-    PLACE_SUMS,     /* n_block × n × n_base × (in forward, out backward) */
-    PLACE_BY_BLOCK, /* n_block × n_base × in × out: V where there are blocks */
-    PLACE_TURNED,   /* in × n_base × out: one block's V */
-    PLACE_PRODUCT,  /* likewise: its gradient */
-    PLACE_GRAD,     /* as BY_BLOCK */
-    PLACE_ROWS,     /* n_block × n × (in or out) where there are blocks */
-    PLACE_OWN,      /* mixed: x · V, n × n_base × out; of sampled rows dy · Vᵀ, n × n_base × in */
+    PLACE_SUMS,       /* n_block × n × n_base × (in forward, out backward) */
+    PLACE_BY_BLOCK,   /* n_block × n_base × in × out: V where there are blocks */
+    PLACE_TRANSPOSED, /* in × n_base × out: one block's V */
+    PLACE_PRODUCT,    /* likewise: its gradient */
+    PLACE_GRAD,       /* as BY_BLOCK */
+    PLACE_ROWS,       /* n_block × n × (in or out) where there are blocks */
+    PLACE_OWN,        /* mixed: x · V, n × n_base × out; of sampled rows dy · Vᵀ, n × n_base × in */
     PLACE_REST,
     PLACE_N
 };
 
 struct workspace {
-    float *sums, *by_block, *turned, *product, *grad, *rows, *own;
+    float *sums, *by_block, *transposed, *product, *grad, *rows, *own;
     void *rest;
 };
 
@@ -58,7 +58,7 @@ static void places_find(const struct shape *s, int64_t n, int64_t first[PLACE_N]
     const int64_t size[PLACE_N] = {
         [PLACE_SUMS] = s->n_block * n * s->n_base * wider,
         [PLACE_BY_BLOCK] = blocks ? s->n_block * one : 0,
-        [PLACE_TURNED] = one,
+        [PLACE_TRANSPOSED] = one,
         [PLACE_PRODUCT] = one,
         [PLACE_GRAD] = blocks ? s->n_block * one : 0,
         [PLACE_ROWS] = blocks ? s->n_block * n * wider : 0,
@@ -78,7 +78,7 @@ static struct workspace workspace_of(const struct op_call *call, const struct sh
     places_find(s, call->n, first);
     return (struct workspace){.sums = begin + first[PLACE_SUMS],
                               .by_block = begin + first[PLACE_BY_BLOCK],
-                              .turned = begin + first[PLACE_TURNED],
+                              .transposed = begin + first[PLACE_TRANSPOSED],
                               .product = begin + first[PLACE_PRODUCT],
                               .grad = begin + first[PLACE_GRAD],
                               .rows = begin + first[PLACE_ROWS],
@@ -142,7 +142,7 @@ static void forward(const struct op_call *call)
     for (int64_t k = 0; k < s.n_block; k++) {
         ops->linear(call->device,
                     &(struct device_linear){call->n, s.n_base * s.in, s.out, at.sums + k * call->n * s.n_base * s.in,
-                                            weights + k * s.n_base * s.in * s.out, .turned = true},
+                                            weights + k * s.n_base * s.in * s.out, .transposed = true},
                     rows + k * call->n * s.out);
     }
     if (s.n_block > 1) {
@@ -157,10 +157,11 @@ static void input_backward(const struct op_call *call, const struct shape *s, co
     const float *weights = weights_of(call, s, at);
     float *rows = s->n_block > 1 ? at->rows : call->pass.to;
     for (int64_t k = 0; k < s->n_block; k++) {
-        ops->swap_axes(call->device, s->n_base, s->in, s->out, weights + k * s->n_base * s->in * s->out, at->turned);
+        ops->swap_axes(call->device, s->n_base, s->in, s->out, weights + k * s->n_base * s->in * s->out,
+                       at->transposed);
         ops->linear(call->device,
                     &(struct device_linear){call->n, s->n_base * s->out, s->in,
-                                            at->sums + k * call->n * s->n_base * s->out, .w = at->turned,
+                                            at->sums + k * call->n * s->n_base * s->out, .w = at->transposed,
                                             .scratch = at->rest},
                     rows + k * call->n * s->in);
     }
@@ -208,11 +209,11 @@ static void shares_backward(const struct op_call *call, const struct shape *s, c
 {
     const struct device_ops *ops = call->device->ops;
     if (call->pass.order.first) {
-        ops->swap_axes(call->device, s->n_base, s->in, s->out, call->param[0], at->turned);
-        ops->linear(
-            call->device,
-            &(struct device_linear){call->n, s->in, s->n_base * s->out, call->in[0], at->turned, .turned = true},
-            at->own);
+        ops->swap_axes(call->device, s->n_base, s->in, s->out, call->param[0], at->transposed);
+        ops->linear(call->device,
+                    &(struct device_linear){call->n, s->in, s->n_base * s->out, call->in[0], at->transposed,
+                                            .transposed = true},
+                    at->own);
     }
     shares_dot(call, s, s->out, at);
 }

@@ -27,9 +27,9 @@ static size_t workspace_mixed(const struct program *program, const struct op *op
     struct shape s = shape_of(program, op);
     size_t dot = DEVICE_BYTES(ops, RELATION_DOT, s.n_relation, s.n_base),
            one = DEVICE_BYTES(ops, RELATION_DOT, s.n_relation, 1);
-    size_t turned = (size_t)(s.n_relation * s.n_base) * sizeof(float), most = dot > one ? dot : one;
+    size_t transposed = (size_t)(s.n_relation * s.n_base) * sizeof(float), most = dot > one ? dot : one;
     (void)n;
-    return most > turned ? most : turned;
+    return most > transposed ? most : transposed;
 }
 
 /* The block's edges to rows x, `stride` columns apart, of which f are read for each base. */

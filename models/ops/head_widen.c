@@ -60,7 +60,7 @@ static void widen(const struct op_call *call, const float *x, bool add, float *t
         narrow_take(call, &s, h, x, at.narrow);
         ops->linear(call->device,
                     &(struct device_linear){call->n, s.n_column, s.n_more, at.narrow,
-                                            call->param[0] + h * s.n_column * s.n_more, .turned = true},
+                                            call->param[0] + h * s.n_column * s.n_more, .transposed = true},
                     at.more);
         ops->columns_copy(call->device, call->n, s.n_column, x + h * s.n_column, width, to + h * wide, width_wide,
                           add);

@@ -48,7 +48,7 @@ static void forward(const struct op_call *call)
     } else {
         ops->linear(call->device,
                     &(struct device_linear){call->n, f_in, f_out, call->in[0], call->param[0],
-                                            .turned = call->op->by_column, .bias = call->param[1],
+                                            .transposed = call->op->by_column, .bias = call->param[1],
                                             .scratch = call->workspace},
                     call->out);
     }
@@ -59,9 +59,9 @@ static void weight_backward(const struct op_call *call)
 {
     const struct device_ops *ops = call->device->ops;
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
-    bool turned = call->op->by_column;
-    ops->linear_backward_weight(call->device, call->n, turned ? f_out : f_in, turned ? f_in : f_out,
-                                turned ? call->grad_out : call->in[0], turned ? call->in[0] : call->grad_out,
+    bool transposed = call->op->by_column;
+    ops->linear_backward_weight(call->device, call->n, transposed ? f_out : f_in, transposed ? f_in : f_out,
+                                transposed ? call->grad_out : call->in[0], transposed ? call->in[0] : call->grad_out,
                                 call->workspace, call->add_param[0], call->grad_param[0]);
 }
 
@@ -72,7 +72,7 @@ static void input_backward(const struct op_call *call)
     int64_t f_in = width_in(call->program, call->op), f_out = width_out(call->program, call->op);
     ops->linear(call->device,
                 &(struct device_linear){call->n, f_out, f_in, call->grad_out, call->param[0],
-                                        .turned = !call->op->by_column, .add = call->add[0],
+                                        .transposed = !call->op->by_column, .add = call->add[0],
                                         .scratch = call->workspace},
                 call->grad_in[0]);
 }

@@ -10,8 +10,8 @@ static double operand(const struct device *device, float x)
 
 void reference_linear(struct device *device, const struct device_linear *how, float *y)
 {
-    int64_t f_in = how->f_in, f_out = how->f_out, step_out = how->turned ? 1 : f_in,
-            step_in = how->turned ? f_out : 1;
+    int64_t f_in = how->f_in, f_out = how->f_out, step_out = how->transposed ? 1 : f_in,
+            step_in = how->transposed ? f_out : 1;
     for (int64_t r = 0; r < how->n; r++) {
         for (int64_t o = 0; o < f_out; o++) {
             double sum = (how->bias != NULL ? how->bias[o] : 0.0) + (how->add ? y[r * f_out + o] : 0.0);

@@ -291,10 +291,10 @@ static void product_fold(const struct code *code, struct tile_result *result)
     }
     int64_t n_a, n_b;
     if (is_factor(i, &i->a, &n_a) && is_factor(i, &i->b, &n_b) && (n_a == result->n || n_b == result->n)) {
-        const bool turned = n_a < result->n;
-        result->from = turned ? i->b : i->a;
-        result->with = turned ? i->a : i->b;
-        result->n_with = turned ? n_a : n_b;
+        const bool swapped = n_a < result->n;
+        result->from = swapped ? i->b : i->a;
+        result->with = swapped ? i->a : i->b;
+        result->n_with = swapped ? n_a : n_b;
         result->from.head = result->with.head = 0;
         result->from.column = result->with.column = 1;
     }

@@ -70,25 +70,25 @@ static struct code_value product(struct generation *g, int32_t op)
     const struct vertex_op *of = walk_at(g->walk, op);
     struct code_value x = generate(g, of->in[0]), w = generate(g, of->in[1]);
     const struct vertex_shape *shape = &walk_at(g->walk, of->in[1])->shape;
-    bool by_head = shape->n_dim == 3, turned = of->kind == VERTEX_OP_LINEAR; /* its weight is out × in */
+    bool by_head = shape->n_dim == 3, transposed = of->kind == VERTEX_OP_LINEAR; /* its weight is out × in */
     if (!walk_goes_on(g->walk)) {
         return x;
     }
     if (w.at.kind != TILE_PARAM || shape->n_dim < 2 || (by_head && shape->dim[0] != x.n_head)) {
         return refuse(g, op, "a product with what is no weight itself is not computed by rows or edges yet");
     }
-    int64_t n_in = x.n_column, n_out = turned ? shape->dim[shape->n_dim - 2] : shape->dim[shape->n_dim - 1];
+    int64_t n_in = x.n_column, n_out = transposed ? shape->dim[shape->n_dim - 2] : shape->dim[shape->n_dim - 1];
     struct tile_operand matrix = w.at;
-    matrix.inner = turned ? 1 : n_out;
-    matrix.column = turned ? n_in : 1;
+    matrix.inner = transposed ? 1 : n_out;
+    matrix.column = transposed ? n_in : 1;
     if (!by_head) { /* of a part, some columns of the weight */
-        int64_t n_all = turned ? shape->dim[1] : shape->dim[0], first = (int64_t)of->number[0];
-        matrix.column = turned ? n_all : 1;
-        matrix.at += first * (turned ? 1 : n_out);
+        int64_t n_all = transposed ? shape->dim[1] : shape->dim[0], first = (int64_t)of->number[0];
+        matrix.column = transposed ? n_all : 1;
+        matrix.at += first * (transposed ? 1 : n_out);
     }
     matrix.head = by_head ? n_in * n_out : 0;
     struct code_value y = code_product(&g->code, x, matrix, n_out);
-    if (turned && of->in[2] >= 0) {
+    if (transposed && of->in[2] >= 0) {
         y = code_binary(&g->code, TILE_OP_ADD, y, generate(g, of->in[2]));
     }
     return y;

@@ -26,9 +26,9 @@ bool match_operands(const struct vertex_trace *trace, int32_t op, enum vertex_op
         return false;
     }
     int32_t a = at(trace, op)->in[0], b = at(trace, op)->in[1];
-    bool turned = !is(trace, a, first);
-    *first_out = turned ? b : a;
-    *second_out = turned ? a : b;
+    bool swapped = !is(trace, a, first);
+    *first_out = swapped ? b : a;
+    *second_out = swapped ? a : b;
     return is(trace, *first_out, first);
 }
 

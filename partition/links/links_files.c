@@ -186,19 +186,19 @@ static enum status tails_read(const char *path, const char *positive, struct lin
     return status;
 }
 
-static enum status split_read(const char *folder, int split, bool *given_out, struct dataset *out)
+static enum status split_read(const char *folder, int split, bool *sent_out, struct dataset *out)
 {
     struct links_held *held = &out->links.held[split];
     const struct dataset_path positive = path_of(folder, split, POSITIVE), types = path_of(folder, split, TYPES),
                               pool = path_of(folder, split, POOL), tails = path_of(folder, split, TAILS);
     bool typed = out->links.n_relation > 0;
     bool has_pool = npy_exists(pool.text), has_tails = npy_exists(tails.text);
-    *given_out = npy_exists(positive.text);
-    if (!*given_out && typed && npy_exists(types.text)) {
+    *sent_out = npy_exists(positive.text);
+    if (!*sent_out && typed && npy_exists(types.text)) {
         return status_fail(STATUS_NO_INPUT, "%s: no such file, expected the edges that %s has the relations of",
                            positive.text, types.text);
     }
-    if (!*given_out) {
+    if (!*sent_out) {
         return has_pool || has_tails
                    ? status_fail(STATUS_NO_INPUT, "%s: no such file, expected the edges that %s are compared with",
                                  positive.text, has_pool ? pool.text : tails.text)

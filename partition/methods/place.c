@@ -31,12 +31,12 @@ struct place {
 
 static struct part_rows taken(const struct place *place, int32_t part)
 {
-    return part_halo_taken(&place->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
+    return part_halo_received(&place->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
 }
 
 static struct part_rows given(const struct place *place, int32_t part)
 {
-    return part_halo_given(&place->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
+    return part_halo_sent(&place->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
 }
 
 /* Rows that travel between two parts, both ways. */

@@ -107,8 +107,8 @@ struct part {
     int32_t part;
     int32_t n_part;
     int64_t n_own;
-    int64_t
-        n_halo; /* payload rows of in-edges, pair after pair, behind own rows in `node` and features; 0: not stored */
+    /* payload rows of in-edges, pair after pair, behind own rows in `node` and features; 0: not stored */
+    int64_t n_halo;
     int64_t n_node; /* of the whole graph, as these: */
     struct graph_facts facts;
     int32_t n_hop;   /* own rows are ordered by hop, edges to the nearest training node (reach.h); 0: they are not */

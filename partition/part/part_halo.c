@@ -67,12 +67,12 @@ int32_t part_pair_find(const struct part_pairs *pairs, int32_t q)
     return -1;
 }
 
-struct part_rows part_halo_taken(const struct part_halo *halo, enum part_direction d, int32_t hop)
+struct part_rows part_halo_received(const struct part_halo *halo, enum part_direction d, int32_t hop)
 {
     return (struct part_rows){.pairs = &halo->pairs[d], .cols = true, .n_hop = halo->n_hop, .hop = hop};
 }
 
-struct part_rows part_halo_given(const struct part_halo *halo, enum part_direction d, int32_t hop)
+struct part_rows part_halo_sent(const struct part_halo *halo, enum part_direction d, int32_t hop)
 {
     return (struct part_rows){.pairs = &halo->pairs[PART_DIRECTION_N - 1 - d], .n_hop = halo->n_hop, .hop = hop};
 }

@@ -103,8 +103,8 @@ struct part_rows {
 };
 
 /* Rows that the part takes from others in a direction, and rows that it gives. */
-struct part_rows part_halo_taken(const struct part_halo *halo, enum part_direction d, int32_t hop);
-struct part_rows part_halo_given(const struct part_halo *halo, enum part_direction d, int32_t hop);
+struct part_rows part_halo_received(const struct part_halo *halo, enum part_direction d, int32_t hop);
+struct part_rows part_halo_sent(const struct part_halo *halo, enum part_direction d, int32_t hop);
 
 /* Of pair k; 0 on the diagonal. */
 static inline int64_t part_rows_at(const struct part_rows *rows, int32_t k)

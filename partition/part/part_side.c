@@ -77,11 +77,11 @@ static void take(const struct side *side, uint32_t place)
 {
     uint64_t bit = (uint64_t)1 << place % 64;
     if ((side_word(side, place) & bit) == 0) {
-        atomic_fetch_or_explicit(&side->taken[place / 64], bit, memory_order_relaxed);
+        atomic_fetch_or_explicit(&side->received[place / 64], bit, memory_order_relaxed);
     }
 }
 
-static void taken_count(struct side *side)
+static void received_count(struct side *side)
 {
     uint32_t n = 0;
     for (size_t w = 0; w < side->n_word; w++) {
@@ -94,7 +94,7 @@ int64_t side_values(const struct side_tables *tables, const struct side *side)
 {
     const int64_t *indptr = tables->dataset->features.indptr;
     int64_t n = 0, end = tables->partition->n_node;
-    for (int64_t i = side_taken_next(side, 0, end); i < end; i = side_taken_next(side, i + 1, end)) {
+    for (int64_t i = side_received_next(side, 0, end); i < end; i = side_received_next(side, i + 1, end)) {
         uint32_t u = tables->partition->order[i];
         n += indptr[u + (int64_t)1] - indptr[u];
     }
@@ -189,8 +189,8 @@ static void blocks_list(const struct side_tables *tables, struct side *side)
         if (j == side->part) {
             counts.n_row = counts.n_col = side->n_own;
         } else {
-            counts.n_col = side_taken_before(side, partition->part_begin[j + 1]) -
-                           side_taken_before(side, partition->part_begin[j]);
+            counts.n_col = side_received_before(side, partition->part_begin[j + 1]) -
+                           side_received_before(side, partition->part_begin[j]);
         }
         if (counts.n_edge > 0 || j == side->part) {
             side->block[side->n_block++] = (struct side_block){.part = j, .counts = counts};
@@ -221,7 +221,7 @@ enum status side_count(const struct side_tables *tables, enum part_direction dir
     out->cursor = memory_alloc((size_t)out->n_chunk * (size_t)tables->partition->n_part, sizeof *out->cursor);
     enum status status = memory_acquire(MEMORY_OTHER, (size_t)out->n_place, sizeof *out->place, &out->place);
     if (status == STATUS_OK) {
-        status = memory_acquire(MEMORY_OTHER, out->n_word, sizeof *out->taken, &out->taken);
+        status = memory_acquire(MEMORY_OTHER, out->n_word, sizeof *out->received, &out->received);
     }
     if (status == STATUS_OK) {
         status = memory_acquire(MEMORY_OTHER, out->n_word, sizeof *out->before, &out->before);
@@ -233,7 +233,7 @@ enum status side_count(const struct side_tables *tables, enum part_direction dir
     for (int32_t c = 0; c < out->n_chunk; c++) {
         chunk_count(tables, out, c);
     }
-    taken_count(out);
+    received_count(out);
     blocks_list(tables, out);
     return STATUS_OK;
 }
@@ -244,7 +244,7 @@ void side_release(struct side *side)
     free(side->chunk);
     free(side->cursor);
     memory_release(MEMORY_OTHER, side->before, side->n_word, sizeof *side->before);
-    memory_release(MEMORY_OTHER, side->taken, side->n_word, sizeof *side->taken);
+    memory_release(MEMORY_OTHER, side->received, side->n_word, sizeof *side->received);
     memory_release(MEMORY_OTHER, side->place, (size_t)side->n_place, sizeof *side->place);
     *side = (struct side){0};
 }

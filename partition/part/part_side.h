@@ -69,8 +69,8 @@ struct side {
     bool kept;       /* places of all edges' other ends; else of a row at a time of each chunk */
     uint32_t *place; /* n_place */
     int64_t n_place;
-    _Atomic uint64_t *taken; /* n_word: a bit for each place that is taken from another part */
-    uint32_t *before;        /* n_word: bits of the words before */
+    _Atomic uint64_t *received; /* n_word: a bit for each place that is taken from another part */
+    uint32_t *before;           /* n_word: bits of the words before */
     size_t n_word;
     struct side_cursor *cursor; /* n_chunk × n_part */
     struct side_block *block;   /* n_block: parts ascending */
@@ -149,18 +149,18 @@ static inline bool side_is_large(const struct side *side)
 /* The bits of the 64 places around this one. */
 static inline uint64_t side_word(const struct side *side, int64_t place)
 {
-    return atomic_load_explicit(&side->taken[place / 64], memory_order_relaxed);
+    return atomic_load_explicit(&side->received[place / 64], memory_order_relaxed);
 }
 
 /* Places below this one that are taken. */
-static inline int64_t side_taken_before(const struct side *side, int64_t place)
+static inline int64_t side_received_before(const struct side *side, int64_t place)
 {
     uint64_t below = ((uint64_t)1 << place % 64) - 1;
     return side->before[place / 64] + __builtin_popcountll(side_word(side, place) & below);
 }
 
 /* The next place from `from` on that is taken; `end` if it is not below that. */
-static inline int64_t side_taken_next(const struct side *side, int64_t from, int64_t end)
+static inline int64_t side_received_next(const struct side *side, int64_t from, int64_t end)
 {
     while (from < end) {
         uint64_t rest = side_word(side, from) >> from % 64;
@@ -190,7 +190,7 @@ static inline struct side_columns side_columns_at(const struct side_tables *tabl
 /* The place of the next column, from this place on. */
 static inline int64_t side_column_next(const struct side *side, const struct side_columns *columns, int64_t from)
 {
-    return columns->own ? from : side_taken_next(side, from, columns->end);
+    return columns->own ? from : side_received_next(side, from, columns->end);
 }
 
 #endif

@@ -153,8 +153,8 @@ static int32_t row_write(const struct side_tables *tables, const struct side *si
             to->edge_rows[cursor->edge] = tables->edge_place[side->edge_rows[at]];
         }
         to->cols[cursor->edge++] = (uint32_t)(j == side->part ? place[i] - part_begin[j]
-                                                              : side_taken_before(side, place[i]) -
-                                                                    side_taken_before(side, part_begin[j]));
+                                                              : side_received_before(side, place[i]) -
+                                                                    side_received_before(side, part_begin[j]));
     }
     return n_touched;
 }

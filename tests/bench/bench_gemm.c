@@ -41,7 +41,7 @@ static void ours(struct device *device, int which, const struct shape *s, const 
         device->ops->linear(
             device, &(struct device_linear){s->n, s->f_in, s->f_out, a->x, .w = a->w, .scratch = a->scratch}, a->y);
     } else if (which == 1) {
-        device->ops->linear(device, &(struct device_linear){s->n, s->f_out, s->f_in, a->y, a->w, .turned = true},
+        device->ops->linear(device, &(struct device_linear){s->n, s->f_out, s->f_in, a->y, a->w, .transposed = true},
                             a->x);
     } else {
         device->ops->linear_backward_weight(device, s->n, s->f_in, s->f_out, a->x, a->y, a->scratch, false,

@@ -141,11 +141,11 @@ static void walk(const struct part *p)
         }
     }
     for (int32_t hop = 0; hop < p->n_hop; hop++) {
-        const struct part_rows taken = part_halo_taken(&p->halo, PART_DIRECTION_OUT, hop);
-        const struct part_rows given = part_halo_given(&p->halo, PART_DIRECTION_OUT, hop);
+        const struct part_rows received = part_halo_received(&p->halo, PART_DIRECTION_OUT, hop);
+        const struct part_rows sent = part_halo_sent(&p->halo, PART_DIRECTION_OUT, hop);
         for (int32_t q = 0; q < p->n_part; q++) {
-            ASSERT(part_rows_with(&taken, q) <= part_block(p, PART_DIRECTION_OUT, q).n_col);
-            ASSERT(part_rows_with(&given, q) <= part_send(p, PART_DIRECTION_OUT, q).n_row);
+            ASSERT(part_rows_with(&received, q) <= part_block(p, PART_DIRECTION_OUT, q).n_col);
+            ASSERT(part_rows_with(&sent, q) <= part_send(p, PART_DIRECTION_OUT, q).n_row);
         }
     }
     for (int64_t r = 0; r < p->n_own + p->n_halo; r++) {

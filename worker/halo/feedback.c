@@ -108,7 +108,7 @@ void feedback_gradients(const struct halo *h, int p, int32_t i, int32_t k, struc
         n_before += part_rows_at(&made, pair);
     }
     how->residual = how->residual_out = residual_at(t->routes.feedback, rows, i) + n_before * how->f;
-    how->residual_rows = h->sample != NULL ? sample_taken(h->sample, i, k) : NULL;
+    how->residual_rows = h->sample != NULL ? sample_received(h->sample, i, k) : NULL;
 }
 
 void feedback_weigh(const struct halo *h, int64_t n_row, int64_t width, float *rows)

@@ -39,29 +39,29 @@ void halo_close(struct halo *h)
     }
 }
 
-struct part_rows halo_rows_taken(const struct halo *h, int32_t i)
+struct part_rows halo_rows_received(const struct halo *h, int32_t i)
 {
     return halo_owners_in(&h->owners, i, h->step->stored ? HALO_DIRECTION_IN : h->pass->direction, h->hop.travelling);
 }
 
-struct part_rows halo_rows_given(const struct halo *h, int32_t i)
+struct part_rows halo_rows_sent(const struct halo *h, int32_t i)
 {
     return halo_owners_out(&h->owners, i, h->pass->direction, h->hop.travelling);
 }
 
 struct halo_route halo_route_at(const struct halo *h, int32_t i, int32_t k)
 {
-    const struct part_rows given = halo_rows_given(h, i);
+    const struct part_rows sent = halo_rows_sent(h, i);
     return (struct halo_route){.from = h->trainer->own.number[i],
-                               .to = given.pairs->pair[k].part,
+                               .to = sent.pairs->pair[k].part,
                                .i = i,
                                .k = k,
-                               .n_row = part_rows_at(&given, k)};
+                               .n_row = part_rows_at(&sent, k)};
 }
 
 struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k)
 {
-    int32_t q = halo_rows_taken(h, i).pairs->pair[k].part;
+    int32_t q = halo_rows_received(h, i).pairs->pair[k].part;
     return (struct halo_pair){.i = i, .k = k, .q = q, .j = h->trainer->own.index[q]};
 }
 

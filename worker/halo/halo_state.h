@@ -106,8 +106,8 @@ struct halo {
 void halo_level(struct halo *h, const struct level *level);
 
 /* Rows that own part i takes from others, or gives to them, in this pass. */
-struct part_rows halo_rows_taken(const struct halo *h, int32_t i);
-struct part_rows halo_rows_given(const struct halo *h, int32_t i);
+struct part_rows halo_rows_received(const struct halo *h, int32_t i);
+struct part_rows halo_rows_sent(const struct halo *h, int32_t i);
 
 /* Pair k of those that own part i takes from. */
 struct halo_pair halo_pair(const struct halo *h, int32_t i, int32_t k);

@@ -49,9 +49,9 @@ void halo_block(struct halo *h, int32_t i, enum part_direction d, int32_t k, str
     if (h->sample == NULL || k == part->part->halo.pairs[d].own || sample_is_whole(h->sample)) {
         return;
     }
-    const struct part_rows taken = halo_owners_in(&h->owners, i, HALO_DIRECTION_IN, h->hop.travelling);
-    int64_t n_kept = part_rows_at(&taken, k), at = h->workspace->sample_at;
-    const uint32_t *kept = sample_taken(h->sample, i, k);
+    const struct part_rows received = halo_owners_in(&h->owners, i, HALO_DIRECTION_IN, h->hop.travelling);
+    int64_t n_kept = part_rows_at(&received, k), at = h->workspace->sample_at;
+    const uint32_t *kept = sample_received(h->sample, i, k);
     const struct device_block all = h->block;
     t->ops->block_sample(t->device, &all, n_kept, kept, halo_workspace(h, at + 2 * sizes->n_number_bytes), &h->block);
     call->pass.col_scale = numbers_sample(h, n_kept, kept, call->pass.col_scale, at);
@@ -243,10 +243,10 @@ static void rows_write(const struct halo *h, int p, int32_t i, const struct rows
 }
 
 /* Own part i's rows that its pair k takes in this pass, or asks for. */
-static const uint32_t *rows_given(const struct halo *h, int32_t i, int32_t k)
+static const uint32_t *rows_sent(const struct halo *h, int32_t i, int32_t k)
 {
     return h->sample != NULL
-               ? sample_given(h->sample, i, k)
+               ? sample_sent(h->sample, i, k)
                : part_device_rows(&h->trainer->own.part[i], PART_DIRECTION_N - 1 - halo_edges(h->pass->direction), k);
 }
 
@@ -256,9 +256,9 @@ static struct rows rows_to(const struct halo *h, const struct halo_packing *what
     const struct trainer *t = h->trainer;
     const struct halo_route *route = &what->route;
     const struct dedup_list to = list_of(h, route);
-    const uint32_t *rows = !route->is_dedup    ? rows_given(h, route->i, route->k)
-                           : h->sample != NULL ? sample_dedup_given(sample_get_dedup(h->sample), &to)
-                                               : dedup_given(t->routes.dedup, &to);
+    const uint32_t *rows = !route->is_dedup    ? rows_sent(h, route->i, route->k)
+                           : h->sample != NULL ? sample_dedup_sent(sample_get_dedup(h->sample), &to)
+                                               : dedup_sent(t->routes.dedup, &to);
     return (struct rows){.n = n, .rows = rows + first, .factor = halo_factor(h)};
 }
 
@@ -354,10 +354,10 @@ static void packed(const struct halo *h, int32_t i, double begin_s)
 void halo_pack_asked(const struct halo *h, int32_t i, int32_t k, void *out)
 {
     const struct trainer *t = h->trainer;
-    const struct part_rows asked = halo_rows_taken(h, i);
+    const struct part_rows asked = halo_rows_received(h, i);
     double begin_s = clock_s();
     int64_t n_row = part_rows_at(&asked, k), at = 0;
-    const struct rows rows = {.n = n_row, .rows = rows_given(h, i, k), .factor = 1.0F};
+    const struct rows rows = {.n = n_row, .rows = rows_sent(h, i, k), .factor = 1.0F};
     for (int p = 0; p < h->pass->n_ask; p++) {
         int64_t width = halo_ask_width(&t->program, h->op, h->pass, p);
         if (width > 0) {

@@ -114,12 +114,12 @@ static struct halo_route *route_asked(const struct halo *h, uint32_t to, uint32_
     }
     if (h->dedup != NULL) {
         enum part_dedup_side side = part_dedup_side_at((int32_t)from, (int32_t)to);
-        return halo_routes_given(&h->routes, i, halo_route_taker(t->setup.rank_of_part[to], side));
+        return halo_routes_sent(&h->routes, i, halo_route_taker(t->setup.rank_of_part[to], side));
     }
-    int32_t k = part_pair_find((returns_ask ? halo_rows_taken(h, i) : halo_rows_given(h, i)).pairs, (int32_t)to);
+    int32_t k = part_pair_find((returns_ask ? halo_rows_received(h, i) : halo_rows_sent(h, i)).pairs, (int32_t)to);
     return k < 0         ? NULL
-           : returns_ask ? halo_routes_taken(&h->routes, &h->owners, h->pass->direction, i, k)
-                         : halo_routes_given(&h->routes, i, k);
+           : returns_ask ? halo_routes_received(&h->routes, &h->owners, h->pass->direction, i, k)
+                         : halo_routes_sent(&h->routes, i, k);
 }
 
 /* Workspaces, and how many payloads are served, count on every payload being fetched once, by a part that reads its
@@ -189,5 +189,5 @@ void halo_serve(struct halo *h)
     struct exchange_offer offer = {
         .arg = h, .pack = payload_pack, .pack_asked = asks ? payload_pack_asked : NULL, .sent = payload_sent};
     exchange_serve(t->setup.exchange, &h->key, &offer,
-                   h->routes.total.given.n + (asks ? h->routes.total.taken.n : 0));
+                   h->routes.total.sent.n + (asks ? h->routes.total.received.n : 0));
 }

@@ -8,7 +8,7 @@ static enum status fetch_ahead(struct halo *h)
 {
     struct trainer *t = h->trainer;
     int64_t slot_bytes = h->slots.n_fetch_slot_bytes;
-    while (h->fetch.n_begun < h->routes.total.taken.n && h->fetch.n_begun < h->fetch.n_used + h->fetch.n_credit) {
+    while (h->fetch.n_begun < h->routes.total.received.n && h->fetch.n_begun < h->fetch.n_used + h->fetch.n_credit) {
         const struct halo_route *route = &h->routes.take[h->fetch.n_begun];
         int32_t slot = h->fetch.n_begun % h->fetch.n_credit;
         struct halo_slot *s = &h->fetch.slot[slot];
@@ -37,8 +37,8 @@ static void scatter(struct halo *h, const struct halo_pair *pair, const char *fr
 {
     const struct trainer *t = h->trainer;
     enum part_direction d = halo_edges(h->pass->direction);
-    const struct part_rows taken = halo_rows_taken(h, pair->i);
-    int64_t n_row = part_rows_at(&taken, pair->k), n_all = h->routes.take[h->fetch.n_used].n_row;
+    const struct part_rows received = halo_rows_received(h, pair->i);
+    int64_t n_row = part_rows_at(&received, pair->k), n_all = h->routes.take[h->fetch.n_used].n_row;
     const uint32_t *places = h->sample != NULL ? sample_dedup_scatter(sample_get_dedup(h->sample), pair->i, pair->k)
                                                : dedup_scatter(t->routes.dedup, d, pair->i, pair->k);
     for (int p = 0; p < h->pass->n_piece; p++) {

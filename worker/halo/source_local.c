@@ -40,7 +40,7 @@ static enum status packed_take(struct halo *h, const struct halo_pair *pair, str
     }
     void *payload = halo_workspace(h, source_packed_at(h));
     void *asked = halo_workspace(h, h->workspace->asked_wire_at);
-    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own.number[pair->i]);
+    int32_t k = part_pair_find(halo_rows_sent(h, pair->j).pairs, h->trainer->own.number[pair->i]);
     if (h->pass->n_ask > 0) {
         halo_pack_asked(h, pair->i, pair->k, asked);
     }
@@ -74,12 +74,12 @@ static int64_t shared_block(struct halo *h, const struct halo_pair *pair, struct
 void source_point(struct halo *h, const struct halo_pair *pair, const void *payload, struct op_call *call)
 {
     const struct part_device *part = &h->trainer->own.part[pair->i];
-    const struct part_rows taken = halo_rows_taken(h, pair->i);
+    const struct part_rows received = halo_rows_received(h, pair->i);
     enum part_direction d = halo_edges(h->pass->direction);
-    int64_t n_row = pair->i == pair->j ? call->n : part_rows_at(&taken, pair->k);
+    int64_t n_row = pair->i == pair->j ? call->n : part_rows_at(&received, pair->k);
     if (h->pass->direction == HALO_DIRECTION_RETURN) { /* whose gradients these are */
         call->pass.back.rows = h->sample != NULL && pair->i != pair->j
-                                   ? sample_given(h->sample, pair->i, pair->k)
+                                   ? sample_sent(h->sample, pair->i, pair->k)
                                    : part_device_rows(part, PART_DIRECTION_OUT, pair->k);
     } else if (h->dedup != NULL && !h->dedup->scatters && pair->j < 0) {
         n_row = shared_block(h, pair, call);

@@ -24,7 +24,7 @@ static bool gathers(const struct halo *h)
  * rank takes any. */
 static struct spill_range spilled_for(const struct halo *h, const struct halo_pair *pair)
 {
-    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own.number[pair->i]);
+    int32_t k = part_pair_find(halo_rows_sent(h, pair->j).pairs, h->trainer->own.number[pair->i]);
     struct spill_range range = spilled(h, pair->j, k, SPILL_READ);
     range.at = gathers(h) && halo_groups(h) ? h->trainer->routes.payloads->at : range.at;
     return range;
@@ -34,8 +34,8 @@ struct spill_range source_gathered_place(const struct halo *h)
 {
     int64_t most = 0;
     for (int32_t i = 0; i < h->trainer->own.n; i++) {
-        const struct part_rows taken = halo_rows_taken(h, i);
-        most = larger(most, part_rows_most(&taken));
+        const struct part_rows received = halo_rows_received(h, i);
+        most = larger(most, part_rows_most(&received));
     }
     return (struct spill_range){
         .at = h->trainer->routes.payloads->at, .n_bytes = most * h->slots.n_row_bytes, .access = SPILL_WRITE};
@@ -46,11 +46,11 @@ const struct payload_source *source_of_spill(const struct halo *h)
     const struct trainer *t = h->trainer;
     int64_t n_all = 0, n_read = 0, n_taken = 0;
     for (int32_t i = 0; i < t->own.n; i++) {
-        const struct part_rows taken = halo_rows_taken(h, i);
+        const struct part_rows received = halo_rows_received(h, i);
         n_all += trainer_rows(t, h->hop.travelling, i);
-        for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
+        for (int32_t k = 0; k < received.pairs->n_pair; k++) {
             const struct halo_pair pair = halo_pair(h, i, k);
-            int64_t n = pair.j >= 0 && pair.j != i ? part_rows_at(&taken, k) : 0;
+            int64_t n = pair.j >= 0 && pair.j != i ? part_rows_at(&received, k) : 0;
             n_taken += n;
             n_read += n > 0 ? trainer_rows(t, h->hop.travelling, pair.j) : 0;
         }
@@ -72,7 +72,7 @@ static void *place_of(const struct spill_range *range)
 /* Rows of own part i that gradients of its pair k, made elsewhere, are made of. */
 static struct spill_range asked(const struct halo *h, int32_t i, int32_t k, enum spill_access access)
 {
-    const struct part_rows rows = halo_rows_taken(h, i);
+    const struct part_rows rows = halo_rows_received(h, i);
     int64_t row_bytes = h->slots.n_ask_row_bytes;
     return payloads_asked_range(h->trainer->routes.payloads, i, k, part_rows_at(&rows, k) * row_bytes, row_bytes,
                                 access);
@@ -84,7 +84,7 @@ static enum status asked_write(struct halo *h)
     struct trainer *t = h->trainer;
     struct pin pin = pin_open(t, h->step, PIN_USE_PACKING);
     while (pin_next(&pin)) {
-        const struct part_pairs *pairs = halo_rows_taken(h, pin.part).pairs;
+        const struct part_pairs *pairs = halo_rows_received(h, pin.part).pairs;
         for (int32_t k = 0; k < pairs->n_pair && pin.status == STATUS_OK; k++) {
             const struct spill_range rows = asked(h, pin.part, k, SPILL_WRITE);
             bool gathered = gathers(h) && t->own.index[pairs->pair[k].part] >= 0;
@@ -106,11 +106,11 @@ static enum status asked_write(struct halo *h)
 static enum status asked_read(struct halo *h, int32_t i, int32_t k, struct spill_range *range, const void **rows_out)
 {
     const struct trainer *t = h->trainer;
-    int32_t q = halo_rows_given(h, i).pairs->pair[k].part, j = t->own.index[q];
+    int32_t q = halo_rows_sent(h, i).pairs->pair[k].part, j = t->own.index[q];
     if (j < 0) {
-        return halo_asked_wait(h, halo_routes_given(&h->routes, i, k), rows_out);
+        return halo_asked_wait(h, halo_routes_sent(&h->routes, i, k), rows_out);
     }
-    *range = asked(h, j, part_pair_find(halo_rows_taken(h, j).pairs, t->own.number[i]), SPILL_READ);
+    *range = asked(h, j, part_pair_find(halo_rows_received(h, j).pairs, t->own.number[i]), SPILL_READ);
     *rows_out = range->at;
     return spill_pin(t->setup.spill, range, 1);
 }
@@ -154,7 +154,7 @@ static enum status payloads_write(struct halo *h)
     }
     struct pin pin = pin_open(t, h->step, PIN_USE_PACKING);
     while (pin_next(&pin)) {
-        const struct part_pairs *pairs = halo_rows_given(h, pin.part).pairs;
+        const struct part_pairs *pairs = halo_rows_sent(h, pin.part).pairs;
         for (int32_t k = 0; k < pairs->n_pair && pin.status == STATUS_OK; k++) {
             bool gathered = gathers(h) && t->own.index[pairs->pair[k].part] >= 0;
             pin.status = k != pairs->own && !gathered ? payload_write(h, pin.part, k) : STATUS_OK;
@@ -216,11 +216,11 @@ void source_spilled_sent(struct halo *h, const void *bytes)
 /* What the own part takes next of its own rank after this pair; false: nothing. */
 static bool next_local(const struct halo *h, const struct halo_pair *pair, struct halo_pair *out)
 {
-    const struct part_rows taken = halo_rows_taken(h, pair->i);
-    int32_t n_pair = taken.pairs->n_pair;
-    for (int32_t k = (pair->k + 1) % n_pair; k != taken.pairs->own; k = (k + 1) % n_pair) {
+    const struct part_rows received = halo_rows_received(h, pair->i);
+    int32_t n_pair = received.pairs->n_pair;
+    for (int32_t k = (pair->k + 1) % n_pair; k != received.pairs->own; k = (k + 1) % n_pair) {
         *out = halo_pair(h, pair->i, k);
-        if (out->j >= 0 && part_rows_at(&taken, k) > 0) {
+        if (out->j >= 0 && part_rows_at(&received, k) > 0) {
             return true;
         }
     }
@@ -230,7 +230,7 @@ static bool next_local(const struct halo *h, const struct halo_pair *pair, struc
 /* Pack the payload where it has its place, from the other part's rows. */
 static enum status payload_gather(struct halo *h, const struct halo_pair *pair, const struct spill_range *payload)
 {
-    int32_t k = part_pair_find(halo_rows_given(h, pair->j).pairs, h->trainer->own.number[pair->i]);
+    int32_t k = part_pair_find(halo_rows_sent(h, pair->j).pairs, h->trainer->own.number[pair->i]);
     void *made_of = halo_workspace(h, h->workspace->asked_wire_at);
     if (h->pass->n_ask > 0) {
         halo_pack_asked(h, pair->i, pair->k, made_of);

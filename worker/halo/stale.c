@@ -11,8 +11,8 @@
 /* Where one payload of the list lies. Own parts' pairs are those of the direction in which it is taken, or given. */
 struct stale_places {
     int64_t *part;             /* n_own: an own part's pairs */
-    int64_t *taken;            /* by own part and pair: where rows of other parts lie */
-    int64_t *given;            /* likewise own rows for other ranks' parts */
+    int64_t *received;         /* by own part and pair: where rows of other parts lie */
+    int64_t *sent;             /* likewise own rows for other ranks' parts */
     struct halo_routes routes; /* between ranks; those given are begun when they are fetched */
     bool made;                 /* what is given is this epoch's */
     int64_t n_row_bytes;       /* of this epoch's rows as they travel */
@@ -45,23 +45,23 @@ static void places_lay_out(struct stale *stale)
     for (int p = 0; p < stale->list->n; p++) {
         const struct stale_payload *payload = &stale->list->payload[p];
         for (int32_t i = 0; i < t->own.n; i++) {
-            const struct part_rows taken = halo_rows_in(stale->owners.own[i], payload->direction, payload->hop);
+            const struct part_rows received = halo_rows_in(stale->owners.own[i], payload->direction, payload->hop);
             int64_t begin = stale->places[p].part[i] = at;
             at += stale_part_bytes(payload, stale->owners.own[i]);
-            for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
-                stale->places[p].taken[stale->n_before[i] + k] = begin;
-                begin += part_rows_at(&taken, k) * payload->n_row_bytes;
+            for (int32_t k = 0; k < received.pairs->n_pair; k++) {
+                stale->places[p].received[stale->n_before[i] + k] = begin;
+                begin += part_rows_at(&received, k) * payload->n_row_bytes;
             }
         }
     }
     for (int p = 0; p < stale->list->n; p++) {
         const struct stale_payload *payload = &stale->list->payload[p];
         for (int32_t i = 0; i < t->own.n; i++) {
-            const struct part_rows given = halo_rows_out(stale->owners.own[i], payload->direction, payload->hop);
-            for (int32_t k = 0; k < given.pairs->n_pair; k++) {
-                bool remote = t->own.index[given.pairs->pair[k].part] < 0;
-                stale->places[p].given[stale->n_before[i] + k] = at;
-                at += remote ? part_rows_at(&given, k) * payload->n_row_bytes : 0;
+            const struct part_rows sent = halo_rows_out(stale->owners.own[i], payload->direction, payload->hop);
+            for (int32_t k = 0; k < sent.pairs->n_pair; k++) {
+                bool remote = t->own.index[sent.pairs->pair[k].part] < 0;
+                stale->places[p].sent[stale->n_before[i] + k] = at;
+                at += remote ? part_rows_at(&sent, k) * payload->n_row_bytes : 0;
             }
         }
     }
@@ -70,7 +70,7 @@ static void places_lay_out(struct stale *stale)
 
 static char *taken_at(const struct stale *stale, int p, int32_t i, int32_t k)
 {
-    return stale->bytes + stale->places[p].taken[stale->n_before[i] + k];
+    return stale->bytes + stale->places[p].received[stale->n_before[i] + k];
 }
 
 /* --- what other ranks fetch --- */
@@ -96,9 +96,9 @@ static bool stale_find(void *arg, const struct exchange_key *key, struct exchang
     }
     struct stale_places *places = &stale->places[p];
     const struct stale_payload *payload = &stale->list->payload[p];
-    const struct part_rows given = halo_rows_out(stale->owners.own[i], payload->direction, payload->hop);
-    int32_t k = part_pair_find(given.pairs, (int32_t)key->to);
-    struct halo_route *route = k >= 0 ? halo_routes_given(&places->routes, i, k) : NULL;
+    const struct part_rows sent = halo_rows_out(stale->owners.own[i], payload->direction, payload->hop);
+    int32_t k = part_pair_find(sent.pairs, (int32_t)key->to);
+    struct halo_route *route = k >= 0 ? halo_routes_sent(&places->routes, i, k) : NULL;
     if (route == NULL) {
         return refuse(stale, key, "takes none of them");
     }
@@ -111,7 +111,7 @@ static bool stale_find(void *arg, const struct exchange_key *key, struct exchang
     route->begun = true;
     size_t n_bytes = (size_t)(route->n_row * places->n_row_bytes);
     *out = (struct exchange_piece){
-        .bytes = stale->bytes + places->given[stale->n_before[i] + k], .n_bytes = n_bytes, .total = n_bytes};
+        .bytes = stale->bytes + places->sent[stale->n_before[i] + k], .n_bytes = n_bytes, .total = n_bytes};
     return true;
 }
 
@@ -122,7 +122,7 @@ static const struct halo_route *fetch_next(struct stale *stale, int *p_out)
 {
     for (; stale->n_begun < stale->n_queue; stale->n_begun++, stale->n_route = 0) {
         const struct halo_routes *routes = &stale->places[stale->queue[stale->n_begun]].routes;
-        if (stale->n_route < routes->total.taken.n) {
+        if (stale->n_route < routes->total.received.n) {
             *p_out = stale->queue[stale->n_begun];
             return &routes->take[stale->n_route++];
         }
@@ -227,17 +227,17 @@ static enum status payloads_make(struct halo *h, int p, int32_t i)
     const struct trainer *t = h->trainer;
     const struct stale *stale = t->routes.stale;
     const struct stale_payload *payload = &stale->list->payload[p];
-    const struct part_rows given = halo_rows_out(stale->owners.own[i], payload->direction, payload->hop);
+    const struct part_rows sent = halo_rows_out(stale->owners.own[i], payload->direction, payload->hop);
     enum status status = STATUS_OK;
-    for (int32_t k = 0; k < given.pairs->n_pair && status == STATUS_OK; k++) {
-        int32_t j = t->own.index[given.pairs->pair[k].part];
-        char *out = stale->bytes + stale->places[p].given[stale->n_before[i] + k];
-        if (part_rows_at(&given, k) == 0) {
+    for (int32_t k = 0; k < sent.pairs->n_pair && status == STATUS_OK; k++) {
+        int32_t j = t->own.index[sent.pairs->pair[k].part];
+        char *out = stale->bytes + stale->places[p].sent[stale->n_before[i] + k];
+        if (part_rows_at(&sent, k) == 0) {
             continue;
         }
         if (j >= 0) {
-            const struct part_rows taken = halo_rows_in(stale->owners.own[j], payload->direction, payload->hop);
-            out = taken_at(stale, p, j, part_pair_find(taken.pairs, t->own.number[i]));
+            const struct part_rows received = halo_rows_in(stale->owners.own[j], payload->direction, payload->hop);
+            out = taken_at(stale, p, j, part_pair_find(received.pairs, t->own.number[i]));
         }
         payload_make(h, p, i, k, out);
         status = exchange_progress(t->setup.exchange);
@@ -260,16 +260,16 @@ static enum status replace(struct halo *h, int p)
         status = payloads_make(h, p, i);
     }
     halo_level(h, read);
-    if (status != STATUS_OK || routes->total.taken.n + routes->total.given.n == 0) {
+    if (status != STATUS_OK || routes->total.received.n + routes->total.sent.n == 0) {
         return status;
     }
     status = device_sync(t->device); /* what is sent is made, and what is overwritten is read */
-    for (int32_t r = 0; r < routes->total.given.n; r++) {
+    for (int32_t r = 0; r < routes->total.sent.n; r++) {
         routes->give[r].begun = false;
     }
     stale->places[p].made = true;
     stale->queue[stale->n_queue++] = p;
-    exchange_stock_add(t->setup.exchange, routes->total.given.n);
+    exchange_stock_add(t->setup.exchange, routes->total.sent.n);
     return status == STATUS_OK ? stale_progress(t) : status;
 }
 
@@ -335,8 +335,8 @@ enum status stale_open(struct trainer *t)
     for (size_t p = 0; p < n_list; p++) {
         struct stale_places *places = &stale->places[p];
         places->part = memory_alloc((size_t)t->own.n, sizeof *places->part);
-        places->taken = memory_alloc(n_pair, sizeof *places->taken);
-        places->given = memory_alloc(n_pair, sizeof *places->given);
+        places->received = memory_alloc(n_pair, sizeof *places->received);
+        places->sent = memory_alloc(n_pair, sizeof *places->sent);
         halo_routes_open(&stale->owners, &places->routes);
         halo_routes_list(&stale->owners, stale->list->payload[p].direction, stale->list->payload[p].hop,
                          &places->routes);
@@ -364,8 +364,8 @@ void stale_close(struct trainer *t)
     memory_count(MEMORY_STRUCTURE, -stale->n_place_bytes);
     for (int p = 0; p < stale->list->n; p++) {
         free(stale->places[p].part);
-        free(stale->places[p].taken);
-        free(stale->places[p].given);
+        free(stale->places[p].received);
+        free(stale->places[p].sent);
         halo_routes_close(&stale->places[p].routes);
     }
     free(stale->places);

@@ -36,20 +36,20 @@ static int32_t pair_after(const struct part_pairs *pairs, int32_t s)
 
 /* Does own part i walk the block that is s further than its own? Where covers are of a hop's edges, not if it has
  * none of these: then nothing comes for it. */
-static bool walks_block(const struct halo *h, int32_t i, const struct part_rows *taken, int32_t s)
+static bool walks_block(const struct halo *h, int32_t i, const struct part_rows *received, int32_t s)
 {
     const struct part_device *part = &h->trainer->own.part[i];
-    int32_t k = pair_after(taken->pairs, s);
+    int32_t k = pair_after(received->pairs, s);
     bool by_edges = part->part->covered && !h->step->stored && h->hop.blocks < part->part->n_hop;
-    return s == 0 || (part_rows_at(taken, k) > 0 &&
+    return s == 0 || (part_rows_at(received, k) > 0 &&
                       (!by_edges || part_device_has_edges(part, halo_edges(h->pass->direction), h->hop.blocks, k)));
 }
 
 /* Of the blocks that a part walks, the one that comes last, counted from its own. */
-static int32_t last_block(const struct halo *h, int32_t i, const struct part_rows *taken)
+static int32_t last_block(const struct halo *h, int32_t i, const struct part_rows *received)
 {
-    int32_t last = taken->pairs->n_pair - 1;
-    while (!walks_block(h, i, taken, last)) {
+    int32_t last = received->pairs->n_pair - 1;
+    while (!walks_block(h, i, received, last)) {
         last--;
     }
     return last;
@@ -71,9 +71,9 @@ struct op_call halo_call_begin(const struct halo *h, int32_t i)
 }
 
 /* The block that is s further than own part i's diagonal. */
-static enum status block_walk(struct halo *h, int32_t i, const struct part_rows *taken, int32_t s, int32_t last)
+static enum status block_walk(struct halo *h, int32_t i, const struct part_rows *received, int32_t s, int32_t last)
 {
-    const struct halo_pair pair = halo_pair(h, i, pair_after(taken->pairs, s));
+    const struct halo_pair pair = halo_pair(h, i, pair_after(received->pairs, s));
     struct op_call call = halo_call_begin(h, i);
     call.pass.order.first = s == 0;
     call.pass.order.last = s == last;
@@ -86,9 +86,9 @@ static enum status block_walk(struct halo *h, int32_t i, const struct part_rows 
 
 /* Take a payload of rows that no edge of this hop needs, which come where the job's covers do not travel
  * (spilled). */
-static enum status payload_drop(struct halo *h, int32_t i, const struct part_rows *taken, int32_t s)
+static enum status payload_drop(struct halo *h, int32_t i, const struct part_rows *received, int32_t s)
 {
-    const struct halo_pair pair = halo_pair(h, i, pair_after(taken->pairs, s));
+    const struct halo_pair pair = halo_pair(h, i, pair_after(received->pairs, s));
     struct op_call call = halo_call_begin(h, i);
     enum status status = pair.j < 0 ? source_fetched.take(h, &pair, &call) : STATUS_OK;
     return status == STATUS_OK && pair.j < 0 ? source_fetched.done(h, &pair) : status;
@@ -97,14 +97,14 @@ static enum status payload_drop(struct halo *h, int32_t i, const struct part_row
 /* All blocks of own part i, in the order that defines the bits. */
 static enum status part_walk(struct halo *h, int32_t i)
 {
-    const struct part_rows taken = halo_rows_taken(h, i);
-    int32_t last = last_block(h, i, &taken);
+    const struct part_rows received = halo_rows_received(h, i);
+    int32_t last = last_block(h, i, &received);
     enum status status = STATUS_OK;
-    for (int32_t s = 0; s < taken.pairs->n_pair && status == STATUS_OK; s++) {
-        if (walks_block(h, i, &taken, s)) {
-            status = block_walk(h, i, &taken, s, last);
-        } else if (part_rows_at(&taken, pair_after(taken.pairs, s)) > 0) {
-            status = payload_drop(h, i, &taken, s);
+    for (int32_t s = 0; s < received.pairs->n_pair && status == STATUS_OK; s++) {
+        if (walks_block(h, i, &received, s)) {
+            status = block_walk(h, i, &received, s, last);
+        } else if (part_rows_at(&received, pair_after(received.pairs, s)) > 0) {
+            status = payload_drop(h, i, &received, s);
         }
     }
     return status;
@@ -125,16 +125,16 @@ static enum status parts_walk(struct halo *h)
 enum status halo_walk_part(struct halo *h, int32_t i, int32_t at)
 {
     struct halo_walk *walk = &h->walk[i];
-    const struct part_rows taken = halo_rows_taken(h, i);
+    const struct part_rows received = halo_rows_received(h, i);
     int32_t own = h->trainer->own.number[i], n_part = h->trainer->setup.n_part;
     enum status status = STATUS_OK;
     while (walk->s <= walk->last && status == STATUS_OK) {
-        int32_t k = pair_after(taken.pairs, walk->s), q = taken.pairs->pair[k].part;
+        int32_t k = pair_after(received.pairs, walk->s), q = received.pairs->pair[k].part;
         if ((q < own ? q + n_part : q) > at) {
             break;
         }
-        if (walks_block(h, i, &taken, walk->s)) {
-            status = block_walk(h, i, &taken, walk->s, walk->last);
+        if (walks_block(h, i, &received, walk->s)) {
+            status = block_walk(h, i, &received, walk->s, walk->last);
         }
         walk->s++;
         if (walk->s > walk->last) {
@@ -147,8 +147,8 @@ enum status halo_walk_part(struct halo *h, int32_t i, int32_t at)
 void halo_walk_begin(struct halo *h)
 {
     for (int32_t i = 0; i < h->trainer->own.n; i++) {
-        const struct part_rows taken = halo_rows_taken(h, i);
-        h->walk[i] = (struct halo_walk){.last = last_block(h, i, &taken)};
+        const struct part_rows received = halo_rows_received(h, i);
+        h->walk[i] = (struct halo_walk){.last = last_block(h, i, &received)};
     }
 }
 

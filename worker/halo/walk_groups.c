@@ -18,7 +18,7 @@ static struct pin block_pin(const struct halo *h, int32_t i, int32_t j)
 {
     struct pin pin = pin_open(h->trainer, h->step, PIN_USE_BLOCK);
     pin.part = i;
-    pin.pair = part_pair_find(halo_rows_taken(h, i).pairs, j);
+    pin.pair = part_pair_find(halo_rows_received(h, i).pairs, j);
     return pin;
 }
 
@@ -64,9 +64,9 @@ static bool group_takes(const struct halo *h, const struct group *g, int32_t at)
     const struct group now = group_at(g, at);
     bool takes = at < g->end; /* its own */
     for (int32_t i = now.first; i < now.end && !takes; i++) {
-        const struct part_rows taken = halo_rows_taken(h, i);
-        int32_t k = part_pair_find(taken.pairs, at % h->trainer->own.n);
-        takes = k >= 0 && part_rows_at(&taken, k) > 0;
+        const struct part_rows received = halo_rows_received(h, i);
+        int32_t k = part_pair_find(received.pairs, at % h->trainer->own.n);
+        takes = k >= 0 && part_rows_at(&received, k) > 0;
     }
     return takes;
 }

@@ -102,8 +102,8 @@ static int64_t op_scratch(const struct memory_plan_input *in, const struct memor
     bool returns = op->kind == OP_KIND_AGGREGATE && program_is_lossy(in->program) &&
                    !program_reads_stored(in->program, op); /* of payload rows gradients are made, too */
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        const struct part_rows taken = part_halo_taken(in->own[i].halo, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
-        int64_t payload = returns ? part_rows_most(&taken) : 0;
+        const struct part_rows received = part_halo_received(in->own[i].halo, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
+        int64_t payload = returns ? part_rows_most(&received) : 0;
         bool halo = in->program->value[op->out].hop == PROGRAM_HOP_HALO;
         int64_t n = smaller(larger(in->own[i].n_own, payload) + (halo ? in->own[i].n_halo : 0), n_most);
         most = larger(most, (int64_t)op_workspace(in->program, op, in->ops, n));
@@ -379,7 +379,7 @@ static int64_t trace_events(const struct memory_plan_input *in, const struct mem
         if (step->kind == STEP_KIND_HALO) {
             struct memory_payloads r = memory_plan_payloads(plan, in->job, in->program, step, PROGRAM_HOP_ALL);
             const struct halo_route_totals *halo = memory_plan_halo(plan, step->halo->direction, PROGRAM_HOP_ALL);
-            n += 4 * n_pair + halo->given.n_row * r.n_row_bytes / MEMORY_PACK_BYTES;
+            n += 4 * n_pair + halo->sent.n_row * r.n_row_bytes / MEMORY_PACK_BYTES;
         }
     }
     return n;

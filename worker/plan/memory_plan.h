@@ -307,10 +307,10 @@ void memory_plan_traffic_sums(const struct memory_plan_input *input, struct memo
  * memory_plan_links.c. */
 void memory_plan_links(const struct memory_plan_input *input, struct memory_plan *plan);
 
-/* How many edges to predict have one end in own part i and the other in part q; and how many pairs part p tells part
+/* How many edges to predict have one end in own part i and the other in part q; and how many pairs part p sends part
  * q if these are n_between. */
 int64_t memory_plan_between(const struct memory_plan_input *input, int32_t i, int32_t q);
-int64_t memory_plan_told(const struct pairs_draw *draw, int64_t n_between, int32_t p, int32_t q);
+int64_t memory_plan_sent(const struct pairs_draw *draw, int64_t n_between, int32_t p, int32_t q);
 
 /* So many bytes more are received from a rank in each training epoch, for the layer that comes last. In
  * memory_plan_traffic.c. */

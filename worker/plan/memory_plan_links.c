@@ -21,7 +21,7 @@ int64_t memory_plan_between(const struct memory_plan_input *in, int32_t i, int32
     return pairs_ends_between(in->links, in->own[i].halo, inverse, q);
 }
 
-int64_t memory_plan_told(const struct pairs_draw *draw, int64_t n_between, int32_t p, int32_t q)
+int64_t memory_plan_sent(const struct pairs_draw *draw, int64_t n_between, int32_t p, int32_t q)
 {
     return n_between + pairs_ends_most(draw, p, q);
 }
@@ -33,9 +33,9 @@ static int64_t put(struct memory_plan *plan, int64_t n_bytes)
     return at;
 }
 
-/* The most pairs that any own part has with another one: with an edge, drawn, and told by a part of another rank. */
+/* The most pairs that any own part has with another one: with an edge, drawn, and sent by a part of another rank. */
 struct most {
-    int64_t n_edge, n_drawn, n_told, n_row;
+    int64_t n_edge, n_drawn, n_sent, n_row;
 };
 
 static struct most most_of(const struct memory_plan_input *in)
@@ -47,11 +47,11 @@ static struct most most_of(const struct memory_plan_input *in)
         out.n_row = larger(out.n_row, pairs_part_rows(draw, p));
         for (int32_t q = 0; q < in->n_part; q++) {
             const int64_t n_between = memory_plan_between(in, i, q);
-            const int64_t n_here = larger(memory_plan_told(draw, n_between, p, q),
-                                          memory_plan_told(draw, n_between, q, p));
+            const int64_t n_here = larger(memory_plan_sent(draw, n_between, p, q),
+                                          memory_plan_sent(draw, n_between, q, p));
             out.n_edge = larger(out.n_edge, n_between);
             out.n_drawn = larger(out.n_drawn, n_here);
-            out.n_told = larger(out.n_told, in->rank_of_part[q] != in->rank ? n_here : 0);
+            out.n_sent = larger(out.n_sent, in->rank_of_part[q] != in->rank ? n_here : 0);
         }
     }
     return out;
@@ -66,8 +66,8 @@ static void ends_plan(const struct memory_plan_input *in, const struct most *mos
     }
     plan->links.n_item = most->n_drawn;
     plan->links.slopes_at = put(plan, n_score * (int64_t)sizeof(float));
-    plan->links.sent_at = put(plan, most->n_told * (int64_t)sizeof(struct pairs_item));
-    plan->links.n_come_bytes = round_up(most->n_told * (int64_t)sizeof(struct pairs_item), WORKSPACE_ALIGN);
+    plan->links.sent_at = put(plan, most->n_sent * (int64_t)sizeof(struct pairs_item));
+    plan->links.n_come_bytes = round_up(most->n_sent * (int64_t)sizeof(struct pairs_item), WORKSPACE_ALIGN);
     plan->links.come_at = put(plan, MEMORY_LINKS_COME * plan->links.n_come_bytes);
 }
 
@@ -112,12 +112,12 @@ static void pairs_plan(const struct memory_plan_input *in, struct memory_plan *p
                                      plan->links.n_decoder_bytes;
 }
 
-/* Bytes that a part of another rank tells own parts. */
-static int64_t told_bytes(const struct memory_plan_input *in, int32_t q)
+/* Bytes that a part of another rank sends own parts. */
+static int64_t sent_bytes(const struct memory_plan_input *in, int32_t q)
 {
     int64_t n = 0;
     for (int32_t i = 0; i < in->n_own_part && in->links->of_ends; i++) {
-        n += memory_plan_told(in->links, memory_plan_between(in, i, q), q, in->own[i].halo->part);
+        n += memory_plan_sent(in->links, memory_plan_between(in, i, q), q, in->own[i].halo->part);
     }
     return n * (int64_t)sizeof(struct pairs_item);
 }
@@ -136,7 +136,7 @@ void memory_plan_links(const struct memory_plan_input *in, struct memory_plan *p
         uint32_t peer = in->rank_of_part[q];
         int n = peer == in->rank ? 0 : (int)pairs_receives(&ends, q, 0) + (int)pairs_receives(&ends, q, 1);
         if (n > 0) {
-            memory_plan_traffic_add(in, peer, n_walk * n * part_bytes(in, q) + told_bytes(in, q), plan);
+            memory_plan_traffic_add(in, peer, n_walk * n * part_bytes(in, q) + sent_bytes(in, q), plan);
             plan->links.n_slot_bytes = larger(plan->links.n_slot_bytes, round_up(part_bytes(in, q), WORKSPACE_ALIGN));
         }
     }

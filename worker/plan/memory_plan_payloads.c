@@ -58,10 +58,10 @@ bool memory_plan_scatters(const struct program *program)
 static void slots_at_once(const struct halo_route_totals *list, struct memory_payloads *r)
 {
     bool asks = r->n_ask_row_bytes > 0; /* for each payload that is fetched, rows are served, too */
-    r->n_fetch_slot = list->taken.n;
-    r->n_pack_slot = list->given.n + (asks ? list->taken.n : 0);
-    r->n_fetch_bytes = list->taken.n_row * r->n_row_bytes;
-    r->n_pack_bytes = list->given.n_row * r->n_row_bytes + list->taken.n_row * r->n_ask_row_bytes;
+    r->n_fetch_slot = list->received.n;
+    r->n_pack_slot = list->sent.n + (asks ? list->received.n : 0);
+    r->n_fetch_bytes = list->received.n_row * r->n_row_bytes;
+    r->n_pack_bytes = list->sent.n_row * r->n_row_bytes + list->received.n_row * r->n_ask_row_bytes;
 }
 
 /* As many as the credit allows. */
@@ -69,15 +69,15 @@ static void slots_in_turn(const struct halo_route_totals *list, int64_t credit, 
 {
     bool asks = r->n_ask_row_bytes > 0;
     int64_t n_pack = credit,
-            most = larger(list->given.most_row * r->n_row_bytes, list->taken.most_row * r->n_ask_row_bytes);
-    r->n_fetch_slot_bytes = round_up(list->taken.most_row * r->n_row_bytes, WORKSPACE_ALIGN);
+            most = larger(list->sent.most_row * r->n_row_bytes, list->received.most_row * r->n_ask_row_bytes);
+    r->n_fetch_slot_bytes = round_up(list->received.most_row * r->n_row_bytes, WORKSPACE_ALIGN);
     r->n_pack_slot_bytes = round_up(most, WORKSPACE_ALIGN);
     if (!whole && r->n_pack_slot_bytes > MEMORY_PACK_BYTES) {
         r->n_pack_slot_bytes = round_up(larger(MEMORY_PACK_BYTES, r->n_row_bytes), WORKSPACE_ALIGN);
         n_pack = MEMORY_PACK_SLOTS;
     }
-    r->n_fetch_slot = (int32_t)smaller(list->taken.n, credit);
-    r->n_pack_slot = (int32_t)smaller(list->given.n + (asks ? list->taken.n : 0), n_pack);
+    r->n_fetch_slot = (int32_t)smaller(list->received.n, credit);
+    r->n_pack_slot = (int32_t)smaller(list->sent.n + (asks ? list->received.n : 0), n_pack);
     r->n_fetch_bytes = r->n_fetch_slot * r->n_fetch_slot_bytes;
     r->n_pack_bytes = r->n_pack_slot * r->n_pack_slot_bytes;
 }
@@ -100,8 +100,8 @@ static struct memory_payloads payload_slots(const struct memory_plan *plan, cons
         slots_in_turn(list, credit, step->halo->direction == HALO_DIRECTION_RETURN, &r);
     }
     if (r.n_ask_row_bytes > 0) {
-        r.n_ask_slot = (int32_t)smaller(list->given.n, credit);
-        r.n_ask_slot_bytes = round_up(list->given.most_row * r.n_ask_row_bytes, WORKSPACE_ALIGN);
+        r.n_ask_slot = (int32_t)smaller(list->sent.n, credit);
+        r.n_ask_slot_bytes = round_up(list->sent.most_row * r.n_ask_row_bytes, WORKSPACE_ALIGN);
     }
     return r;
 }
@@ -118,7 +118,7 @@ struct memory_payloads memory_plan_payloads(const struct memory_plan *plan, cons
     }
     if (memory_plan_spills(job)) {
         /* They leave from where they lie. */
-        r.n_pack_slot = (int32_t)smaller(memory_plan_halo(plan, step->halo->direction, hop)->given.n,
+        r.n_pack_slot = (int32_t)smaller(memory_plan_halo(plan, step->halo->direction, hop)->sent.n,
                                          MEMORY_PACK_SLOTS);
         r.n_pack_slot_bytes = r.n_pack_bytes = 0;
     }

@@ -42,8 +42,8 @@ static int64_t operand_bytes(const struct spilling *s, const struct step_operand
     case STEP_ARRAY_BLOCKS:
         return own->n_bytes - memory_plan_features(s->in, i);
     case STEP_ARRAY_SENDING: {
-        const struct part_rows given = part_halo_given(own->halo, (enum part_direction)o->index, PROGRAM_HOP_ALL);
-        return part_rows_all(&given) * 4;
+        const struct part_rows sent = part_halo_sent(own->halo, (enum part_direction)o->index, PROGRAM_HOP_ALL);
+        return part_rows_all(&sent) * 4;
     }
     default:
         return 0; /* never in a file */

@@ -141,11 +141,11 @@ static int64_t blocks_bytes(const struct memory_plan_input *in, const struct mem
     int64_t n_scale = own->n_own, n_bytes = 0;
     for (int d = 0; d < n_walked(in, own); d++) {
         const struct part_pairs *pairs = &own->halo->pairs[d];
-        const struct part_rows taken = part_halo_taken(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
+        const struct part_rows received = part_halo_received(own->halo, (enum part_direction)d, PROGRAM_HOP_ALL);
         bool as_they_are = in->dedup == NULL || in->dedup->scatters;
         bool travel = as_they_are && memory_plan_has_pair(in, own, (enum part_direction)d, false),
              stored = own->n_halo > 0 && d == PART_DIRECTION_IN;
-        n_scale += travel || stored ? part_rows_all(&taken) : 0;
+        n_scale += travel || stored ? part_rows_all(&received) : 0;
         int64_t places = part_pairs_bytes(pairs->n_pair, own->halo->n_hop);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, places);
         n_bytes += (int64_t)DEVICE_BYTES(in->ops, BLOCKS, pairs->n_pair, own->n_own, own->n_edge);
@@ -174,13 +174,13 @@ static int64_t sums_bytes(const struct memory_plan_input *in, enum part_directio
 }
 
 /* Rows that own parts take from other ranks, each part's by itself. */
-static int64_t taken_rows(const struct memory_plan_input *in, enum part_direction d)
+static int64_t received_rows(const struct memory_plan_input *in, enum part_direction d)
 {
     int64_t n = 0;
     for (int32_t i = 0; i < in->n_own_part; i++) {
-        const struct part_rows taken = part_halo_taken(in->own[i].halo, d, PROGRAM_HOP_ALL);
-        for (int32_t k = 0; k < taken.pairs->n_pair; k++) {
-            n += in->rank_of_part[taken.pairs->pair[k].part] != in->rank ? part_rows_at(&taken, k) : 0;
+        const struct part_rows received = part_halo_received(in->own[i].halo, d, PROGRAM_HOP_ALL);
+        for (int32_t k = 0; k < received.pairs->n_pair; k++) {
+            n += in->rank_of_part[received.pairs->pair[k].part] != in->rank ? part_rows_at(&received, k) : 0;
         }
     }
     return n;
@@ -191,20 +191,20 @@ static int64_t taken_rows(const struct memory_plan_input *in, enum part_directio
 static int64_t scatter_bytes(const struct memory_plan_input *in, struct memory_plan *plan)
 {
     int64_t counts = part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, in->own[0].halo->symmetric), n_bytes = 0,
-            given = 0;
+            sent = 0;
     const struct halo_route_totals *in_edges = memory_plan_halo(plan, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
     const int64_t each = sizeof(uint32_t);
     for (int d = 0; d < n_direction(&in->own[0]); d++) {
         enum halo_direction direction = d == PART_DIRECTION_IN ? HALO_DIRECTION_IN : HALO_DIRECTION_OUT;
-        given += memory_plan_halo(plan, direction, PROGRAM_HOP_ALL)->given.n_row * each;
-        n_bytes += taken_rows(in, (enum part_direction)d) * each;
+        sent += memory_plan_halo(plan, direction, PROGRAM_HOP_ALL)->sent.n_row * each;
+        n_bytes += received_rows(in, (enum part_direction)d) * each;
     }
     if (in->program->lossy.samples) {
-        n_bytes += (in_edges->given.n_row + taken_rows(in, PART_DIRECTION_IN)) * each;
-        counts += part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, true) + in_edges->taken.most_row * each;
+        n_bytes += (in_edges->sent.n_row + received_rows(in, PART_DIRECTION_IN)) * each;
+        counts += part_dedup_bytes(in->n_part, in->n_rank, plan->n_hop, true) + in_edges->received.most_row * each;
     }
     return memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts) +
-           memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, given) +
+           memory_plan_put(plan, MEMORY_SITE_LENT, MEMORY_STRUCTURE, sent) +
            memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, n_bytes);
 }
 
@@ -220,8 +220,8 @@ static int64_t lists_bytes(const struct memory_plan_input *in, struct memory_pla
     for (int32_t hop = 0; hop <= plan->n_hop; hop++) {
         if (hop < plan->n_hop ? (hops >> hop & 1) != 0 : !mirrored) {
             const struct halo_route_totals *list = memory_plan_halo(plan, direction, hop);
-            lent += list->given.n_row * (int64_t)sizeof(uint32_t);
-            n_bytes += list->taken.n_row * (int64_t)(sizeof(uint32_t) + (scaled ? sizeof(float) : 0));
+            lent += list->sent.n_row * (int64_t)sizeof(uint32_t);
+            n_bytes += list->received.n_row * (int64_t)(sizeof(uint32_t) + (scaled ? sizeof(float) : 0));
             n_bytes += sums_bytes(in, d, hop);
         }
     }
@@ -288,7 +288,7 @@ static int64_t part_bytes(const struct memory_plan_input *in, int32_t i, bool sc
     int64_t spilled = places_bytes(in, own), copy, places;
     n_bytes += memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, spilled);
     if (in->program->lossy.samples) {
-        int64_t lists = (halo_n_taken(own->halo) + halo_n_given(own->halo)) * (int64_t)sizeof(uint32_t),
+        int64_t lists = (halo_n_received(own->halo) + halo_n_sent(own->halo)) * (int64_t)sizeof(uint32_t),
                 counts = halo_n_drawn(own->halo) * (int64_t)sizeof(uint32_t);
         n_bytes += memory_plan_put(plan, MEMORY_SITE_PINNED, MEMORY_STRUCTURE, lists) +
                    memory_plan_put(plan, MEMORY_SITE_HOST, MEMORY_STRUCTURE, counts);
@@ -340,7 +340,7 @@ static int64_t library_bytes(const struct memory_plan_input *in, struct memory_p
     }
     for (int t = 0; t < HALO_DIRECTION_N; t++) { /* what comes for several parts at once */
         const struct halo_route_totals *list = memory_plan_halo(plan, (enum halo_direction)t, PROGRAM_HOP_ALL);
-        plan->sums.n_col = larger(plan->sums.n_col, list->taken.most_row);
+        plan->sums.n_col = larger(plan->sums.n_col, list->received.most_row);
     }
     return (int64_t)in->ops->sums_bytes(&sums, &plan->sums);
 }

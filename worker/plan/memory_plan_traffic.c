@@ -120,7 +120,7 @@ void memory_plan_traffic(const struct memory_plan_input *in, enum step_phase pha
     int64_t sum = 0;
     halo_routes_open(&owners, &routes);
     halo_routes_list(&owners, step->halo->direction, hop, &routes);
-    for (int32_t r = 0; r < routes.total.taken.n; r++) {
+    for (int32_t r = 0; r < routes.total.received.n; r++) {
         const struct halo_route *route = &routes.take[r];
         const struct payload payload = {.peer = in->rank_of_part[route->from], .n_row = route->n_row, .stale = keeps};
         int64_t n_bytes = expected(in, plan, phase, step, &payload);

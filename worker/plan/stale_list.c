@@ -60,8 +60,8 @@ void stale_list_release(struct stale_list *list)
 
 int64_t stale_part_bytes(const struct stale_payload *payload, const struct part_halo *own)
 {
-    const struct part_rows taken = halo_rows_in(own, payload->direction, payload->hop);
-    return part_rows_all(&taken) * payload->n_row_bytes;
+    const struct part_rows received = halo_rows_in(own, payload->direction, payload->hop);
+    return part_rows_all(&received) * payload->n_row_bytes;
 }
 
 int64_t stale_sent_bytes(const struct stale_list *list, const struct halo_owners *owners)
@@ -69,7 +69,7 @@ int64_t stale_sent_bytes(const struct stale_list *list, const struct halo_owners
     int64_t n_bytes = 0;
     for (int p = 0; p < list->n; p++) {
         const struct stale_payload *payload = &list->payload[p];
-        n_bytes += halo_routes_total(owners, payload->direction, payload->hop).given.n_row * payload->n_row_bytes;
+        n_bytes += halo_routes_total(owners, payload->direction, payload->hop).sent.n_row * payload->n_row_bytes;
     }
     return n_bytes;
 }

@@ -80,27 +80,27 @@ static void givers_find(const struct dedup *s, enum part_direction d, int32_t i,
                         enum part_dedup_side side, struct dedup_merge *m)
 {
     const struct part *part = own_part(s->own, i);
-    const struct part_rows given = part_halo_given(&part->halo, d, part->n_hop);
-    for (int32_t k = 0; k < given.pairs->n_pair; k++) {
-        int32_t p = given.pairs->pair[k].part;
-        if (k != given.pairs->own && s->own->setup.rank_of_part[p] == rank &&
+    const struct part_rows sent = part_halo_sent(&part->halo, d, part->n_hop);
+    for (int32_t k = 0; k < sent.pairs->n_pair; k++) {
+        int32_t p = sent.pairs->pair[k].part;
+        if (k != sent.pairs->own && s->own->setup.rank_of_part[p] == rank &&
             part_dedup_side_at(part->part, p) == side) {
             const struct part_send send = part_send(part, d, p);
-            m->taker[m->n_taker++] = (struct dedup_taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_given};
+            m->taker[m->n_taker++] = (struct dedup_taker){.i = i, .k = k, .row = send.rows, .rows = part_halo_sent};
         }
     }
 }
 
 /* The rows of a list that own parts give, or its cover. */
-static uint32_t given_list(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
-                           struct dedup_given *list, bool write)
+static uint32_t sent_list(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
+                          struct dedup_sent *list, bool write)
 {
     if (s->counts.covers) {
         return m->n_row > 0 ? dedup_cover_give(s, way, m, list, write) : 0;
     }
     list->row = s->n_given;
     if (write && m->n_row > 0) {
-        memcpy(s->given + s->n_given, m->row, m->n_row * sizeof *s->given);
+        memcpy(s->sent + s->n_given, m->row, m->n_row * sizeof *s->sent);
     }
     s->n_given += m->n_row;
     return m->n_row;
@@ -108,7 +108,7 @@ static uint32_t given_list(struct dedup *s, const struct dedup_way *way, const s
 
 /* Run over all lists that own parts give in this direction, at this hop: count them, and with `write` write them
  * down. */
-static void given_walk(struct dedup *s, const struct dedup_way *way, struct dedup_merge *m, bool write)
+static void sent_walk(struct dedup *s, const struct dedup_way *way, struct dedup_merge *m, bool write)
 {
     enum part_direction d = way->d;
     for (int32_t i = 0; i < s->own->n; i++) {
@@ -120,7 +120,7 @@ static void given_walk(struct dedup *s, const struct dedup_way *way, struct dedu
                 uint32_t *counts = part_dedup_at(&s->counts, d, s->own->number[i], rank, (enum part_dedup_side)side);
                 int64_t list = dedup_place(s, i, rank, (enum part_dedup_side)side, way->hop);
                 merge_run(s, d, m, counts);
-                counts[way->hop] = given_list(s, way, m, &s->given_list[d][list], write);
+                counts[way->hop] = sent_list(s, way, m, &s->sent_list[d][list], write);
                 merge_end(m);
             }
         }
@@ -137,7 +137,8 @@ static void takers_find(const struct dedup *s, enum part_direction d, int32_t q,
         int32_t k = part_dedup_side_at(q, part->part) == side ? part_pair_find(&part->halo.pairs[d], q) : -1;
         if (k >= 0) {
             const struct part_block block = part_block_at(part, d, k);
-            m->taker[m->n_taker++] = (struct dedup_taker){.i = i, .k = k, .row = block.node, .rows = part_halo_taken};
+            m->taker[m->n_taker++] = (struct dedup_taker){
+                .i = i, .k = k, .row = block.node, .rows = part_halo_received};
         }
     }
 }
@@ -184,7 +185,7 @@ static void taker_scatter(struct dedup *s, enum part_direction d, const struct d
 }
 
 /* The rows of a list that own parts take, or its cover. */
-static uint32_t taken_list(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m, bool write)
+static uint32_t received_list(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m, bool write)
 {
     enum part_direction d = way->d;
     for (int32_t l = 0; s->counts.scatters && l < m->n_taker; l++) {
@@ -210,13 +211,13 @@ static uint32_t taken_list(struct dedup *s, const struct dedup_way *way, const s
 }
 
 /* Where the list of part q's rows is. */
-static int64_t taken_place(const struct dedup *s, int32_t q, int side, int32_t hop)
+static int64_t received_place(const struct dedup *s, int32_t q, int side, int32_t hop)
 {
     return (q * (int64_t)PART_DEDUP_N_SIDE + side) * dedup_n_list(s) + dedup_hop_list(s, hop);
 }
 
 /* Likewise over all lists that own parts take. */
-static void taken_walk(struct dedup *s, const struct dedup_way *way, struct dedup_merge *m, bool write)
+static void received_walk(struct dedup *s, const struct dedup_way *way, struct dedup_merge *m, bool write)
 {
     enum part_direction d = way->d;
     for (int32_t q = 0; q < s->own->n_part; q++) {
@@ -224,8 +225,8 @@ static void taken_walk(struct dedup *s, const struct dedup_way *way, struct dedu
             takers_find(s, d, q, (enum part_dedup_side)side, m);
             uint32_t *counts = part_dedup_at(&s->counts, d, q, s->own->setup.rank, (enum part_dedup_side)side);
             merge_run(s, d, m, counts);
-            s->taken_at[d][taken_place(s, q, side, way->hop)] = s->n_taken;
-            counts[way->hop] = taken_list(s, way, m, write);
+            s->taken_at[d][received_place(s, q, side, way->hop)] = s->n_taken;
+            counts[way->hop] = received_list(s, way, m, write);
             merge_end(m);
         }
     }
@@ -252,11 +253,11 @@ static void walk(struct dedup *s, struct dedup_merge *m, bool write)
 {
     s->n_given = s->n_taken = s->n_scatter = s->n_sum_ptr = s->n_sum_edge = 0;
     for (struct dedup_way way = way_begin; way_next(s, &way);) {
-        given_walk(s, &way, m, write);
-        s->n_given_in = way.d == PART_DIRECTION_IN ? s->n_given : s->n_given_in;
+        sent_walk(s, &way, m, write);
+        s->n_sent_in = way.d == PART_DIRECTION_IN ? s->n_given : s->n_sent_in;
     }
     for (struct dedup_way way = way_begin; way_next(s, &way);) {
-        taken_walk(s, &way, m, write);
+        received_walk(s, &way, m, write);
         s->n_scatter_in = way.d == PART_DIRECTION_IN ? s->n_scatter : s->n_scatter_in;
     }
 }
@@ -283,7 +284,7 @@ static int lists_of(struct dedup *s, struct list out[6])
 static enum status lists_take(struct dedup *s)
 {
     struct list list[6];
-    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)s->n_given, sizeof *s->given, &s->given);
+    enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)s->n_given, sizeof *s->sent, &s->sent);
     for (int l = 0, n = lists_of(s, list); l < n && status == STATUS_OK; l++) {
         status = own_parts_acquire(s->own, list[l].n_bytes, list[l].out);
     }
@@ -293,8 +294,8 @@ static enum status lists_take(struct dedup *s)
 static void lists_return(struct dedup *s)
 {
     struct list list[6];
-    part_lent_end(&s->own->setup, &s->given_lent);
-    memory_release(MEMORY_STRUCTURE, s->given, (size_t)s->n_given, sizeof *s->given);
+    part_lent_end(&s->own->setup, &s->sent_lent);
+    memory_release(MEMORY_STRUCTURE, s->sent, (size_t)s->n_given, sizeof *s->sent);
     for (int l = 0, n = lists_of(s, list); l < n; l++) {
         own_parts_release(s->own, *(void **)list[l].out, list[l].n_bytes);
     }
@@ -325,9 +326,9 @@ enum status dedup_open(const struct own_parts *own, struct dedup **out)
     for (int d = 0; d < PART_DIRECTION_N; d++) {
         pairs_number(s, (enum part_direction)d);
         s->hops[d] = any->covered ? memory_plan_hops(program, (enum part_direction)d, any->n_hop) : 0;
-        s->given_list[d] = memory_alloc((size_t)dedup_place(s, s->own->n, 0, PART_DEDUP_BELOW, 0),
-                                        sizeof *s->given_list[d]);
-        s->taken_at[d] = memory_alloc((size_t)taken_place(s, s->own->n_part, 0, 0), sizeof *s->taken_at[d]);
+        s->sent_list[d] = memory_alloc((size_t)dedup_place(s, s->own->n, 0, PART_DEDUP_BELOW, 0),
+                                       sizeof *s->sent_list[d]);
+        s->taken_at[d] = memory_alloc((size_t)received_place(s, s->own->n_part, 0, 0), sizeof *s->taken_at[d]);
     }
     if (status != STATUS_OK) {
         return status;
@@ -337,7 +338,7 @@ enum status dedup_open(const struct own_parts *own, struct dedup **out)
     status = lists_take(s);
     if (status == STATUS_OK) {
         walk(s, &m, true);
-        status = part_lend(&s->own->setup, s->given, s->n_given * (int64_t)sizeof *s->given, &s->given_lent);
+        status = part_lend(&s->own->setup, s->sent, s->n_given * (int64_t)sizeof *s->sent, &s->sent_lent);
         if (s->symmetric && !mirrors) {
             part_dedup_mirror(&s->counts);
         }
@@ -354,7 +355,7 @@ void dedup_close(struct dedup *s)
     lists_return(s);
     dedup_trimmed_end(s);
     for (int d = 0; d < PART_DIRECTION_N; d++) {
-        free(s->given_list[d]);
+        free(s->sent_list[d]);
         free(s->taken_at[d]);
         free(s->pair_begin[d]);
         free(s->scatter_at[d]);
@@ -374,29 +375,29 @@ static int listed(const struct dedup *s, enum part_direction d, int32_t hop)
     return s->symmetric && !(s->counts.covers && hop < s->counts.n_hop) ? PART_DIRECTION_IN : d;
 }
 
-static const struct dedup_given *given_of(const struct dedup *s, const struct dedup_list *list)
+static const struct dedup_sent *sent_of(const struct dedup *s, const struct dedup_list *list)
 {
-    return &s->given_list[listed(s, list->d, list->hop)][dedup_place(s, list->i, list->rank, list->side, list->hop)];
+    return &s->sent_list[listed(s, list->d, list->hop)][dedup_place(s, list->i, list->rank, list->side, list->hop)];
 }
 
-const uint32_t *dedup_given_here(const struct dedup *s, const struct dedup_list *list)
+const uint32_t *dedup_sent_here(const struct dedup *s, const struct dedup_list *list)
 {
-    return s->given + given_of(s, list)->row;
+    return s->sent + sent_of(s, list)->row;
 }
 
-const uint32_t *dedup_given(const struct dedup *s, const struct dedup_list *list)
+const uint32_t *dedup_sent(const struct dedup *s, const struct dedup_list *list)
 {
-    return part_lent_view(&s->given_lent, dedup_given_here(s, list));
+    return part_lent_view(&s->sent_lent, dedup_sent_here(s, list));
 }
 
-const struct part_lent *dedup_given_lent(const struct dedup *s)
+const struct part_lent *dedup_sent_lent(const struct dedup *s)
 {
-    return s != NULL ? &s->given_lent : NULL;
+    return s != NULL ? &s->sent_lent : NULL;
 }
 
 int64_t dedup_sums(const struct dedup *s, const struct dedup_list *list)
 {
-    return given_of(s, list)->n_sum;
+    return sent_of(s, list)->n_sum;
 }
 
 const uint32_t *dedup_scatter(const struct dedup *s, enum part_direction d, int32_t i, int32_t k)
@@ -408,31 +409,31 @@ const uint32_t *dedup_scatter(const struct dedup *s, enum part_direction d, int3
 struct device_block dedup_sum_block(const struct dedup *s, const struct dedup_list *list, int64_t first,
                                     int64_t n_row)
 {
-    const struct dedup_given *given = given_of(s, list);
-    const int64_t *indptr = s->sum_ptr + given->ptr;
+    const struct dedup_sent *sent = sent_of(s, list);
+    const int64_t *indptr = s->sum_ptr + sent->ptr;
     return (struct device_block){.n_row = n_row,
                                  .n_col = s->own->part[list->i].part->n_own,
-                                 .n_edge = indptr[given->n_sum],
+                                 .n_edge = indptr[sent->n_sum],
                                  .indptr = indptr + first,
                                  .is_part = true,
-                                 .cols = s->sum_cols + given->edge,
-                                 .weights = s->sum_weights != NULL ? s->sum_weights + given->edge : NULL};
+                                 .cols = s->sum_cols + sent->edge,
+                                 .weights = s->sum_weights != NULL ? s->sum_weights + sent->edge : NULL};
 }
 
-static int64_t taken_from(const struct dedup *s, enum part_direction d, int32_t hop, int32_t q,
-                          enum part_dedup_side side)
+static int64_t received_from(const struct dedup *s, enum part_direction d, int32_t hop, int32_t q,
+                             enum part_dedup_side side)
 {
-    return s->taken_at[listed(s, d, hop)][taken_place(s, q, (int)side, hop)];
+    return s->taken_at[listed(s, d, hop)][received_place(s, q, (int)side, hop)];
 }
 
 const float *dedup_scale(const struct dedup *s, enum part_direction d, int32_t hop, int32_t q,
                          enum part_dedup_side side)
 {
-    return s->scale != NULL ? s->scale + taken_from(s, d, hop, q, side) : NULL;
+    return s->scale != NULL ? s->scale + received_from(s, d, hop, q, side) : NULL;
 }
 
 const uint32_t *dedup_node(const struct dedup *s, enum part_direction d, int32_t hop, int32_t q,
                            enum part_dedup_side side)
 {
-    return s->node + taken_from(s, d, hop, q, side);
+    return s->node + received_from(s, d, hop, q, side);
 }

@@ -35,11 +35,11 @@ struct dedup_list {
 };
 
 /* The rows (device), and how many sums come behind them. */
-const uint32_t *dedup_given(const struct dedup *dedup, const struct dedup_list *list);
+const uint32_t *dedup_sent(const struct dedup *dedup, const struct dedup_list *list);
 int64_t dedup_sums(const struct dedup *dedup, const struct dedup_list *list);
 
 /* All of these lists, as they are lent to the device; NULL of NULL. */
-const struct part_lent *dedup_given_lent(const struct dedup *dedup);
+const struct part_lent *dedup_sent_lent(const struct dedup *dedup);
 
 /* Places in its list of the rows of own part i's pair k, a part of another rank (device). */
 const uint32_t *dedup_scatter(const struct dedup *dedup, enum part_direction d, int32_t i, int32_t k);

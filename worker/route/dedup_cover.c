@@ -161,7 +161,7 @@ static void cover_find(struct cover *c)
 /* --- given --- */
 
 /* A taking part's rows, from the block that has them by own rows. */
-static void given_add(const struct edges *by_row, const struct dedup_merge *m, struct cover *c)
+static void sent_add(const struct edges *by_row, const struct dedup_merge *m, struct cover *c)
 {
     const struct part_block *block = &by_row->of;
     int64_t *indptr = memory_alloc((size_t)block->n_col + 1, sizeof *indptr),
@@ -181,8 +181,8 @@ static void given_add(const struct edges *by_row, const struct dedup_merge *m, s
     free(indptr);
 }
 
-static void cover_of_given(const struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
-                           struct cover *out)
+static void cover_of_sent(const struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
+                          struct cover *out)
 {
     enum part_direction listed = PART_DIRECTION_N - 1 - way->d;
     int64_t n_taker = 0, n_edge = 0;
@@ -194,17 +194,17 @@ static void cover_of_given(const struct dedup *s, const struct dedup_way *way, c
     cover_open(m->n_row, n_taker, n_edge, own_part(s->own, 0)->facts.weighted, out);
     for (int32_t l = 0; l < m->n_taker; l++) {
         struct edges edges = edges_open(s, listed, way->hop, &m->taker[l]);
-        given_add(&edges, m, out);
+        sent_add(&edges, m, out);
         edges_close(&edges);
     }
     cover_find(out);
 }
 
 /* Rows that travel, and each sum's edges in the order that the taker has them in. */
-static void given_write(const struct dedup *s, const struct dedup_given *list, const struct dedup_merge *m,
-                        const struct cover *c)
+static void sent_write(const struct dedup *s, const struct dedup_sent *list, const struct dedup_merge *m,
+                       const struct cover *c)
 {
-    uint32_t *row = s->given + list->row;
+    uint32_t *row = s->sent + list->row;
     for (int64_t g = 0; g < c->n_giver; g++) {
         if (c->sends[g]) {
             *row++ = m->row[g];
@@ -226,13 +226,13 @@ static void given_write(const struct dedup *s, const struct dedup_given *list, c
 }
 
 uint32_t dedup_cover_give(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
-                          struct dedup_given *list, bool write)
+                          struct dedup_sent *list, bool write)
 {
     struct cover c;
-    cover_of_given(s, way, m, &c);
-    *list = (struct dedup_given){.row = s->n_given, .n_sum = c.n_sum, .ptr = s->n_sum_ptr, .edge = s->n_sum_edge};
+    cover_of_sent(s, way, m, &c);
+    *list = (struct dedup_sent){.row = s->n_given, .n_sum = c.n_sum, .ptr = s->n_sum_ptr, .edge = s->n_sum_edge};
     if (write) {
-        given_write(s, list, m, &c);
+        sent_write(s, list, m, &c);
     }
     uint32_t n_row = (uint32_t)(c.n_send + c.n_sum);
     s->n_given += c.n_send;
@@ -253,8 +253,8 @@ uint32_t dedup_cover_give(struct dedup *s, const struct dedup_way *way, const st
 
 /* --- taken --- */
 
-static void cover_of_taken(const struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
-                           struct cover *out)
+static void cover_of_received(const struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m,
+                              struct cover *out)
 {
     int64_t n_taker = 0, n_edge = 0;
     for (int32_t l = 0; l < m->n_taker; l++) {
@@ -275,8 +275,8 @@ static void cover_of_taken(const struct dedup *s, const struct dedup_way *way, c
 
 /* Node ids and scales of what comes: sums are of no node, and have theirs. place: of a row that travels, in the
  * payload. */
-static void taken_write(const struct dedup *s, enum part_direction d, const struct dedup_merge *m,
-                        const struct cover *c, const uint32_t *place)
+static void received_write(const struct dedup *s, enum part_direction d, const struct dedup_merge *m,
+                           const struct cover *c, const uint32_t *place)
 {
     for (int64_t g = 0; g < c->n_giver; g++) {
         if (c->sends[g]) {
@@ -405,14 +405,14 @@ static void blocks_trim(struct dedup *s, const struct dedup_way *way, const stru
 uint32_t dedup_cover_take(struct dedup *s, const struct dedup_way *way, const struct dedup_merge *m, bool write)
 {
     struct cover c;
-    cover_of_taken(s, way, m, &c);
+    cover_of_received(s, way, m, &c);
     if (write) {
         uint32_t *place = memory_alloc((size_t)c.n_giver, sizeof *place), n_place = 0;
         for (int64_t g = 0; g < c.n_giver; g++) {
             place[g] = n_place;
             n_place += c.sends[g];
         }
-        taken_write(s, way->d, m, &c, place);
+        received_write(s, way->d, m, &c, place);
         blocks_trim(s, way, m, &c, place);
         free(place);
     }

@@ -5,7 +5,7 @@
 #include "worker/route/dedup.h"
 
 /* What an own part gives to the parts of one rank on one side: rows, then sums. */
-struct dedup_given {
+struct dedup_sent {
     int64_t row;   /* where its rows begin */
     int64_t n_sum; /* sums behind them, */
     int64_t ptr;   /* where the ends of their edges begin, */
@@ -17,16 +17,16 @@ struct dedup {
     struct part_dedup counts;
     bool symmetric;                  /* the graph: lists of all edges are the same in both directions */
     uint32_t hops[PART_DIRECTION_N]; /* that have covers of their own (part_cover_input) */
-    struct dedup_given *given_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_DEDUP_N_SIDE × n_list */
-    int64_t *taken_at[PART_DIRECTION_N];              /* n_part × PART_DEDUP_N_SIDE × n_list: where a list begins */
+    struct dedup_sent *sent_list[PART_DIRECTION_N]; /* n_own × n_rank × PART_DEDUP_N_SIDE × n_list */
+    int64_t *taken_at[PART_DIRECTION_N];            /* n_part × PART_DEDUP_N_SIDE × n_list: where a list begins */
     struct part_edges **trimmed; /* n_part × …: blocks of hops (part_device_setup.trimmed); NULL: there are none */
     int64_t *pair_begin[PART_DIRECTION_N]; /* n_own + 1: pairs of the own parts before */
     int64_t *scatter_at[PART_DIRECTION_N]; /* by own part and pair: where its places begin */
     int64_t n_given, n_taken, n_scatter;   /* rows of all lists; of pairs that pick theirs out of them */
-    int64_t n_given_in, n_scatter_in;      /* those of in-edges, which come first */
+    int64_t n_sent_in, n_scatter_in;       /* those of in-edges, which come first */
     int64_t n_sum_ptr, n_sum_edge;
-    uint32_t *given; /* n_given */
-    struct part_lent given_lent;
+    uint32_t *sent; /* n_given */
+    struct part_lent sent_lent;
     uint32_t *node;    /* n_taken; SHARED */
     uint32_t *scatter; /* n_scatter: places in lists; SHARED */
     float *scale;      /* n_taken; SHARED. NULL: no aggregate has scales */
@@ -57,8 +57,8 @@ static inline int64_t dedup_place(const struct dedup *rows, int32_t i, uint32_t 
     return taker * dedup_n_list(rows) + dedup_hop_list(rows, hop);
 }
 
-/* dedup_given, as the host has it. */
-const uint32_t *dedup_given_here(const struct dedup *rows, const struct dedup_list *list);
+/* dedup_sent, as the host has it. */
+const uint32_t *dedup_sent_here(const struct dedup *rows, const struct dedup_list *list);
 
 /* A taker of a list's rows: what is the same on both ranks, if not the number, is their order. */
 struct dedup_taker {

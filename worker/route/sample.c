@@ -7,7 +7,7 @@
 
 /* Where an own part's lists begin among all: they are long enough for all rows, pair k's begins where its rows do. */
 struct part_sample {
-    int64_t taken, given;
+    int64_t received, sent;
 };
 
 struct sample {
@@ -34,15 +34,15 @@ double sample_factor(const struct sample *s)
 }
 
 /* Where the lists of own part i's pair k begin. */
-static int64_t taken_begin(const struct sample *s, int32_t i, int32_t k)
+static int64_t received_begin(const struct sample *s, int32_t i, int32_t k)
 {
-    return s->lists_of[i].taken + part_pair_off_diagonal(&s->own->part[i].part->halo.pairs[PART_DIRECTION_IN], k).col;
+    return s->lists_of[i].received +
+           part_pair_off_diagonal(&s->own->part[i].part->halo.pairs[PART_DIRECTION_IN], k).col;
 }
 
-static int64_t given_begin(const struct sample *s, int32_t i, int32_t k)
+static int64_t sent_begin(const struct sample *s, int32_t i, int32_t k)
 {
-    return s->lists_of[i].given +
-           part_pair_off_diagonal(&s->own->part[i].part->halo.pairs[PART_DIRECTION_OUT], k).row;
+    return s->lists_of[i].sent + part_pair_off_diagonal(&s->own->part[i].part->halo.pairs[PART_DIRECTION_OUT], k).row;
 }
 
 static void counts_lay_out(struct sample *s)
@@ -51,8 +51,8 @@ static void counts_lay_out(struct sample *s)
     for (int32_t i = 0; i < s->own->n; i++) {
         const struct part_halo *halo = s->own->halo[i];
         int64_t n_each = halo->n_hop + 1;
-        s->drawn[i].taken = at;
-        s->drawn[i].given = at += halo->pairs[PART_DIRECTION_IN].n_pair * n_each;
+        s->drawn[i].received = at;
+        s->drawn[i].sent = at += halo->pairs[PART_DIRECTION_IN].n_pair * n_each;
         s->drawn[i].before = at += halo->pairs[PART_DIRECTION_OUT].n_pair * n_each;
         at += halo->pairs[PART_DIRECTION_IN].n_pair + 1;
     }
@@ -69,9 +69,9 @@ enum status sample_open(const struct own_parts *own, const struct job *job, cons
     s->drawn = memory_alloc((size_t)own->n, sizeof *s->drawn);
     for (int32_t i = 0; i < own->n; i++) {
         const struct part_halo *halo = own->halo[i];
-        s->lists_of[i].taken = s->n_list;
-        s->lists_of[i].given = s->n_list + halo_n_taken(halo);
-        s->n_list += halo_n_taken(halo) + halo_n_given(halo);
+        s->lists_of[i].received = s->n_list;
+        s->lists_of[i].sent = s->n_list + halo_n_received(halo);
+        s->n_list += halo_n_received(halo) + halo_n_sent(halo);
         s->n_count += halo_n_drawn(halo);
     }
     enum status status = memory_acquire(MEMORY_STRUCTURE, (size_t)s->n_count, sizeof *s->counts, &s->counts);
@@ -122,7 +122,7 @@ void sample_draw_rows(const struct sample *s, const struct sample_rows *from)
     sample_filter(s->filter, &s->epoch, from);
 }
 
-static void taken_draw(const struct sample *s, int32_t i)
+static void received_draw(const struct sample *s, int32_t i)
 {
     const struct part *part = s->own->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_IN];
@@ -135,8 +135,8 @@ static void taken_draw(const struct sample *s, int32_t i)
                                                  part_pair_off_diagonal(all, k).col,
                                          .n_hop = part->n_hop,
                                          .n_at_hop = part->n_hop > 0 ? all->n_col_hop + at : NULL,
-                                         .out = s->lists + taken_begin(s, i, k),
-                                         .n_drawn = drawn->taken + at + k};
+                                         .out = s->lists + received_begin(s, i, k),
+                                         .n_drawn = drawn->received + at + k};
         drawn->before[k] = n_col;
         if (k != all->own) {
             sample_draw_rows(s, &from);
@@ -146,7 +146,7 @@ static void taken_draw(const struct sample *s, int32_t i)
     drawn->before[all->n_pair] = n_col;
 }
 
-static void given_draw(const struct sample *s, int32_t i)
+static void sent_draw(const struct sample *s, int32_t i)
 {
     const struct part *part = s->own->part[i].part;
     const struct part_pairs *all = &part->halo.pairs[PART_DIRECTION_OUT];
@@ -158,8 +158,8 @@ static void given_draw(const struct sample *s, int32_t i)
                                          .node = part->node,
                                          .n_hop = part->n_hop,
                                          .n_at_hop = part->n_hop > 0 ? all->n_row_hop + at : NULL,
-                                         .out = s->lists + given_begin(s, i, k),
-                                         .n_drawn = s->drawn[i].given + at + k};
+                                         .out = s->lists + sent_begin(s, i, k),
+                                         .n_drawn = s->drawn[i].sent + at + k};
         if (k != all->own) {
             sample_draw_rows(s, &from);
         }
@@ -170,16 +170,16 @@ static void given_draw(const struct sample *s, int32_t i)
 static enum status part_draw(struct sample *s, int32_t i)
 {
     const struct part *part = s->own->part[i].part;
-    const uint32_t *taken = part->arrays[PART_DIRECTION_IN].node, *given = part->arrays[PART_DIRECTION_OUT].rows;
+    const uint32_t *received = part->arrays[PART_DIRECTION_IN].node, *sent = part->arrays[PART_DIRECTION_OUT].rows;
     const int64_t each = sizeof(uint32_t);
-    const struct spill_range ranges[] = {{taken, halo_n_taken(&part->halo) * each, SPILL_READ},
-                                         {given, halo_n_given(&part->halo) * each, SPILL_READ},
+    const struct spill_range ranges[] = {{received, halo_n_received(&part->halo) * each, SPILL_READ},
+                                         {sent, halo_n_sent(&part->halo) * each, SPILL_READ},
                                          {part->node, part->n_own * each, SPILL_READ}};
     const int n_range = sizeof ranges / sizeof *ranges;
     enum status status = spill_pin(s->own->setup.spill, ranges, n_range);
     if (status == STATUS_OK) {
-        taken_draw(s, i);
-        given_draw(s, i);
+        received_draw(s, i);
+        sent_draw(s, i);
         spill_unpin(s->own->setup.spill, ranges, n_range);
     }
     return status;
@@ -209,12 +209,12 @@ const struct halo_drawn *sample_drawn(const struct sample *s)
     return s->drawn;
 }
 
-const uint32_t *sample_taken(const struct sample *s, int32_t i, int32_t k)
+const uint32_t *sample_received(const struct sample *s, int32_t i, int32_t k)
 {
-    return s->lists + taken_begin(s, i, k);
+    return s->lists + received_begin(s, i, k);
 }
 
-const uint32_t *sample_given(const struct sample *s, int32_t i, int32_t k)
+const uint32_t *sample_sent(const struct sample *s, int32_t i, int32_t k)
 {
-    return s->lists + given_begin(s, i, k);
+    return s->lists + sent_begin(s, i, k);
 }

@@ -52,8 +52,8 @@ const struct halo_drawn *sample_drawn(const struct sample *sample);
 
 /* The sample's rows of own part i's pair k (device): places among the payload rows of in-edges; own rows listed for
  * out-edges. */
-const uint32_t *sample_taken(const struct sample *sample, int32_t i, int32_t k);
-const uint32_t *sample_given(const struct sample *sample, int32_t i, int32_t k);
+const uint32_t *sample_received(const struct sample *sample, int32_t i, int32_t k);
+const uint32_t *sample_sent(const struct sample *sample, int32_t i, int32_t k);
 
 /* Do all rows travel in this epoch? Then blocks are as they are. */
 bool sample_is_whole(const struct sample *sample);

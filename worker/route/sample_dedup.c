@@ -10,14 +10,14 @@ struct sample_dedup {
     const struct own_parts *own;
     const struct dedup *rows;
     struct part_dedup counts;
-    uint32_t *given;   /* n_given_in, as dedup.given, whose lists are as long at most; SHARED */
+    uint32_t *sent;    /* n_sent_in, as dedup.sent, whose lists are as long at most; SHARED */
     uint32_t *scatter; /* n_scatter_in, likewise as dedup.scatter */
     uint32_t *place;   /* n_place: of a list's rows, 1 + the place among those that are drawn; 0: not drawn */
     size_t n_place;
 };
 
 /* Rows of the longest list that is taken. */
-static uint32_t longest_taken(const struct sample_dedup *s)
+static uint32_t longest_received(const struct sample_dedup *s)
 {
     const struct part_dedup *all = &s->rows->counts;
     uint32_t most = 0;
@@ -37,12 +37,12 @@ enum status sample_dedup_open(const struct own_parts *own, const struct dedup *r
     const struct part_dedup *all = &rows->counts;
     s->own = own;
     s->rows = rows;
-    s->n_place = longest_taken(s);
+    s->n_place = longest_received(s);
     enum status status = part_dedup_acquire(all->n_part, all->n_rank, all->n_hop, true, &s->counts);
     s->counts.scatters = true;
     status = status == STATUS_OK ? memory_acquire(MEMORY_STRUCTURE, s->n_place, sizeof *s->place, &s->place) : status;
     if (status == STATUS_OK) {
-        status = own_parts_acquire(own, (size_t)rows->n_given_in * sizeof *s->given, &s->given);
+        status = own_parts_acquire(own, (size_t)rows->n_sent_in * sizeof *s->sent, &s->sent);
     }
     return status == STATUS_OK ? own_parts_acquire(own, (size_t)rows->n_scatter_in * sizeof *s->scatter, &s->scatter)
                                : status;
@@ -54,7 +54,7 @@ void sample_dedup_close(struct sample_dedup *s)
         return;
     }
     own_parts_release(s->own, s->scatter, (size_t)s->rows->n_scatter_in * sizeof *s->scatter);
-    own_parts_release(s->own, s->given, (size_t)s->rows->n_given_in * sizeof *s->given);
+    own_parts_release(s->own, s->sent, (size_t)s->rows->n_sent_in * sizeof *s->sent);
     memory_release(MEMORY_STRUCTURE, s->place, s->n_place, sizeof *s->place);
     part_dedup_release(&s->counts);
     free(s);
@@ -63,19 +63,19 @@ void sample_dedup_close(struct sample_dedup *s)
 /* --- one epoch's --- */
 
 /* Of own part i's rows that are listed for a side of another rank, those that are drawn. */
-static void given_draw(const struct sample_dedup *s, const struct sample *sample, const struct dedup_list *list)
+static void sent_draw(const struct sample_dedup *s, const struct sample *sample, const struct dedup_list *list)
 {
     const struct part_dedup *all = &s->rows->counts;
     int32_t q = s->own->number[list->i];
     const uint32_t *n_up_to = part_dedup_at(all, PART_DIRECTION_IN, q, list->rank, list->side),
-                   *rows = dedup_given_here(s->rows, list);
+                   *rows = dedup_sent_here(s->rows, list);
     const struct sample_rows from = {
         .n = n_up_to[all->n_hop],
         .rows = rows,
         .node = own_part(s->own, list->i)->node,
         .n_hop = all->n_hop,
         .n_at_hop = n_up_to,
-        .out = s->given + (rows - s->rows->given),
+        .out = s->sent + (rows - s->rows->sent),
         .n_drawn = part_dedup_at(&s->counts, PART_DIRECTION_IN, q, list->rank, list->side)};
     sample_draw_rows(sample, &from);
 }
@@ -95,14 +95,14 @@ static struct drawn drawn_of(const struct sample_dedup *s, const struct sample *
     bool is_here = part_dedup_side_at(q, part->part) == side;
     int32_t k = is_here ? part_pair_find(&part->halo.pairs[PART_DIRECTION_IN], q) : -1;
     return k < 0 ? (struct drawn){0}
-                 : (struct drawn){.n = sample_drawn(sample)[i].taken[k * (part->n_hop + 1) + part->n_hop],
-                                  .row = sample_taken(sample, i, k),
+                 : (struct drawn){.n = sample_drawn(sample)[i].received[k * (part->n_hop + 1) + part->n_hop],
+                                  .row = sample_received(sample, i, k),
                                   .scatter = dedup_scatter(s->rows, PART_DIRECTION_IN, i, k)};
 }
 
 /* What own parts on one side of part q take of it: a row is drawn where one of them has drawn it. */
-static void taken_draw(const struct sample_dedup *s, const struct sample *sample, int32_t q,
-                       enum part_dedup_side side)
+static void received_draw(const struct sample_dedup *s, const struct sample *sample, int32_t q,
+                          enum part_dedup_side side)
 {
     const struct part_dedup *all = &s->rows->counts;
     const uint32_t *n_up_to = part_dedup_at(all, PART_DIRECTION_IN, q, s->own->setup.rank, side);
@@ -136,13 +136,13 @@ void sample_dedup_draw(struct sample_dedup *s, const struct sample *sample)
         for (list.i = 0; list.i < s->own->n; list.i++) {
             for (list.rank = 0; list.rank < s->own->n_rank; list.rank++) {
                 if (list.rank != s->own->setup.rank) {
-                    given_draw(s, sample, &list);
+                    sent_draw(s, sample, &list);
                 }
             }
         }
         for (int32_t q = 0; q < s->own->n_part; q++) {
             if (s->own->index[q] < 0) {
-                taken_draw(s, sample, q, list.side);
+                received_draw(s, sample, q, list.side);
             }
         }
     }
@@ -153,9 +153,9 @@ const struct part_dedup *sample_dedup_counts(const struct sample_dedup *s)
     return &s->counts;
 }
 
-const uint32_t *sample_dedup_given(const struct sample_dedup *s, const struct dedup_list *list)
+const uint32_t *sample_dedup_sent(const struct sample_dedup *s, const struct dedup_list *list)
 {
-    return s->given + (dedup_given_here(s->rows, list) - s->rows->given);
+    return s->sent + (dedup_sent_here(s->rows, list) - s->rows->sent);
 }
 
 const uint32_t *sample_dedup_scatter(const struct sample_dedup *s, int32_t i, int32_t k)

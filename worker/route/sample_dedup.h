@@ -23,7 +23,7 @@ void sample_dedup_draw(struct sample_dedup *dedup, const struct sample *sample);
 const struct part_dedup *sample_dedup_counts(const struct sample_dedup *dedup);
 
 /* The rows that are drawn of a list that is given (device). */
-const uint32_t *sample_dedup_given(const struct sample_dedup *dedup, const struct dedup_list *list);
+const uint32_t *sample_dedup_sent(const struct sample_dedup *dedup, const struct dedup_list *list);
 
 /* Places among a list's drawn rows of those of own part i's pair k, a part of another rank (device). */
 const uint32_t *sample_dedup_scatter(const struct sample_dedup *dedup, int32_t i, int32_t k);

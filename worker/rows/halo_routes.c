@@ -8,13 +8,13 @@
 struct part_rows halo_rows_in(const struct part_halo *own, enum halo_direction direction, int32_t hop)
 {
     bool returns = direction == HALO_DIRECTION_RETURN;
-    return (returns ? part_halo_given : part_halo_taken)(own, halo_edges(direction), hop);
+    return (returns ? part_halo_sent : part_halo_received)(own, halo_edges(direction), hop);
 }
 
 struct part_rows halo_rows_out(const struct part_halo *own, enum halo_direction direction, int32_t hop)
 {
     bool returns = direction == HALO_DIRECTION_RETURN;
-    return (returns ? part_halo_taken : part_halo_given)(own, halo_edges(direction), hop);
+    return (returns ? part_halo_received : part_halo_sent)(own, halo_edges(direction), hop);
 }
 
 int32_t halo_list_hop(const struct part_dedup *dedup, const struct program *program, const struct op *op,
@@ -28,16 +28,16 @@ int64_t halo_n_pair(const struct part_halo *own)
     return larger(own->pairs[PART_DIRECTION_IN].n_pair, own->pairs[PART_DIRECTION_OUT].n_pair);
 }
 
-int64_t halo_n_taken(const struct part_halo *own)
+int64_t halo_n_received(const struct part_halo *own)
 {
-    const struct part_rows taken = part_halo_taken(own, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
-    return part_rows_all(&taken);
+    const struct part_rows received = part_halo_received(own, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
+    return part_rows_all(&received);
 }
 
-int64_t halo_n_given(const struct part_halo *own)
+int64_t halo_n_sent(const struct part_halo *own)
 {
-    const struct part_rows given = part_halo_given(own, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
-    return part_rows_all(&given);
+    const struct part_rows sent = part_halo_sent(own, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
+    return part_rows_all(&sent);
 }
 
 int64_t halo_n_drawn(const struct part_halo *own)
@@ -51,7 +51,7 @@ struct part_rows halo_owners_in(const struct halo_owners *owners, int32_t i, enu
 {
     struct part_rows rows = halo_rows_in(owners->own[i], direction, hop);
     if (owners->drawn != NULL) {
-        rows.drawn = direction == HALO_DIRECTION_RETURN ? owners->drawn[i].given : owners->drawn[i].taken;
+        rows.drawn = direction == HALO_DIRECTION_RETURN ? owners->drawn[i].sent : owners->drawn[i].received;
     }
     return rows;
 }
@@ -61,7 +61,7 @@ struct part_rows halo_owners_out(const struct halo_owners *owners, int32_t i, en
 {
     struct part_rows rows = halo_rows_out(owners->own[i], direction, hop);
     if (owners->drawn != NULL) {
-        rows.drawn = direction == HALO_DIRECTION_RETURN ? owners->drawn[i].taken : owners->drawn[i].given;
+        rows.drawn = direction == HALO_DIRECTION_RETURN ? owners->drawn[i].received : owners->drawn[i].sent;
     }
     return rows;
 }
@@ -84,15 +84,15 @@ static int64_t n_remote(const struct halo_owners *owners, enum part_direction d)
 static int64_t routes_most(const struct halo_owners *owners)
 {
     const struct part_dedup *dedup = owners->dedup;
-    int64_t n_own = owners->n_own_part, pairs = 0, taken = 0, given = 0;
+    int64_t n_own = owners->n_own_part, pairs = 0, received = 0, sent = 0;
     if (dedup == NULL || dedup->scatters) { /* gradients that return are each pair's */
         pairs = larger(n_remote(owners, PART_DIRECTION_IN), n_remote(owners, PART_DIRECTION_OUT));
     }
     if (dedup != NULL) {
-        taken = PART_DEDUP_N_SIDE * (dedup->n_part - n_own);
-        given = PART_DEDUP_N_SIDE * n_own * (int64_t)(dedup->n_rank - 1);
+        received = PART_DEDUP_N_SIDE * (dedup->n_part - n_own);
+        sent = PART_DEDUP_N_SIDE * n_own * (int64_t)(dedup->n_rank - 1);
     }
-    return larger(pairs, larger(taken, given));
+    return larger(pairs, larger(received, sent));
 }
 
 int64_t halo_routes_bytes(const struct halo_owners *owners)
@@ -132,11 +132,11 @@ static void route_add(struct halo_route *to, struct halo_route_sums *sums, const
 
 /* A pair's own rows, from or to another rank: own part i's pair k. */
 static struct halo_route pair_route(const struct halo_owners *owners, int32_t i, int32_t k,
-                                    const struct part_rows *rows, bool taken)
+                                    const struct part_rows *rows, bool received)
 {
     int32_t own = owners->own[i]->part, q = rows->pairs->pair[k].part;
-    return (struct halo_route){.from = taken ? q : own,
-                               .to = taken ? own : q,
+    return (struct halo_route){.from = received ? q : own,
+                               .to = received ? own : q,
                                .i = i,
                                .k = k,
                                .n_row = owners->rank_of_part[q] != owners->rank ? part_rows_at(rows, k) : 0};
@@ -150,11 +150,11 @@ static void pairs_list(const struct halo_owners *owners, enum halo_direction dir
                                of = halo_owners_out(owners, i, direction, hop);
         for (int32_t s = 1; s < in.pairs->n_pair; s++) {
             const struct halo_route route = pair_route(owners, i, (in.pairs->own + s) % in.pairs->n_pair, &in, true);
-            route_add(out->take, &out->total.taken, &route);
+            route_add(out->take, &out->total.received, &route);
         }
         for (int32_t k = 0; k < of.pairs->n_pair; k++) {
             const struct halo_route route = pair_route(owners, i, k, &of, false);
-            route_add(out->give, &out->total.given, &route);
+            route_add(out->give, &out->total.sent, &route);
         }
     }
 }
@@ -175,7 +175,7 @@ static void dedup_take(const struct halo_owners *owners, enum part_direction d, 
                                              .is_dedup = true,
                                              .n_row = remote ? part_dedup_rows(dedup, d, q, owners->rank, of, hop)
                                                              : 0};
-            route_add(out->take, &out->total.taken, &route);
+            route_add(out->take, &out->total.received, &route);
         }
     }
 }
@@ -195,7 +195,7 @@ static void dedup_give(const struct halo_owners *owners, enum part_direction d, 
                 .k = k,
                 .is_dedup = true,
                 .n_row = rank != owners->rank ? part_dedup_rows(dedup, d, q, rank, side, hop) : 0};
-            route_add(out->give, &out->total.given, &route);
+            route_add(out->give, &out->total.sent, &route);
         }
     }
 }
@@ -239,14 +239,14 @@ static struct halo_route *route_find(struct halo_route *route, int32_t n, int32_
     return begin < n && route[begin].i == i && route[begin].k == k ? &route[begin] : NULL;
 }
 
-struct halo_route *halo_routes_given(const struct halo_routes *routes, int32_t i, int32_t k)
+struct halo_route *halo_routes_sent(const struct halo_routes *routes, int32_t i, int32_t k)
 {
-    return route_find(routes->give, routes->total.given.n, 0, 0, i, k);
+    return route_find(routes->give, routes->total.sent.n, 0, 0, i, k);
 }
 
-struct halo_route *halo_routes_taken(const struct halo_routes *routes, const struct halo_owners *owners,
-                                     enum halo_direction direction, int32_t i, int32_t k)
+struct halo_route *halo_routes_received(const struct halo_routes *routes, const struct halo_owners *owners,
+                                        enum halo_direction direction, int32_t i, int32_t k)
 {
     const struct part_rows in = halo_rows_in(owners->own[i], direction, PROGRAM_HOP_ALL);
-    return route_find(routes->take, routes->total.taken.n, in.pairs->own, in.pairs->n_pair, i, k);
+    return route_find(routes->take, routes->total.received.n, in.pairs->own, in.pairs->n_pair, i, k);
 }

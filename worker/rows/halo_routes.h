@@ -27,17 +27,17 @@ int32_t halo_list_hop(const struct part_dedup *dedup, const struct program *prog
 int64_t halo_n_pair(const struct part_halo *own);
 
 /* Rows that a part takes over in-edges, and gives, of all its pairs together. */
-int64_t halo_n_taken(const struct part_halo *own);
-int64_t halo_n_given(const struct part_halo *own);
+int64_t halo_n_received(const struct part_halo *own);
+int64_t halo_n_sent(const struct part_halo *own);
 
 /* Counts that an own part's sample has (halo_drawn), in all. */
 int64_t halo_n_drawn(const struct part_halo *own);
 
 /* How many rows of each of a part's pairs a sample has: as part_rows.drawn. */
 struct halo_drawn {
-    uint32_t *taken;  /* of payload rows, by pair of in-edges */
-    uint32_t *given;  /* of own rows, by pair of out-edges */
-    uint32_t *before; /* n_pair + 1 of in-edges: payload rows of the pairs before, on the diagonal all own ones */
+    uint32_t *received; /* of payload rows, by pair of in-edges */
+    uint32_t *sent;     /* of own rows, by pair of out-edges */
+    uint32_t *before;   /* n_pair + 1 of in-edges: payload rows of the pairs before, on the diagonal all own ones */
 };
 
 /* Who owns what, as a rank sees it. */
@@ -82,7 +82,7 @@ struct halo_route_sums {
 };
 
 struct halo_route_totals {
-    struct halo_route_sums taken, given;
+    struct halo_route_sums received, sent;
 };
 
 struct halo_routes {
@@ -108,9 +108,9 @@ struct halo_route_totals halo_routes_total(const struct halo_owners *owners, enu
                                            int32_t hop);
 
 /* The route that own part i gives to taker k, or that it takes of its pair k; NULL: there is none. */
-struct halo_route *halo_routes_given(const struct halo_routes *routes, int32_t i, int32_t k);
-struct halo_route *halo_routes_taken(const struct halo_routes *routes, const struct halo_owners *owners,
-                                     enum halo_direction direction, int32_t i, int32_t k);
+struct halo_route *halo_routes_sent(const struct halo_routes *routes, int32_t i, int32_t k);
+struct halo_route *halo_routes_received(const struct halo_routes *routes, const struct halo_owners *owners,
+                                        enum halo_direction direction, int32_t i, int32_t k);
 
 /* The number of a worker's parts on one side, as takers of deduplicated rows. */
 static inline int32_t halo_route_taker(uint32_t rank, enum part_dedup_side side)

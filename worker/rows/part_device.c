@@ -70,15 +70,15 @@ static enum status blocks_open(const struct part_device_setup *setup, const stru
 {
     const struct part *part = own->part;
     const struct part_arrays *from = &part->arrays[d];
-    const struct part_edges *taken = &remap->edges;
+    const struct part_edges *received = &remap->edges;
     struct part_blocks *out = &own->blocks[d][part->n_hop];
     *out = (struct part_blocks){
         .at = part->halo.pairs[d].pair,
         .hop = PROGRAM_HOP_ALL,
-        .indptr = part_device_view(own, from->indptr != NULL ? from->indptr : taken->indptr),
-        .cols = part_device_view(own, from->cols != NULL ? from->cols : taken->cols),
+        .indptr = part_device_view(own, from->indptr != NULL ? from->indptr : received->indptr),
+        .cols = part_device_view(own, from->cols != NULL ? from->cols : received->cols),
         .types = part_device_view(own, from->types),
-        .weights = part_device_view(own, from->weights != NULL ? from->weights : taken->weights),
+        .weights = part_device_view(own, from->weights != NULL ? from->weights : received->weights),
         .edge_table = part_device_view(own, part->edges.features),
         .remap = remap};
     enum status status = STATUS_OK;

@@ -190,7 +190,7 @@ static struct part_hop_sizes sizes_of(const struct part_device_setup *setup, con
 {
     const struct part *part = own->part;
     const struct part_blocks *all = part_device_blocks(own, d, part->n_hop);
-    const struct part_rows listed = part_halo_given(&part->halo, PART_DIRECTION_N - 1 - d, part_hop_rows(d, hop));
+    const struct part_rows listed = part_halo_sent(&part->halo, PART_DIRECTION_N - 1 - d, part_hop_rows(d, hop));
     bool loops = d == PART_DIRECTION_OUT && part->facts.loops == GRAPH_LOOPS_IMPLICIT;
     return (struct part_hop_sizes){
         .n_pair = listed.pairs->n_pair,

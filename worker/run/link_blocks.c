@@ -218,7 +218,7 @@ enum status link_block_gradients(struct link_pass *p, struct link_place at, cons
     int64_t n;
     enum status status = own_gradients(p, at.i, link_part_at(p, at.place), x);
     if (status == STATUS_OK) {
-        status = link_told_take(p, at, &items, &n);
+        status = link_sent_take(p, at, &items, &n);
     }
     if (status == STATUS_OK) {
         status = list_make(p, at.i, items, n, true, &list);
@@ -229,5 +229,5 @@ enum status link_block_gradients(struct link_pass *p, struct link_place at, cons
     const struct link_pairs pairs = pairs_of(p, at.i, &list, x);
     link_decoder_gradients(p->trainer, &pairs, list.slopes);
     pairs_end(p);
-    return link_told_ahead(p);
+    return link_sent_ahead(p);
 }

@@ -27,19 +27,19 @@ static bool refuse(const struct link_pass *p, uint32_t to, uint32_t from)
     return false;
 }
 
-/* From n_part on, `from` counts parts that tell of pairs. */
+/* From n_part on, `from` counts parts that send pairs. */
 static bool rows_pack(void *arg, uint32_t to, uint32_t from, size_t at, struct exchange_piece *out)
 {
     struct link_pass *p = arg;
     struct trainer *t = p->trainer;
     const uint32_t n_part = (uint32_t)p->n_part, part = from % n_part;
-    if (from >= (p->tells ? 2 : 1) * n_part || t->own.index[part] < 0 || to >= n_part || t->own.index[to] >= 0 ||
-        at != 0) {
+    if (from >= (p->sends_pairs ? 2 : 1) * n_part || t->own.index[part] < 0 || to >= n_part ||
+        t->own.index[to] >= 0 || at != 0) {
         return refuse(p, to, from);
     }
     const int32_t i = t->own.index[part];
     if (from >= n_part) {
-        return link_told_pack(p, i, (int32_t)to, out);
+        return link_sent_pack(p, i, (int32_t)to, out);
     }
     if (!t->ops->passed(t->device, p->made)) {
         exchange_hurry(t->setup.exchange);
@@ -68,8 +68,8 @@ static void rows_serve(struct link_pass *p)
         p->made = staging_out(t, &rows);
     }
     const struct exchange_offer offer = {.arg = p, .pack = rows_pack, .sent = piece_sent};
-    const int n_told = p->tells ? t->own.n * (p->n_part - t->own.n) : 0;
-    exchange_serve(t->setup.exchange, &p->key, &offer, t->links.n_given + n_told);
+    const int n_sent = p->sends_pairs ? t->own.n * (p->n_part - t->own.n) : 0;
+    exchange_serve(t->setup.exchange, &p->key, &offer, t->links.n_given + n_sent);
 }
 
 /* --- rows that come --- */
@@ -99,7 +99,7 @@ static enum status fetch_ahead(struct link_pass *p)
 {
     enum status status = STATUS_OK;
     while (status == STATUS_OK && p->n_begun < p->n_used + p->trainer->plan.links.n_slot && p->next < 2 * p->n_part) {
-        status = link_is_taken(p, p->next) ? fetch(p, p->next) : STATUS_OK;
+        status = link_is_received(p, p->next) ? fetch(p, p->next) : STATUS_OK;
         p->next++;
     }
     return status;

@@ -73,7 +73,7 @@ void links_close(struct trainer_links *links)
     free(links->n_before);
 }
 
-bool link_is_taken(const struct link_pass *p, int32_t place)
+bool link_is_received(const struct link_pass *p, int32_t place)
 {
     int32_t q = link_part_at(p, place);
     return p->trainer->own.index[q] < 0 && pairs_receives(&p->ends, q, place / p->n_part);
@@ -133,16 +133,16 @@ static enum status walk_run(struct trainer *t, const struct step *step, enum wal
                           .drawn = {.seed = (uint64_t)t->setup.job->train.seed, .epoch = t->run.epoch},
                           .n_part = t->setup.n_part,
                           .width = (int32_t)t->program.value[t->program.logits].width,
-                          .tells = walk == WALK_GRADIENTS};
+                          .sends_pairs = walk == WALK_GRADIENTS};
     enum status status = walk == WALK_SCORES ? link_groups_begin(&p) : STATUS_OK;
     if (status == STATUS_OK) {
         status = link_rows_begin(&p);
     }
-    if (status == STATUS_OK && p.tells) {
-        status = link_told_ahead(&p);
+    if (status == STATUS_OK && p.sends_pairs) {
+        status = link_sent_ahead(&p);
     }
     for (int32_t place = 0; place < 2 * p.n_part && status == STATUS_OK; place++) {
-        if (t->own.index[link_part_at(&p, place)] >= 0 || link_is_taken(&p, place)) {
+        if (t->own.index[link_part_at(&p, place)] >= 0 || link_is_received(&p, place)) {
             status = place_run(&p, walk, place);
         }
     }

@@ -335,7 +335,7 @@ static enum status begin(struct trainer *t)
 static enum status peers_begin(struct trainer *t)
 {
     const struct memory_plan *plan = &t->plan;
-    const struct part_lent *lists = dedup_given_lent(t->routes.dedup), *part = &t->own.part[0].bytes;
+    const struct part_lent *lists = dedup_sent_lent(t->routes.dedup), *part = &t->own.part[0].bytes;
     const struct peers_setup setup = {
         .device = t->device,
         .exchange = t->setup.exchange,

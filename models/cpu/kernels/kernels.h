@@ -125,13 +125,13 @@ struct cpu_attention_begin {
 #define CPU_TILE_RUN 32
 #define CPU_TILE_FLOATS 16384
 
-/* How an instruction works. Of up to CPU_TILE_NARROW numbers a row, results may be turned: each number of all rows of
- * the run side by side, number j of a row at registers + CPU_TILE_FLOATS + j · CPU_TILE_RUN. */
+/* How an instruction works. Of up to CPU_TILE_NARROW numbers a row, results may be transposed: each number of all
+ * rows of the run side by side, number j of a row at registers + CPU_TILE_FLOATS + j · CPU_TILE_RUN. */
 #define CPU_TILE_NARROW 8
-#define CPU_TILE_TURNED 1
-#define CPU_TILE_TURNED_A 2 /* where an operand lies */
-#define CPU_TILE_TURNED_B 4
-#define CPU_TILE_BOTH 8 /* the turned result is put in the rows' registers, too */
+#define CPU_TILE_TRANSPOSED 1
+#define CPU_TILE_TRANSPOSED_A 2 /* where an operand lies */
+#define CPU_TILE_TRANSPOSED_B 4
+#define CPU_TILE_BOTH 8 /* the transposed result is put in the rows' registers, too */
 
 /* A tile program on n nodes or edges at a time. */
 struct cpu_tile {
@@ -168,11 +168,11 @@ struct cpu_link_row {
 /* Inner numbers of a product whose sum is made apart. */
 #define CPU_PRODUCT_GROUP 32
 
-/* c (m × n) (+)= a (m × k) · b (k × n); turned ones lie as k × m, n × k. */
+/* c (m × n) (+)= a (m × k) · b (k × n); transposed ones lie as k × m, n × k. */
 struct cpu_product {
     int64_t m, n, k;
     const float *a, *b;
-    bool a_is_turned, b_is_turned;
+    bool a_is_transposed, b_is_transposed;
     bool add;
     float *c;
 };

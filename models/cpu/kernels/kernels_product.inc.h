@@ -28,11 +28,11 @@ struct product_blocks {
     float a[PRODUCT_ROWS * PRODUCT_INNER];                 /* rows × inner */
 };
 
-/* Some rows and columns of a matrix, which lies row after row, or turned: column after column. */
+/* Some rows and columns of a matrix, which lies row after row, or transposed: column after column. */
 struct product_part {
     const float *at;
     int64_t step; /* to the next row, or column */
-    bool is_turned;
+    bool is_transposed;
     int64_t n_row, n_column;
 };
 
@@ -41,7 +41,7 @@ static struct product_part product_part_at(const struct product_part *matrix, in
                                            int64_t n_row, int64_t n_column)
 {
     struct product_part part = *matrix;
-    part.at += part.is_turned ? column * part.step + row : row * part.step + column;
+    part.at += part.is_transposed ? column * part.step + row : row * part.step + column;
     part.n_row = smaller(n_row, part.n_row - row);
     part.n_column = smaller(n_column, part.n_column - column);
     return part;
@@ -50,8 +50,8 @@ static struct product_part product_part_at(const struct product_part *matrix, in
 /* Fetch share i of n of what is rounded next. */
 INLINE void part_fetch(const struct product_part *part, int64_t i, int64_t n)
 {
-    const int64_t n_line = part->is_turned ? part->n_column : part->n_row;
-    const int64_t length = part->is_turned ? part->n_row : part->n_column;
+    const int64_t n_line = part->is_transposed ? part->n_column : part->n_row;
+    const int64_t length = part->is_transposed ? part->n_row : part->n_column;
     for (int64_t r = n_line * i / n; r < n_line * (i + 1) / n; r++) {
         for (int64_t c = 0; c < length; c += LINE_FLOATS) {
             __builtin_prefetch(part->at + r * part->step + c, 0, 2);
@@ -63,12 +63,12 @@ INLINE void part_fetch(const struct product_part *part, int64_t i, int64_t n)
 TARGET static void part_round(const struct product_part *part, int64_t most_row, int64_t most_column, float *to,
                               int64_t to_step)
 {
-    if (part->is_turned) {
+    if (part->is_transposed) {
         transpose(part->n_column, part->n_row, part->at, part->step, to, to_step);
     }
     for (int64_t r = 0; r < most_row; r++) {
         const int64_t n = r < part->n_row ? part->n_column : 0;
-        const float *from = part->is_turned ? to + r * to_step : part->at + r * part->step;
+        const float *from = part->is_transposed ? to + r * to_step : part->at + r * part->step;
 #pragma omp simd
         for (int64_t c = 0; c < n; c++) { /* in place, or from elsewhere */
             to[r * to_step + c] = fabsf(from[c]) < FLT_MIN ? 0.0f * from[c] : codec_round(from[c]);
@@ -185,8 +185,8 @@ static int64_t inner_filled(int64_t n)
 TARGET static void product(const struct cpu_product *p)
 {
     struct product_blocks blocks;
-    const struct product_part all_a = {p->a, p->a_is_turned ? p->m : p->k, p->a_is_turned, p->m, p->k};
-    const struct product_part all_b = {p->b, p->b_is_turned ? p->k : p->n, p->b_is_turned, p->k, p->n};
+    const struct product_part all_a = {p->a, p->a_is_transposed ? p->m : p->k, p->a_is_transposed, p->m, p->k};
+    const struct product_part all_b = {p->b, p->b_is_transposed ? p->k : p->n, p->b_is_transposed, p->k, p->n};
     const int64_t n_row = block_size(p->m, PRODUCT_ROWS, CELL_ROWS),
                   n_inner = block_size(p->k, PRODUCT_INNER, CPU_PRODUCT_GROUP);
     const int64_t n_block = (p->n + PRODUCT_COLUMNS - 1) / PRODUCT_COLUMNS;
@@ -274,19 +274,19 @@ static int64_t small_run(int64_t n)
 /* Each run is added from 0, one fused multiply-add after the other, and then to c. */
 TARGET static void product_small(const struct cpu_product *p)
 {
-    _Alignas(64) float turned[SMALL_INNER * CELL_COLUMNS]; /* 48 KiB of the stack */
+    _Alignas(64) float transposed[SMALL_INNER * CELL_COLUMNS]; /* 48 KiB of the stack */
     for (int64_t k = 0; k < p->k; k += small_run(p->k - k)) {
         for (int64_t column = 0; column < p->n; column += CELL_COLUMNS) {
-            struct small_cell cell = {.b = p->b_is_turned ? turned : p->b + k * p->n + column,
-                                      .a_row = p->a_is_turned ? 1 : p->k,
-                                      .a_inner = p->a_is_turned ? p->m : 1,
-                                      .b_step = p->b_is_turned ? CELL_COLUMNS : p->n,
+            struct small_cell cell = {.b = p->b_is_transposed ? transposed : p->b + k * p->n + column,
+                                      .a_row = p->a_is_transposed ? 1 : p->k,
+                                      .a_inner = p->a_is_transposed ? p->m : 1,
+                                      .b_step = p->b_is_transposed ? CELL_COLUMNS : p->n,
                                       .n_inner = small_run(p->k - k),
                                       .begins = k == 0 && !p->add,
                                       .c_step = p->n,
                                       .n_column = smaller(CELL_COLUMNS, p->n - column)};
-            if (p->b_is_turned) {
-                transpose(cell.n_column, cell.n_inner, p->b + column * p->k + k, p->k, turned, CELL_COLUMNS);
+            if (p->b_is_transposed) {
+                transpose(cell.n_column, cell.n_inner, p->b + column * p->k + k, p->k, transposed, CELL_COLUMNS);
             }
             for (int64_t row = 0; row < p->m; row += CELL_ROWS) {
                 cell.a = p->a + row * cell.a_row + k * cell.a_inner;

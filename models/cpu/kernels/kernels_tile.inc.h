@@ -434,22 +434,22 @@ INLINE void tile_loop_rows(const struct cpu_tile *tile, bool two, struct tile_lo
     }
 }
 
-/* Number `at` of a turned register: of each row of the run. */
-INLINE float *tile_turned_at(const struct cpu_tile *tile, int64_t at)
+/* Number `at` of a transposed register: of each row of the run. */
+INLINE float *tile_transposed_at(const struct cpu_tile *tile, int64_t at)
 {
     return tile->registers + CPU_TILE_FLOATS + at * CPU_TILE_RUN;
 }
 
-/* An operand's numbers for all results of an instruction, turned; behind the run's last row that again. */
-INLINE const float *tile_operand_turned(const struct cpu_tile *tile, const struct tile_instruction *i,
-                                        const struct tile_operand *o, bool is_turned, int64_t k, float *to)
+/* An operand's numbers for all results of an instruction, transposed; behind the run's last row that again. */
+INLINE const float *tile_operand_transposed(const struct cpu_tile *tile, const struct tile_instruction *i,
+                                            const struct tile_operand *o, bool is_transposed, int64_t k, float *to)
 {
     const int64_t n = i->n_column, size = CPU_TILE_RUN * sizeof(float);
-    const float *rows[CPU_TILE_RUN], *from = is_turned ? tile_turned_at(tile, o->at + k * o->inner) : NULL;
-    if (is_turned && (o->column == 1 || n == 1) && (i->n_head == 1 || o->head == n)) {
+    const float *rows[CPU_TILE_RUN], *from = is_transposed ? tile_transposed_at(tile, o->at + k * o->inner) : NULL;
+    if (is_transposed && (o->column == 1 || n == 1) && (i->n_head == 1 || o->head == n)) {
         return from;
     }
-    for (int64_t t = 0; t < CPU_TILE_RUN && !is_turned; t++) {
+    for (int64_t t = 0; t < CPU_TILE_RUN && !is_transposed; t++) {
         rows[t] = tile_operand_at(tile, o, smaller(t, tile->n - 1)) + k * o->inner;
     }
     for (int64_t j = 0; j < i->n_head * n; j++, to += CPU_TILE_RUN) {
@@ -458,7 +458,7 @@ INLINE const float *tile_operand_turned(const struct cpu_tile *tile, const struc
             memcpy(to, to - CPU_TILE_RUN, size);
         } else if (j >= n && o->head == 0) {
             memcpy(to, to - n * CPU_TILE_RUN, size);
-        } else if (is_turned) {
+        } else if (is_transposed) {
             memcpy(to, from + at * CPU_TILE_RUN, size);
         } else {
             for (int64_t t = 0; t < CPU_TILE_RUN; t++) {
@@ -472,14 +472,14 @@ INLINE const float *tile_operand_turned(const struct cpu_tile *tile, const struc
 #define TILE_NARROW (CPU_TILE_NARROW * CPU_TILE_RUN)
 
 /* Sums of few products. */
-TARGET static void tile_contract_turned(const struct cpu_tile *tile, const struct tile_instruction *i, int how)
+TARGET static void tile_contract_transposed(const struct cpu_tile *tile, const struct tile_instruction *i, int how)
 {
     const bool dots = tile_makes_dots(i);
     const int64_t n = i->n_head * i->n_column * CPU_TILE_RUN;
-    float x[TILE_NARROW], y[TILE_NARROW], sum[4][TILE_NARROW] = {{0.0f}}, *z = tile_turned_at(tile, i->out);
+    float x[TILE_NARROW], y[TILE_NARROW], sum[4][TILE_NARROW] = {{0.0f}}, *z = tile_transposed_at(tile, i->out);
     for (int64_t k = 0; k < i->n_inner; k++) {
-        const float *a = tile_operand_turned(tile, i, &i->a, how & CPU_TILE_TURNED_A, k, x);
-        const float *b = tile_operand_turned(tile, i, &i->b, how & CPU_TILE_TURNED_B, k, y);
+        const float *a = tile_operand_transposed(tile, i, &i->a, how & CPU_TILE_TRANSPOSED_A, k, x);
+        const float *b = tile_operand_transposed(tile, i, &i->b, how & CPU_TILE_TRANSPOSED_B, k, y);
         float *to = sum[dots ? k : 0];
         TILE_COLUMNS
         {
@@ -505,27 +505,27 @@ TARGET static void tile_run(const struct cpu_tile *tile)
         const struct tile_instruction *i = l.i = &tile->how->tile->instruction[k];
         const bool two = tile_op_n_operand(i->op) > 1, squares = i->number[0] == 2.0f;
         const int how = tile->layout[k];
-        if (!(how & CPU_TILE_TURNED)) {
+        if (!(how & CPU_TILE_TRANSPOSED)) {
             tile_loop_rows(tile, two, &l);
         } else if (i->op == TILE_OP_CONTRACT) {
-            tile_contract_turned(tile, i, how);
+            tile_contract_transposed(tile, i, how);
         } else {
             l.n_row = l.n_head = 1;
             l.n = i->n_head * i->n_column * CPU_TILE_RUN;
             l.a_one = l.b_one = false;
-            l.a[0] = tile_operand_turned(tile, i, &i->a, how & CPU_TILE_TURNED_A, 0, x);
-            l.b[0] = two ? tile_operand_turned(tile, i, &i->b, how & CPU_TILE_TURNED_B, 0, y) : l.a[0];
-            l.z[0] = tile_turned_at(tile, i->out);
+            l.a[0] = tile_operand_transposed(tile, i, &i->a, how & CPU_TILE_TRANSPOSED_A, 0, x);
+            l.b[0] = two ? tile_operand_transposed(tile, i, &i->b, how & CPU_TILE_TRANSPOSED_B, 0, y) : l.a[0];
+            l.z[0] = tile_transposed_at(tile, i->out);
         }
         if (squares && i->op == TILE_OP_POWER) {
             tile_SQUARE(&l);
         } else if (squares && i->op == TILE_OP_POWER_BACK) {
             tile_SQUARE_BACK(&l);
-        } else if (i->op != TILE_OP_CONTRACT || !(how & CPU_TILE_TURNED)) {
+        } else if (i->op != TILE_OP_CONTRACT || !(how & CPU_TILE_TRANSPOSED)) {
             run[i->op](&l);
         }
         for (int64_t j = 0; how & CPU_TILE_BOTH && j < i->n_head * i->n_column; j++) {
-            const float *from = tile_turned_at(tile, i->out + j);
+            const float *from = tile_transposed_at(tile, i->out + j);
             for (int64_t t = 0; t < tile->n; t++) {
                 tile->registers[t * tile->how->tile->n_float + i->out + j] = from[t];
             }

@@ -29,8 +29,8 @@ struct pairs_tile {
 /* Lines of a matrix, each to be multiplied with others: a's rows, b's columns. */
 struct lines {
     const float *at;
-    int64_t step;   /* to the next line, or to a line's next number */
-    bool is_turned; /* a line's numbers are a step apart */
+    int64_t step;       /* to the next line, or to a line's next number */
+    bool is_transposed; /* a line's numbers are a step apart */
     int64_t n_line, n_inner;
 };
 
@@ -62,11 +62,11 @@ TARGET static void pack(const struct lines *m, int64_t line, int64_t group, bool
     const int64_t inner = group * CPU_PRODUCT_GROUP, n_inner = m->n_inner - inner, n_line = m->n_line - line;
     const __m512i order = _mm512_set_epi16(31, 15, 30, 14, 29, 13, 28, 12, 27, 11, 26, 10, 25, 9, 24, 8, 23, 7, 22, 6,
                                            21, 5, 20, 4, 19, 3, 18, 2, 17, 1, 16, 0);
-    const float *from = m->is_turned ? m->at + inner * m->step + line : m->at + line * m->step + inner;
-    struct pairs_tile other, *to = by_pairs == m->is_turned ? out : &other;
+    const float *from = m->is_transposed ? m->at + inner * m->step + line : m->at + line * m->step + inner;
+    struct pairs_tile other, *to = by_pairs == m->is_transposed ? out : &other;
     for (int64_t i = 0; i < SIDE; i++) {
         __m512i numbers;
-        if (m->is_turned) {
+        if (m->is_transposed) {
             const float *row = from + 2 * i * m->step;
             numbers = _mm512_permutexvar_epi16(order,
                                                round_two(load_some(row, 2 * i < n_inner ? n_line : 0),
@@ -88,7 +88,8 @@ static void pack_all(const struct lines *m, int64_t n_group, bool by_pairs, stru
 {
     const int64_t n_tile = (m->n_line + 2 * SIDE - 1) / (2 * SIDE) * 2;
     for (int64_t i = 0; i < n_tile * n_group; i++) {
-        const int64_t tile = m->is_turned ? i % n_tile : i / n_group, g = m->is_turned ? i / n_tile : i % n_group;
+        const int64_t tile = m->is_transposed ? i % n_tile : i / n_group,
+                      g = m->is_transposed ? i / n_tile : i % n_group;
         pack(m, tile * SIDE, g, by_pairs, &out[tile][g]);
     }
 }
@@ -144,19 +145,19 @@ static void cell_add(struct pairs_tile (*a)[GROUPS_MOST], struct pairs_tile (*b)
 static struct lines lines_from(const struct lines *m, int64_t line, int64_t inner, int64_t n_line, int64_t n_inner)
 {
     struct lines part = *m;
-    part.at += m->is_turned ? inner * m->step + line : line * m->step + inner;
+    part.at += m->is_transposed ? inner * m->step + line : line * m->step + inner;
     part.n_line = m->n_line - line < n_line ? m->n_line - line : n_line;
     part.n_inner = m->n_inner - inner < n_inner ? m->n_inner - inner : n_inner;
     return part;
 }
 
-/* All rows of some columns, over some inner numbers. Of turned rows many are packed at a time, which lie beside each
- * other. Takes 256 KiB of the stack. */
+/* All rows of some columns, over some inner numbers. Of transposed rows many are packed at a time, which lie beside
+ * each other. Takes 256 KiB of the stack. */
 static void block_add(const struct lines *a, const struct lines *b, bool begins, float *c, int64_t c_step)
 {
     struct pairs_tile packed_a[LINES_MOST][GROUPS_MOST], packed_b[LINES_MOST][GROUPS_MOST];
     const int64_t n_group = a->n_inner > 0 ? (a->n_inner + CPU_PRODUCT_GROUP - 1) / CPU_PRODUCT_GROUP : 1;
-    const int64_t rows_most = a->is_turned ? LINES_MOST * SIDE : 2 * SIDE;
+    const int64_t rows_most = a->is_transposed ? LINES_MOST * SIDE : 2 * SIDE;
     pack_all(b, n_group, true, packed_b);
     for (int64_t first = 0; first < a->n_line; first += rows_most) {
         const struct lines rows = lines_from(a, first, 0, rows_most, a->n_inner);
@@ -177,8 +178,8 @@ void cpu_product_tiles(const struct cpu_product *p)
         uint16_t bytes[16];
         uint8_t rows[16];
     } layout = {1, 0, {0}, {64, 64, 64, 64, 64, 64, 64, 64}, {16, 16, 16, 16, 16, 16, 16, 16}};
-    const struct lines a = {p->a, p->a_is_turned ? p->m : p->k, p->a_is_turned, p->m, p->k};
-    const struct lines b = {p->b, p->b_is_turned ? p->k : p->n, !p->b_is_turned, p->n, p->k};
+    const struct lines a = {p->a, p->a_is_transposed ? p->m : p->k, p->a_is_transposed, p->m, p->k};
+    const struct lines b = {p->b, p->b_is_transposed ? p->k : p->n, !p->b_is_transposed, p->n, p->k};
     const int64_t inner_most = GROUPS_MOST * CPU_PRODUCT_GROUP, columns_most = LINES_MOST * SIDE;
     __asm__ volatile("ldtilecfg %0" : : "m"(layout));
     for (int64_t column = 0; column < p->n; column += columns_most) {

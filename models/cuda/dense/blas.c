@@ -112,7 +112,8 @@ void cuda_blas_multiply(struct device *device, const struct cuda_blas_product *p
     static const float one = 1.0F, zero = 0.0F;
     struct cuda_device *cuda = cuda_device(device);
     struct blas *blas = cuda->blas;
-    cublasOperation_t a = p->a_turned ? CUBLAS_OP_T : CUBLAS_OP_N, b = p->b_turned ? CUBLAS_OP_T : CUBLAS_OP_N;
+    cublasOperation_t a = p->a_transposed ? CUBLAS_OP_T : CUBLAS_OP_N,
+                      b = p->b_transposed ? CUBLAS_OP_T : CUBLAS_OP_N;
     const float *keep = p->add ? &one : &zero;
     if (p->n_product == 1) {
         check(cuda,

@@ -4,10 +4,10 @@
 
 #include "models/cuda/cuda.h"
 
-/* c (+)= a · b, as BLAS counts: element (i, j) of x lies at i + j · x_step, of one that is turned at j + i · x_step.
+/* c (+)= a · b, as BLAS counts: element (i, j) of x lies at i + j · x_step, of a transposed one at j + i · x_step.
  * n_product of them, each matrix `a_next`, `b_next`, `c_next` floats behind the one before. */
 struct cuda_blas_product {
-    bool a_turned, b_turned, add;
+    bool a_transposed, b_transposed, add;
     int64_t m, n, k; /* c m × n, sums of k */
     const float *a;
     int64_t a_step, a_next;

@@ -18,13 +18,13 @@ static bool is_of_blas(struct device *device, int64_t narrowest)
 static void wide_linear(struct device *device, const struct device_linear *how, float *y)
 {
     for (int64_t first = 0; first < how->n; first += CUDA_PIECE_ROWS) {
-        const struct cuda_blas_product product = {.a_turned = !how->turned,
+        const struct cuda_blas_product product = {.a_transposed = !how->transposed,
                                                   .add = how->add,
                                                   .m = how->f_out,
                                                   .n = smaller(how->n - first, CUDA_PIECE_ROWS),
                                                   .k = how->f_in,
                                                   .a = how->w,
-                                                  .a_step = how->turned ? how->f_out : how->f_in,
+                                                  .a_step = how->transposed ? how->f_out : how->f_in,
                                                   .b = how->x + first * how->f_in,
                                                   .b_step = how->f_in,
                                                   .c = y + first * how->f_out,
@@ -39,7 +39,7 @@ static void wide_backward_weight(struct device *device, int64_t n, int64_t rows,
                                  const float *x, const float *grad_y, bool add, float *out)
 {
     int64_t n_full = n / rows, rest = n % rows, done = n_full * rows, size = f_in * f_out;
-    struct cuda_blas_product product = {.b_turned = true,
+    struct cuda_blas_product product = {.b_transposed = true,
                                         .add = add,
                                         .m = f_in,
                                         .n = f_out,
@@ -85,8 +85,8 @@ void cuda_linear(struct device *device, const struct device_linear *how, float *
                                          .a_m = cuda_row_step(device, how->x, how->f_in),
                                          .a_k = 1,
                                          .b = how->w,
-                                         .b_n = how->turned ? 1 : how->f_in,
-                                         .b_k = how->turned ? how->f_out : 1,
+                                         .b_n = how->transposed ? 1 : how->f_in,
+                                         .b_k = how->transposed ? how->f_out : 1,
                                          .bias = how->bias,
                                          .c = y,
                                          .c_m = cuda_row_step(device, y, how->f_out),

@@ -35,7 +35,7 @@ __global__ void vectors(const float *x, float *out)
 
 /* A square of 32 × 32 written by rows and read by columns: of a row of 32 words all lanes meet in one bank, in 32
  * rounds; of a row of 33 words in none. */
-template <int ROW> __global__ void turned(const float *x, float *out)
+template <int ROW> __global__ void transposed(const float *x, float *out)
 {
     SHARED(float, square, 32 * ROW);
     square[threadIdx.x] = x[threadIdx.x];
@@ -89,8 +89,8 @@ extern "C" void planted_run(void)
     run("shifted", shifted, from, to);
     run("strided", strided, from, to);
     run("vectors", vectors, from, to);
-    run("turned<32>", turned<32>, from, to);
-    run("turned<33>", turned<33>, from, to);
+    run("transposed<32>", transposed<32>, from, to);
+    run("transposed<33>", transposed<33>, from, to);
     run("halves", halves, from, to);
     run("counted", counted, (unsigned *)out);
     done(cudaFree(x));

@@ -87,6 +87,6 @@ void layer_whole(struct figure *f, void *layer)
         f->ops->head_dot_backward_input(f->device, n, n_head, n_column, l->att[i], grad, true, l->grad_x);
     }
     f->ops->linear_backward_weight(f->device, n, width, width, l->input, l->grad_x, l->scratch, false, l->grad_w);
-    f->ops->linear(f->device, &(struct device_linear){n, width, width, l->grad_x, l->w, .turned = true},
+    f->ops->linear(f->device, &(struct device_linear){n, width, width, l->grad_x, l->w, .transposed = true},
                    l->grad_input);
 }

@@ -9,13 +9,13 @@ static bool is_listed(int32_t n_part, const int64_t *in, const int64_t *out, int
 }
 
 /* Part p's rows in its block with part q of this direction: own ones that q takes in the other one, and rows of q. */
-static void pair_add(int32_t n_part, const int64_t *taken, const int64_t *given, int32_t p, int32_t q,
+static void pair_add(int32_t n_part, const int64_t *received, const int64_t *sent, int32_t p, int32_t q,
                      struct part_pair *at)
 {
     bool own = q == p;
     at->part = q;
-    at[1] = (struct part_pair){.row = at->row + (own ? 0 : given[q * n_part + p]),
-                               .col = at->col + (uint32_t)(own ? 0 : taken[p * n_part + q])};
+    at[1] = (struct part_pair){.row = at->row + (own ? 0 : sent[q * n_part + p]),
+                               .col = at->col + (uint32_t)(own ? 0 : received[p * n_part + q])};
 }
 
 void halo_table(int32_t n_part, const int64_t *in, const int64_t *out, int32_t p, struct part_halo *halo)

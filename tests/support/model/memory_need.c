@@ -60,9 +60,9 @@ static int64_t halo_rows(const struct rank *r, uint32_t rank)
 {
     int64_t n = 0;
     for (int32_t i = 0; i < r->n_own; i++) {
-        const struct part_rows taken = part_halo_taken(r->own[i].halo, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
+        const struct part_rows received = part_halo_received(r->own[i].halo, PART_DIRECTION_IN, PROGRAM_HOP_ALL);
         for (int32_t q = 0; q < r->parts->n_part; q++) {
-            n += r->rank_of_part[q] != rank ? part_rows_with(&taken, q) : 0;
+            n += r->rank_of_part[q] != rank ? part_rows_with(&received, q) : 0;
         }
     }
     return n;

@@ -18,7 +18,7 @@ static void linear(struct operation_run *run, const int64_t *shape)
             &(struct device_linear){n, f_in, f_out, x, w, .bias = add ? NULL : bias, .add = add, .scratch = scratch},
             y);
         ops->linear(run->device, &(struct device_linear){n, f_in, f_out, x, w, .add = true}, y);
-        ops->linear(run->device, &(struct device_linear){n, f_out, f_in, grad_y, w, .turned = true, .add = add},
+        ops->linear(run->device, &(struct device_linear){n, f_out, f_in, grad_y, w, .transposed = true, .add = add},
                     grad_x);
         ops->linear_backward_weight(run->device, n, f_in, f_out, x, grad_y, scratch, add, grad_w);
     }

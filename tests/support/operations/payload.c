@@ -72,8 +72,8 @@ static void block_results(struct operation_run *run, const struct device_block *
     }
 }
 
-/* degrees, n_row, n_col, n_type, step: every so manieth column is kept, then turned; and sums over both. Rows of edges
- * with types are listed */
+/* degrees, n_row, n_col, n_type, step: every so manieth column is kept, then transposed; and sums over both. Rows of
+ * edges with types are listed */
 static void sample(struct operation_run *run, const int64_t *shape)
 {
     enum { F = 9 };
@@ -91,14 +91,14 @@ static void sample(struct operation_run *run, const int64_t *shape)
     void *second = operation_scratch(run, DEVICE_BYTES(ops, BLOCK_MADE, block.n_col, n_own, block.n_edge, each));
     const struct device_aggregate whole = {.begin = true, .finish = true}, added = {.finish = true};
     const float *x = operation_random(run, (n_kept > n_own ? n_kept : n_own) * F);
-    struct device_block sampled, turned;
+    struct device_block sampled, transposed;
     ops->block_sample(run->device, &block, n_kept, kept, first, &sampled);
     block_results(run, &sampled, block.n_edge);
     ops->aggregate_sum(run->device, &sampled, block.rows != NULL ? &added : &whole, F, x,
                        operation_floats(run, n_own * F));
-    ops->block_transpose(run->device, &sampled, n_own, second, &turned);
-    block_results(run, &turned, block.n_edge);
-    ops->aggregate_sum(run->device, &turned, &whole, F, x, operation_floats(run, n_kept * F));
+    ops->block_transpose(run->device, &sampled, n_own, second, &transposed);
+    block_results(run, &transposed, block.n_edge);
+    ops->aggregate_sum(run->device, &transposed, &whole, F, x, operation_floats(run, n_kept * F));
     ops->block_close(run->device, &block);
 }
 

@@ -125,14 +125,14 @@ static void put_products(struct writing *w, int64_t n_head, int64_t n_column)
     const struct tile_operand x = in(TILE_ROWS_IN_0, 0, n_column, 0), flat = in(TILE_ROWS_IN_0, 0, 0, 0);
     const struct tile_operand vector = {.kind = TILE_PARAM, .which = 0, .head = n_column};
     const struct tile_operand matrix = {.kind = TILE_PARAM, .which = 1, .column = n};
-    const struct tile_operand turned = {.kind = TILE_PARAM, .which = 1, .column = 1};
+    const struct tile_operand transposed = {.kind = TILE_PARAM, .which = 1, .column = 1};
     int64_t dot = put_contract(w, n_head, 1, n_column, x, 1, vector, 1);
     int64_t product = put_contract(w, 1, N_OUT, n, flat, 1, matrix, 1);
-    int64_t other = put_contract(w, 1, N_OUT, n, flat, 1, turned, N_OUT);
+    int64_t other = put_contract(w, 1, N_OUT, n, flat, 1, transposed, N_OUT);
     int64_t rare = put(w, TILE_OP_ADD, n_head, n_column, in(TILE_ROWS_IN_0, 0, n_column, 1), number(-0.9F));
     rare = put(w, TILE_OP_RELU, n_head, n_column, wide(rare, n_column), number(0.0F)); /* mostly 0 */
-    int64_t few = put_contract(w, 1, N_OUT, n, (struct tile_operand){.kind = TILE_REGISTER, .at = rare}, 1, turned,
-                               N_OUT);
+    int64_t few = put_contract(w, 1, N_OUT, n, (struct tile_operand){.kind = TILE_REGISTER, .at = rare}, 1,
+                               transposed, N_OUT);
     int64_t scaled = put(w, TILE_OP_MULTIPLY, n_head, n_column, in(TILE_ROWS_IN_0, 0, n_column, 1),
                          (struct tile_operand){.kind = TILE_REGISTER, .at = dot, .head = 1});
     int64_t cube = put(w, TILE_OP_POWER, n_head, n_column, in(TILE_ROWS_IN_1, 0, n_column, 1), number(0.0F));

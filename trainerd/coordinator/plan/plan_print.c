@@ -16,8 +16,8 @@
 /* Rows that a part takes from others, per layer. */
 static int64_t halo_rows(const struct plan_input *in, int32_t part)
 {
-    const struct part_rows taken = part_halo_taken(&in->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
-    return part_rows_all(&taken);
+    const struct part_rows received = part_halo_received(&in->sizes[part].halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
+    return part_rows_all(&received);
 }
 
 static void print_parts(const struct plan_input *in, FILE *file)

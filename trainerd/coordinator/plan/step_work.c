@@ -33,7 +33,7 @@ int64_t step_work_received(const struct memory_plan_input *in, const struct memo
     }
     int32_t hop = all ? PROGRAM_HOP_ALL : halo_pass_hop(in->program, &in->program->op[step->op], step->halo);
     struct memory_payloads payloads = memory_plan_payloads(plan, in->job, in->program, step, hop);
-    return memory_plan_halo(plan, step->halo->direction, hop)->taken.n_row * payloads.n_row_bytes;
+    return memory_plan_halo(plan, step->halo->direction, hop)->received.n_row * payloads.n_row_bytes;
 }
 
 /* A step of a plan, and whether rows of every hop count. */

@@ -39,8 +39,8 @@ static float truth(const struct cpu_product *p, int64_t i, int64_t j, float sum)
     for (int64_t group = 0; group == 0 || group < p->k; group += 32) {
         float part[2] = {0.0F, 0.0F};
         for (int64_t k = group; k < group + 32; k++) {
-            float a = k >= p->k ? 0.0F : rounded(p->a[p->a_is_turned ? k * p->m + i : i * p->k + k]);
-            float b = k >= p->k ? 0.0F : rounded(p->b[p->b_is_turned ? j * p->k + k : k * p->n + j]);
+            float a = k >= p->k ? 0.0F : rounded(p->a[p->a_is_transposed ? k * p->m + i : i * p->k + k]);
+            float b = k >= p->k ? 0.0F : rounded(p->b[p->b_is_transposed ? j * p->k + k : k * p->n + j]);
             part[k % 2] = plus(a, b, part[k % 2]);
         }
         sum = plus(1.0F, plus(1.0F, part[1], part[0]), sum);
@@ -186,7 +186,7 @@ Test(product, maps_of_the_device_have_its_bits)
         memcpy(y + MOST, start, MOST * sizeof *y);
         memcpy(y + 2 * MOST, start, MOST * sizeof *y);
         device->ops->linear(device, &forward, y);
-        device->ops->linear(device, &(struct device_linear){N, OUT, IN, grad, w, .turned = true, .add = add},
+        device->ops->linear(device, &(struct device_linear){N, OUT, IN, grad, w, .transposed = true, .add = add},
                             y + MOST);
         device->ops->linear_backward_weight(device, ROWS, IN, OUT, x, grad, scratch, add, y + 2 * MOST);
         const struct cpu_product maps[] = {{N, OUT, IN, x, w, false, true, add, y},

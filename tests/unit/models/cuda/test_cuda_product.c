@@ -63,7 +63,7 @@ static void run(const struct trial *t, enum device_products products)
         device->ops->linear_backward_weight(device, t->n_row, t->f_in, t->f_out, t->b, t->a, scratch, t->add, t->c);
     } else {
         const struct device_linear how = {
-            t->n_row,     t->k, t->n, t->a, t->b, .bias = t->has_bias ? t->bias : NULL, .turned = t->map == ROWS,
+            t->n_row,     t->k, t->n, t->a, t->b, .bias = t->has_bias ? t->bias : NULL, .transposed = t->map == ROWS,
             .add = t->add};
         device->ops->linear(device, &how, t->c);
     }

@@ -142,11 +142,11 @@ static void hops_agree(struct cut *cut)
         for (int l = 0; l < n_hop; l++) {
             cr_assert_eq(part_halo_own(&sizes[p].halo, l), part_rows_own(part, l));
             for (enum part_direction d = PART_DIRECTION_IN; d < PART_DIRECTION_N; d++) {
-                const struct part_rows taken = part_halo_taken(&part->halo, d, l);
+                const struct part_rows received = part_halo_received(&part->halo, d, l);
                 cr_assert_eq(sizes[p].halo.n_edge_hop[d][l], part_edges(part, d, l));
                 for (int j = 0; j < n_part; j++) {
-                    const struct part_rows given = part_halo_given(&cut->part[j].halo, d, l);
-                    cr_assert_eq(part_rows_with(&taken, j), part_rows_with(&given, p));
+                    const struct part_rows sent = part_halo_sent(&cut->part[j].halo, d, l);
+                    cr_assert_eq(part_rows_with(&received, j), part_rows_with(&sent, p));
                 }
             }
         }

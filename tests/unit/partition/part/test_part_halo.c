@@ -39,8 +39,8 @@ Test(part_halo, rows_are_found_by_part_and_are_none_with_parts_that_are_not_list
     static const int64_t taken[N] = {5, 0, 0, 0, 0, 0, 2}, given[N] = {0, 9, 0, 0, 0, 0, 4};
     struct part_halo halo;
     halo_table(N, in[0], out[0], 3, &halo);
-    const struct part_rows to = part_halo_taken(&halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
-    const struct part_rows from = part_halo_given(&halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
+    const struct part_rows to = part_halo_received(&halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
+    const struct part_rows from = part_halo_sent(&halo, PART_DIRECTION_IN, PART_N_HOP_MOST);
     for (int32_t q = 0; q < N; q++) {
         cr_expect_eq(part_rows_with(&to, q), taken[q]);
         cr_expect_eq(part_rows_with(&from, q), given[q]);

@@ -100,11 +100,12 @@ static void expect_alike(int32_t taker, int32_t giver, int64_t *n_drawn_out, int
     int32_t i, j, k = part_pair_find(pairs_of(taker, PART_DIRECTION_IN), giver),
                   back = part_pair_find(pairs_of(giver, PART_DIRECTION_OUT), taker);
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
-    int64_t n = sample_drawn(t->routes.sample)[i].taken[k];
-    cr_assert_eq(sample_drawn(u->routes.sample)[j].given[back], n);
-    const uint32_t *taken = sample_taken(t->routes.sample, i, k), *given = sample_given(u->routes.sample, j, back);
+    int64_t n = sample_drawn(t->routes.sample)[i].received[k];
+    cr_assert_eq(sample_drawn(u->routes.sample)[j].sent[back], n);
+    const uint32_t *received = sample_received(t->routes.sample, i, k),
+                   *sent = sample_sent(u->routes.sample, j, back);
     for (int64_t r = 0; r < n; r++) {
-        cr_assert_eq(nodes_of(taker, k)[taken[r]], w.opened[giver].node[given[r]]);
+        cr_assert_eq(nodes_of(taker, k)[received[r]], w.opened[giver].node[sent[r]]);
     }
     *n_drawn_out += n;
     *n_all_out += part_pair_cols(pairs_of(taker, PART_DIRECTION_IN), k);
@@ -199,13 +200,13 @@ static void expect_scatter(int32_t taker, int32_t giver)
     cr_assert_eq(part_dedup_rows(sample_dedup_counts(sample_get_dedup(u->routes.sample)), PART_DIRECTION_IN, giver,
                                  list.rank, list.side, PROGRAM_HOP_ALL),
                  n_there);
-    const uint32_t *given = sample_dedup_given(sample_get_dedup(u->routes.sample), &list),
+    const uint32_t *sent = sample_dedup_sent(sample_get_dedup(u->routes.sample), &list),
                    *scatter = sample_dedup_scatter(sample_get_dedup(t->routes.sample), i, k);
-    int64_t n = sample_drawn(t->routes.sample)[i].taken[k];
+    int64_t n = sample_drawn(t->routes.sample)[i].received[k];
     for (int64_t r = 0; r < n; r++) {
         cr_assert_lt(scatter[r], n_there);
-        cr_assert_eq(w.opened[giver].node[given[scatter[r]]],
-                     nodes_of(taker, k)[sample_taken(t->routes.sample, i, k)[r]]);
+        cr_assert_eq(w.opened[giver].node[sent[scatter[r]]],
+                     nodes_of(taker, k)[sample_received(t->routes.sample, i, k)[r]]);
     }
 }
 
@@ -235,13 +236,13 @@ static void expect_listed(int32_t taker, int32_t giver)
     const struct trainer *t = of_part(taker, &i), *u = of_part(giver, &j);
     const struct dedup_list list = {
         .i = j, .rank = w.rank_of_part[taker], .side = part_dedup_side_at(giver, taker), .hop = PROGRAM_HOP_ALL};
-    const uint32_t *given = dedup_given(u->routes.dedup, &list),
+    const uint32_t *sent = dedup_sent(u->routes.dedup, &list),
                    *node = dedup_node(t->routes.dedup, PART_DIRECTION_IN, PROGRAM_HOP_ALL, giver, list.side);
     int64_t n = part_dedup_rows(dedup_counts(t->routes.dedup), PART_DIRECTION_IN, giver, list.rank, list.side,
                                 PROGRAM_HOP_ALL);
     cr_assert_eq(dedup_sums(u->routes.dedup, &list), 0);
     for (int64_t r = 0; r < n; r++) {
-        cr_assert_eq(node[r], w.opened[giver].node[given[r]]);
+        cr_assert_eq(node[r], w.opened[giver].node[sent[r]]);
     }
     const struct part_block from = part_block_at(&w.came[taker], PART_DIRECTION_IN, k),
                             to = part_device_host_block(&t->own.part[i], PART_DIRECTION_IN, k);
@@ -287,9 +288,9 @@ static void expect_covered(int32_t taker, int32_t giver, int64_t *n_sum_out)
                                 PROGRAM_HOP_ALL),
             n_row = n - n_sum;
     double *came = memory_alloc((size_t)n, sizeof *came), *all = memory_alloc(60, sizeof *all);
-    const uint32_t *given = dedup_given(u->routes.dedup, &list);
+    const uint32_t *sent = dedup_sent(u->routes.dedup, &list);
     for (int64_t r = 0; r < n_row; r++) {
-        came[r] = number(w.opened[giver].node[given[r]]);
+        came[r] = number(w.opened[giver].node[sent[r]]);
     }
     const struct device_block sums = dedup_sum_block(u->routes.dedup, &list, 0, n_sum);
     for (int64_t s = 0; s < n_sum; s++) {

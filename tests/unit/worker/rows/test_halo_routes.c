@@ -67,12 +67,12 @@ Test(routes, pairs_between_ranks_alone_are_listed_in_the_order_they_are_used)
     const struct halo_owners owners = {.n_own_part = 2, .own = own, .rank_of_part = rank_of_part};
     halo_routes_open(&owners, &routes);
     halo_routes_list(&owners, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &routes);
-    cr_assert_eq(routes.total.taken.n, 2);
+    cr_assert_eq(routes.total.received.n, 2);
     expect_route(&routes.take[0], 1, 0, 4);
     expect_route(&routes.take[1], 1, 2, 2);
-    cr_expect(routes.total.taken.n_row == 6 && routes.total.taken.most_row == 4);
-    cr_expect_eq(routes.total.given.n, 2, "part 1 takes from both");
-    cr_expect_eq(routes.total.given.n_row, 10);
+    cr_expect(routes.total.received.n_row == 6 && routes.total.received.most_row == 4);
+    cr_expect_eq(routes.total.sent.n, 2, "part 1 takes from both");
+    cr_expect_eq(routes.total.sent.n_row, 10);
     halo_routes_close(&routes);
 
     /* Block (i, j) comes j = i+1, i+2, …: part 1 takes from 2 before it takes from 0. */
@@ -80,11 +80,11 @@ Test(routes, pairs_between_ranks_alone_are_listed_in_the_order_they_are_used)
     const struct halo_owners one = {.n_own_part = 1, .own = &second, .rank_of_part = (const uint32_t[]){1, 0, 1}};
     halo_routes_open(&one, &routes);
     halo_routes_list(&one, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &routes);
-    cr_assert_eq(routes.total.taken.n, 2);
+    cr_assert_eq(routes.total.received.n, 2);
     expect_route(&routes.take[0], 2, 1, 7);
     expect_route(&routes.take[1], 0, 1, 3);
     const struct halo_route_totals total = halo_routes_total(&one, HALO_DIRECTION_IN, PROGRAM_HOP_ALL);
-    cr_expect(total.taken.n == 2 && total.taken.n_row == 10 && total.given.n == 2 && total.given.n_row == 6,
+    cr_expect(total.received.n == 2 && total.received.n_row == 10 && total.sent.n == 2 && total.sent.n_row == 6,
               "the plan counts the same without a list");
     halo_routes_close(&routes);
     parts_close(part);
@@ -104,17 +104,17 @@ Test(routes, each_is_found_by_its_own_part_and_pair)
         const struct part_rows in = halo_rows_in(own, d, PROGRAM_HOP_ALL),
                                out = halo_rows_out(own, d, PROGRAM_HOP_ALL);
         for (int32_t k = 0; k < in.pairs->n_pair; k++) {
-            const struct halo_route *found = halo_routes_taken(&routes, &owners, d, 0, k);
+            const struct halo_route *found = halo_routes_received(&routes, &owners, d, 0, k);
             cr_assert_eq(found != NULL, part_rows_at(&in, k) > 0);
             cr_expect(found == NULL || (found->k == k && found->from == in.pairs->pair[k].part));
         }
         for (int32_t k = 0; k < out.pairs->n_pair; k++) {
-            const struct halo_route *found = halo_routes_given(&routes, 0, k);
+            const struct halo_route *found = halo_routes_sent(&routes, 0, k);
             cr_assert_eq(found != NULL, part_rows_at(&out, k) > 0);
             cr_expect(found == NULL || (found->k == k && found->to == out.pairs->pair[k].part));
         }
     }
-    cr_expect_null(halo_routes_given(&routes, 1, 0));
+    cr_expect_null(halo_routes_sent(&routes, 1, 0));
     halo_routes_close(&routes);
     parts_close(part);
 }
@@ -136,15 +136,15 @@ Test(routes, dedup_are_taken_once_for_each_side_in_the_order_of_the_walk)
     const struct halo_owners owners = {.n_own_part = 2, .own = own, .rank_of_part = rank_of_part, .dedup = &dedup};
     halo_routes_open(&owners, &routes);
     halo_routes_list(&owners, HALO_DIRECTION_IN, PROGRAM_HOP_ALL, &routes);
-    const struct halo_route_sums taken = routes.total.taken, given = routes.total.given;
-    cr_expect(taken.n == 3 && taken.n_row == 14 && taken.most_row == 7);
-    cr_expect(given.n == 2 && given.n_row == 11 && given.most_row == 6);
+    const struct halo_route_sums received = routes.total.received, sent = routes.total.sent;
+    cr_expect(received.n == 3 && received.n_row == 14 && received.most_row == 7);
+    cr_expect(sent.n == 2 && sent.n_row == 11 && sent.most_row == 6);
     expect_route(&routes.take[0], 2, 1, 3);
     expect_route(&routes.take[1], 0, 3, 7);
     expect_route(&routes.take[2], 2, 3, 4);
-    const struct halo_route *above = halo_routes_given(&routes, 1, halo_route_taker(1, PART_DEDUP_ABOVE));
+    const struct halo_route *above = halo_routes_sent(&routes, 1, halo_route_taker(1, PART_DEDUP_ABOVE));
     cr_assert(above != NULL && above->is_dedup && above->from == 3 && above->n_row == 6);
-    cr_expect_null(halo_routes_given(&routes, 0, halo_route_taker(1, PART_DEDUP_ABOVE)));
+    cr_expect_null(halo_routes_sent(&routes, 0, halo_route_taker(1, PART_DEDUP_ABOVE)));
     halo_routes_close(&routes);
     part_dedup_release(&dedup);
 }
