@@ -46,6 +46,20 @@ static enum status check_links(const struct part_header *h)
     return STATUS_OK;
 }
 
+static enum status check_edge_features(const struct part_header *h)
+{
+    if (h->edges.n_feature < 0 || h->edges.n_feature > INT32_MAX || h->edges.n_row < 0 ||
+        h->edges.n_row > h->n_bytes || (h->edges.n_feature == 0 && h->edges.n_row > 0)) {
+        return fail("header: expected rows of features of edges that fit the bytes, and none without columns");
+    }
+    if (h->edges.n_feature > 0 && (h->flags.weighted == 1 || h->edges.n_relation > 0 || h->flags.symmetric ||
+                                   h->flags.covered > 0 || h->flags.stores > 0)) {
+        return fail("header: expected features of edges only of edges without weights and types, one direction "
+                    "apart from the other, and no covers and stored halo rows");
+    }
+    return STATUS_OK;
+}
+
 static enum status check_scalars(const struct part_header *h)
 {
     if (h->n_part < 1 || h->n_part > PART_N_PART_MOST || h->part < 0 || h->part >= h->n_part) {
@@ -72,14 +86,8 @@ static enum status check_scalars(const struct part_header *h)
     if (h->flags.weighted > 1 || (h->flags.weighted == 1 && h->edges.n_relation > 0)) {
         return fail("header: expected edges that are weighted, or typed, or neither");
     }
-    if (h->edges.n_feature < 0 || h->edges.n_feature > INT32_MAX || h->edges.n_row < 0 ||
-        h->edges.n_row > h->n_bytes || (h->edges.n_feature == 0 && h->edges.n_row > 0)) {
-        return fail("header: expected rows of features of edges that fit the bytes, and none without columns");
-    }
-    if (h->edges.n_feature > 0 && (h->flags.weighted == 1 || h->edges.n_relation > 0 || h->flags.symmetric ||
-                                   h->flags.covered > 0 || h->flags.stores > 0)) {
-        return fail("header: expected features of edges only of edges without weights and types, one direction "
-                    "apart from the other, and no covers and stored halo rows");
+    if (check_edge_features(h) != STATUS_OK) {
+        return STATUS_DATA;
     }
     if (h->flags.covered > 1 || (h->flags.covered == 1 && h->edges.n_relation > 0)) {
         return fail("header: expected covers only of untyped edges");

@@ -25,7 +25,7 @@ struct halo_packed {
     void *bytes; /* NULL: there is none */
     int64_t n_bytes;
     bool leaves;
-    /* whose payload it is a piece of; one that is taken: of the rows that it is made of */
+    /* route of the payload; for requested rows: route of the gradients computed from them */
     const struct halo_route *route;
     int64_t at; /* from there on */
     device_mark made;

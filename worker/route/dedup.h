@@ -1,8 +1,8 @@
 /* Lists of payload rows that are not a pair's own, put together by both ranks in the same way, so that no list
  * travels.
  *
- * Rows that own parts take from a part of another rank: hop after hop, taker after taker, every row where it first
- * comes. In a covered job the list's cover (dedup_cover.c): rows, then sums. Columns of own parts' blocks count
+ * Rows that own parts receive from a part of another rank: hop after hop, receiver after receiver, every row where it
+ * first comes. In a covered job the list's cover (dedup_cover.c): rows, then sums. Columns of own parts' blocks count
  * places in the list (part_remap.h); where each part needs its rows as they would come for it alone
  * (memory_plan_scatters), it has their places in the list instead.
  */

@@ -63,7 +63,7 @@ const uint32_t *dedup_sent_here(const struct dedup *rows, const struct dedup_lis
 /* A taker of a list's rows: what is the same on both ranks, if not the number, is their order. */
 struct dedup_taker {
     int32_t i, k;        /* own part and its pair */
-    const uint32_t *row; /* taken: node ids; given: own rows */
+    const uint32_t *row; /* received: node ids; sent: own rows */
     struct part_rows (*rows)(const struct part_halo *halo, enum part_direction d, int32_t hop);
 };
 

@@ -22,7 +22,7 @@ void sample_dedup_draw(struct sample_dedup *dedup, const struct sample *sample);
 /* How many rows are drawn of each list, as dedup_counts. */
 const struct part_dedup *sample_dedup_counts(const struct sample_dedup *dedup);
 
-/* The rows that are drawn of a list that is given (device). */
+/* The rows that are drawn of a list that is sent (device). */
 const uint32_t *sample_dedup_sent(const struct sample_dedup *dedup, const struct dedup_list *list);
 
 /* Places among a list's drawn rows of those of own part i's pair k, a part of another rank (device). */

@@ -66,7 +66,7 @@ static inline enum part_direction halo_edges(enum halo_direction direction)
  * two is an own part. */
 struct halo_route {
     int32_t from, to;
-    int32_t i; /* own part; of deduplicated rows that are taken one of those that read them */
+    int32_t i; /* own part; of deduplicated rows that are received one of those that read them */
     int32_t k; /* its pair; of deduplicated rows (is_dedup) the other worker and side: halo_route_taker */
     bool is_dedup;
     /* the other worker has asked for it in this pass, or where it is taken for the rows that it is made of
@@ -86,7 +86,7 @@ struct halo_route_totals {
 };
 
 struct halo_routes {
-    struct halo_route *take, *give; /* in the order they are used; by own part, then taker */
+    struct halo_route *take, *give; /* in the order they are used; by own part, then receiver */
     struct halo_route_totals total;
 };
 
@@ -107,7 +107,7 @@ void halo_routes_list(const struct halo_owners *owners, enum halo_direction dire
 struct halo_route_totals halo_routes_total(const struct halo_owners *owners, enum halo_direction direction,
                                            int32_t hop);
 
-/* The route that own part i gives to taker k, or that it takes of its pair k; NULL: there is none. */
+/* The route that own part i sends to receiver k, or that it receives of its pair k; NULL: there is none. */
 struct halo_route *halo_routes_sent(const struct halo_routes *routes, int32_t i, int32_t k);
 struct halo_route *halo_routes_received(const struct halo_routes *routes, const struct halo_owners *owners,
                                         enum halo_direction direction, int32_t i, int32_t k);

@@ -50,13 +50,13 @@ static inline int32_t link_part_at(const struct link_pass *p, int32_t place)
     return place % p->n_part;
 }
 
-/* Are rows of another rank's part taken at this place? */
+/* Are rows of another rank's part received at this place? */
 bool link_is_received(const struct link_pass *p, int32_t place);
 
 /* Does own part i come to this place? */
 bool link_comes_to(const struct link_pass *p, int32_t i, int32_t place);
 
-/* --- link_rows.c: begin to serve own rows, and pairs where the pass sends them; rows of a place, taken in turn.
+/* --- link_rows.c: begin to serve own rows, and pairs where the pass sends them; rows of a place, received in turn.
  * errors  STATUS_PEER; of the device --- */
 enum status link_rows_begin(struct link_pass *p);
 enum status link_rows_take(struct link_pass *p, const float **out);

@@ -333,8 +333,8 @@ static void check_all(int64_t n_head, int64_t n_column, enum scores scores, bool
 
 Test(attention, is_that_of_an_oracle_whatever_the_scores_are)
 {
-    static const int64_t shapes[][2] = {{4, 64},  {3, 20}, {8, 8},  {1, 128}, {2, 5},
-                                        {1, 300}, {5, 64}, {3, 47}, {4, 32}};
+    static const int64_t shapes[][2] = {{4, 64}, {3, 20}, {8, 8},  {1, 128}, {2, 5}, {1, 300},
+                                        {5, 64}, {3, 47}, {4, 32}, {9, 33},  {13, 4}};
     const int n_shape = sizeof shapes / sizeof *shapes;
     for (int i = 0; i < n_shape * SCORES_N; i += SANITIZED ? 4 : 1) {
         check_all(shapes[i % n_shape][0], shapes[i % n_shape][1], (enum scores)(i % SCORES_N), false,

@@ -196,7 +196,7 @@ Test(dataset_labels, labels_are_numbers_where_the_loss_is_of_numbers)
     fixture_f32("labels.npy", 2, (int64_t[]){6, 2}, (float[]){1, 2, 3, NAN, 5, 6, 7, 8, 9, 10, NAN, NAN});
     dataset = fixture_loaded(&job);
     cr_expect_eq(dataset.facts.n_class, 2);
-    cr_expect_eq(dataset.labels.loss_weight, 3.0, "of four numbers of the training nodes one is none");
+    cr_expect_eq(dataset.labels.loss_weight, 3.0, "one of the four numbers of training nodes is not known");
 
     fixture_i64("labels.npy", 1, (int64_t[]){6}, (int64_t[]){7, -1, 0, 0, 0, 0});
     dataset = fixture_loaded(&job);
